@@ -1,0 +1,77 @@
+// The import rules of docs/architecture: what may know what. `make check` enforces them.
+const PROCESSES = "policy-engine|operator|agent|extender|lvmd";
+const FOUNDATIONS = "units|api|kube|process|gen";
+
+/** @type {import("dependency-cruiser").IConfiguration} */
+export default {
+  forbidden: [
+    {
+      name: "no-cycles",
+      severity: "error",
+      from: {},
+      to: { circular: true, viaOnly: { dependencyTypesNot: ["type-only"] } },
+    },
+    {
+      name: "foundations-know-no-component",
+      comment: "units, api, kube, process and gen are what everything stands on",
+      severity: "error",
+      from: { path: `^src/(${FOUNDATIONS})/` },
+      to: { path: "^src/", pathNot: `^src/(${FOUNDATIONS})/` },
+    },
+    {
+      name: "processes-meet-on-the-wire",
+      comment: "processes never import each other; only the policy-engine's index is a library",
+      severity: "error",
+      from: { path: `^src/(${PROCESSES})/` },
+      to: {
+        path: `^src/(${PROCESSES}|apiserver|standalone|demo|cli)/`,
+        pathNot: ["^src/$1/", "^src/policy-engine/index\\.ts$"],
+      },
+    },
+    {
+      name: "deciding-is-pure",
+      comment: "the core of the policy-engine reads no clock, no file, no network: no Node builtin",
+      severity: "error",
+      from: { path: "^src/policy-engine/", pathNot: "^src/policy-engine/process/" },
+      to: { dependencyTypes: ["core"] },
+    },
+    {
+      name: "deciding-does-not-know-its-process",
+      severity: "error",
+      from: { path: "^src/policy-engine/", pathNot: "^src/policy-engine/process/" },
+      to: { path: "^src/(kube|process|gen|policy-engine/process)/", dependencyTypesNot: ["type-only"] },
+    },
+    {
+      name: "commands-only-through-their-port",
+      comment: "every command is an effect, so that the kill matrix can end the process around it",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/(process/command-port\\.ts|demo/)" },
+      to: { path: "^(node:)?child_process$" },
+    },
+    {
+      name: "cel-package-behind-one-module",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/(policy-engine/cel|apiserver)/" },
+      to: { path: "@marcbachmann/cel-js" },
+    },
+    {
+      name: "client-node-behind-kube",
+      severity: "error",
+      from: { path: "^src/", pathNot: "^src/kube/" },
+      to: { path: "@kubernetes/client-node", dependencyTypesNot: ["type-only"] },
+    },
+    {
+      name: "embedded-control-plane-stands-alone",
+      severity: "error",
+      from: { path: "^src/apiserver/" },
+      to: { path: "^src/", pathNot: "^src/(apiserver|process|units)/" },
+    },
+    { name: "no-unresolvable", severity: "error", from: {}, to: { couldNotResolve: true } },
+  ],
+  options: {
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: "tsconfig.json" },
+    doNotFollow: { path: "node_modules" },
+    exclude: { path: "^src/gen/" },
+  },
+};

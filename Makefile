@@ -1,0 +1,42 @@
+# Every command a person or CI needs; `make help` prints this list.
+SHELL := /bin/bash
+ARGS ?=
+NAME ?=
+FLAGS := $(filter --yes --json,$(ARGS))
+PATHS := $(filter-out --%,$(ARGS))
+JEST := NODE_OPTIONS="--experimental-vm-modules --disable-warning=ExperimentalWarning" node_modules/.bin/jest
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test test-real check bench generate clean
+
+help: ## print this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: ## install what is missing: npm packages, and system packages after asking (ARGS=--yes: without asking)
+	@scripts/setup.sh $(FLAGS)
+
+build: setup ## bundle all processes into dist/
+	@node scripts/build.mjs
+
+demo: build ## watch a real filesystem breathe under load (ARGS: --json, --keep, --yes)
+	@node dist/tidemark.mjs demo $(ARGS)
+
+test: build ## all tests that take minutes: unit, architecture, contract, integration (ARGS: a path)
+	@scripts/setup.sh --for test $(FLAGS)
+	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) $(PATHS) --testPathIgnorePatterns /test/real/
+
+test-real: build ## what takes longer: the whole kill matrix, User Mode Linux (ARGS: a path)
+	@scripts/setup.sh --for test-real $(FLAGS)
+	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) --runInBand $(or $(PATHS),/test/real/)
+
+check: setup ## format, lint, types, import rules, dead code, generated files
+	@scripts/check.sh
+
+bench: build ## run all benchmarks, or one (NAME=crossing); the last line is JSON
+	@node --import tsx bench/run.ts $(NAME)
+
+generate: setup ## write CRDs, gRPC code and the list of effect points from their sources
+	@scripts/generate.sh
+
+clean: ## remove what was built
+	@rm -rf dist coverage .tidemark

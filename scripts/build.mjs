@@ -1,0 +1,36 @@
+// Bundles every process into dist/tidemark.mjs, and the agent's sampling thread beside it; each command is a chunk of its own, so
+// that a process loads what it runs and no more. Skipped when nothing is newer.
+import { readdirSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { build } from "esbuild";
+
+const OUTPUTS = ["dist/tidemark.mjs", "dist/sampler-worker.mjs"];
+const newest = (path) =>
+  statSync(path).isDirectory()
+    ? Math.max(...readdirSync(path).map((name) => newest(join(path, name))))
+    : statSync(path).mtimeMs;
+const builtAt = Math.min(...OUTPUTS.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0));
+
+if (builtAt < Math.max(newest("src"), newest("scripts/build.mjs"), newest("package-lock.json"))) {
+  const { metafile } = await build({
+    entryPoints: { tidemark: "src/cli/main.ts", "sampler-worker": "src/agent/sampler-worker.ts" },
+    outdir: "dist",
+    outExtension: { ".js": ".mjs" },
+    bundle: true,
+    splitting: true,
+    chunkNames: "chunk-[hash]",
+    metafile: true,
+    platform: "node",
+    target: "node20.19",
+    format: "esm",
+    sourcemap: "linked",
+    minifySyntax: true,
+    minifyWhitespace: true,
+    // CommonJS packages inside an ES module bundle still call require for Node's builtins.
+    banner: {
+      js: "import { createRequire as bundleRequire } from 'node:module'; const require = bundleRequire(import.meta.url);",
+    },
+    logLevel: "warning",
+  });
+  for (const name of readdirSync("dist")) if (!(`dist/${name}` in metafile.outputs)) rmSync(join("dist", name));
+}

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Installs what a fresh Debian machine lacks. Talks on stderr only, so that a caller's stdout stays its own.
+#   --for demo|test|test-real   what is to be run; default demo
+#   --yes                       do not ask before installing system packages (nor without a terminal)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+purpose=demo
+agreed=no
+while [ $# -gt 0 ]; do
+  case $1 in
+    --for) purpose=$2; shift ;;
+    --yes | --json) agreed=yes ;;
+  esac
+  shift
+done
+
+if ! node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' 2>/dev/null; then
+  echo "Tidemark needs Node.js 20.19 or newer; this machine has $(node --version 2>/dev/null || echo none)." >&2
+  exit 2
+fi
+
+if ! cmp -s package-lock.json node_modules/.tidemark-lock; then
+  echo "Installing npm packages ..." >&2
+  # Not npm ci: it refuses a lock without the packages of foreign platforms, which not every registry has. The versions and
+  # checksums are the lock's all the same.
+  npm install --no-save --no-fund --no-audit --loglevel=error >&2
+  cp package-lock.json node_modules/.tidemark-lock
+fi
+
+# package:a program that it brings
+wanted=(btrfs-progs:mkfs.btrfs e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs util-linux:losetup mount:mount)
+[ "$purpose" = demo ] || wanted+=(prometheus:prometheus strace:strace openssl:openssl procps:ps)
+[ "$purpose" != test-real ] || wanted+=(user-mode-linux:linux.uml kmod:modprobe busybox-static:busybox)
+missing=()
+for entry in "${wanted[@]}"; do
+  PATH="$PATH:/usr/sbin:/sbin" command -v "${entry#*:}" >/dev/null || missing+=("${entry%%:*}")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+  echo "Not installed: ${missing[*]} (needs root and apt-get). What needs them runs simulated or is skipped, and says so." >&2
+  exit 0
+fi
+if [ "$agreed" = no ] && [ -t 0 ] && [ -t 2 ]; then
+  read -r -p "Install ${missing[*]} with apt-get? [Y/n] " answer >&2
+  [[ "$answer" =~ ^([yY].*)?$ ]] || exit 0
+fi
+echo "Installing ${missing[*]} ..." >&2
+export DEBIAN_FRONTEND=noninteractive
+# Tests start a Prometheus of their own; the package's service must not begin to listen on this machine.
+service=prometheus.service
+held=no
+if [[ " ${missing[*]} " == *" prometheus "* ]] && [ -d /run/systemd/system ]; then
+  systemctl mask --quiet "$service" && held=yes
+fi
+apt-get -o DPkg::Lock::Timeout=300 update -qq >&2 || true
+apt-get -o DPkg::Lock::Timeout=300 install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
+if [ $held = yes ]; then systemctl unmask --quiet "$service" && systemctl disable --quiet "$service"; fi

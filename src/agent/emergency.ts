@@ -1,0 +1,58 @@
+// The emergency: when a filesystem is about to be full, the agent takes by itself what it was granted in advance, so that
+// a full disk is averted with engine and API server down. Pure: whether a grant is accepted, and whether it is spent now.
+import type { EmergencyGrant } from "../api/filesystem-layout.ts";
+import { parseQuantity } from "../units/quantity.ts";
+import type { OperationKind } from "./decide-operation.ts";
+
+export interface Grant {
+  readonly sizeBytes: number;
+  readonly minAvailableBytes: number;
+  readonly expiryMs: number;
+}
+
+/** A grant as the API carries it, in numbers. An expiry that is no date has passed. */
+export function grantOf(grant: EmergencyGrant): Grant {
+  const expiryMs = Date.parse(grant.expiry);
+  return {
+    sizeBytes: parseQuantity(grant.size),
+    minAvailableBytes: parseQuantity(grant.minAvailable),
+    expiryMs: Number.isNaN(expiryMs) ? 0 : expiryMs,
+  };
+}
+
+export interface EmergencyFacts {
+  readonly nowMs: number;
+  readonly sizeBytes: number;
+  readonly capacityBytes: number;
+  readonly availableBytes: number;
+  readonly grant: Grant | undefined;
+  readonly running: OperationKind | undefined;
+  /** Not before this after one that failed. */
+  readonly retryAtMs: number;
+}
+
+/** True: grow to the grant's size now, cancelling a running shrink first. */
+export function shouldSpendGrant(facts: EmergencyFacts): boolean {
+  const { grant, nowMs } = facts;
+  if (grant === undefined || nowMs >= grant.expiryMs || nowMs < facts.retryAtMs) return false;
+  if (grant.sizeBytes <= facts.sizeBytes || facts.running === "Extend") return false;
+  return isPlausible(facts) && facts.availableBytes < grant.minAvailableBytes;
+}
+
+// Nonsense never changes a size.
+function isPlausible({ capacityBytes, availableBytes }: EmergencyFacts): boolean {
+  return capacityBytes > 0 && availableBytes >= 0 && availableBytes <= capacityBytes;
+}
+
+/**
+ * The grant to keep when the layout carries `offered`. A grant written by a deposed leader is refused and the kept one
+ * stays; the kept one also stays valid under a newer epoch until it is replaced, withdrawn or expires.
+ */
+export function acceptedGrant(
+  kept: EmergencyGrant | undefined,
+  offered: EmergencyGrant | undefined,
+  highestEpoch: number,
+): EmergencyGrant | undefined {
+  if (offered === undefined) return undefined;
+  return offered.epoch < highestEpoch ? kept : offered;
+}

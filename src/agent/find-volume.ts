@@ -1,0 +1,27 @@
+// Finds a volume that kubelet names: in memory, in the reflector's store, or by asking the API server. A node that has the
+// volume's own record needs no API server.
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../api/filesystem-layout.ts";
+import type { KubeClient } from "../kube/client.ts";
+import type { ReadableStore } from "../kube/store.ts";
+import { isRemovalWanted, recordWithLayout } from "./layout-record.ts";
+import { newVolumeState, type VolumeState, type VolumeStates } from "./volume-state.ts";
+
+export interface VolumeFinder {
+  readonly nodeName: string;
+  readonly states: VolumeStates;
+  readonly layouts: ReadableStore<FilesystemLayout>;
+  readonly client: Pick<KubeClient, "get">;
+}
+
+/** Undefined when it is not this node's. Throws KubeError, LayoutError. */
+export async function findVolume(finder: VolumeFinder, handle: string): Promise<VolumeState | undefined> {
+  const { states, layouts, client, nodeName } = finder;
+  const known = states.get(handle);
+  if (known?.recorded === true) return known;
+  const layout = layouts.get(handle) ?? (await client.get(FILESYSTEM_LAYOUTS, { name: handle }));
+  if (layout?.spec.nodeName !== nodeName || isRemovalWanted(layout)) return undefined;
+  const state = states.get(handle) ?? newVolumeState(recordWithLayout(layout, undefined), false);
+  state.record = recordWithLayout(layout, state.record);
+  states.set(handle, state);
+  return state;
+}

@@ -1,0 +1,71 @@
+// Reading a FilesystemLayout as this node's agent: pure, strict, and nothing from the API becomes a path unchecked.
+import type { FilesystemLayout } from "../api/filesystem-layout.ts";
+import { volumeUIDOf } from "../api/identity.ts";
+import { parseQuantity } from "../units/quantity.ts";
+import type { TargetFacts } from "./decide-operation.ts";
+import { acceptedGrant } from "./emergency.ts";
+import type { NodeRecord } from "./node-records.ts";
+
+const FILE_NAME = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
+
+/** A layout that cannot be acted upon; the message says what is missing in it. */
+export class LayoutError extends Error {
+  override name = "LayoutError";
+}
+
+/**
+ * The record of a volume after its layout was read. What the node knows of a member that it made is not changed by a layout:
+ * a rebuilt one may say less. Throws LayoutError.
+ */
+export function recordWithLayout(layout: FilesystemLayout, kept: NodeRecord | undefined): NodeRecord {
+  const record = kept ?? recordOfLayout(layout);
+  const { claimRef, target, emergency } = layout.spec;
+  const size = layout.spec.members?.[0]?.size;
+  const epoch = Math.max(record.epoch, layout.status?.epoch ?? 0);
+  const grant = acceptedGrant(record.grant, emergency, epoch);
+  return {
+    ...record,
+    claimRef: claimRef ?? record.claimRef,
+    initialSizeBytes: size === undefined ? record.initialSizeBytes : parseQuantity(size),
+    grant,
+    epoch: Math.max(epoch, target?.epoch ?? 0, grant?.epoch ?? 0),
+  };
+}
+
+function recordOfLayout({ metadata, spec, status }: FilesystemLayout): NodeRecord {
+  const handle = metadata.name;
+  if (volumeUIDOf(handle) === undefined)
+    throw new LayoutError(`FilesystemLayout "${handle}" is not named like a volume handle (fs-UUID)`);
+  const [member, ...others] = spec.members ?? [];
+  if (member === undefined || others.length > 0)
+    throw new LayoutError(
+      `FilesystemLayout ${handle} has ${spec.members?.length ?? 0} members; a node-local one has exactly one`,
+    );
+  const memberFile = member.source.loop?.file;
+  if (memberFile === undefined || !FILE_NAME.test(memberFile))
+    throw new LayoutError(`FilesystemLayout ${handle}: member ${member.name} names no plain file in source.loop.file`);
+  if (spec.fsType === undefined) throw new LayoutError(`FilesystemLayout ${handle} has no fsType`);
+  return {
+    handle,
+    fsType: spec.fsType,
+    memberName: member.name,
+    memberFile,
+    // "Missing" too: it was made, and this node has said that it is gone.
+    memberMade: status?.members?.some(({ name, state }) => name === member.name && state !== "Removed") ?? false,
+    epoch: 0,
+    lastOperation: status?.lastOperation,
+    operation: status?.operation ?? undefined,
+    endedDecidedAt: status?.lastOperation?.decidedAt,
+  };
+}
+
+export function targetOf({ spec }: FilesystemLayout): TargetFacts | undefined {
+  if (spec.target === undefined) return undefined;
+  const { size, from, epoch, decidedAt } = spec.target;
+  return { sizeBytes: parseQuantity(size), fromBytes: parseQuantity(from), epoch, decidedAt };
+}
+
+/** The layout asks for the member to be deleted, with its data. */
+export function isRemovalWanted({ spec }: FilesystemLayout): boolean {
+  return spec.members !== undefined && spec.members.length > 0 && spec.members.every((m) => m.state === "Removed");
+}

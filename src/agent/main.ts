@@ -1,0 +1,93 @@
+// The agent's wiring: config → adapters → this node's volumes, CSI services and streams of samples → signal.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { createKubeClient } from "../kube/http-client.ts";
+import { connectionOf } from "../kube/kube-config.ts";
+import { systemClock as clock } from "../process/clock.ts";
+import { createCommandPort } from "../process/command-port.ts";
+import { effectsOf } from "../process/fault-effects.ts";
+import { createFilePort } from "../process/file-port.ts";
+import { serveOnSocket } from "../process/grpc.ts";
+import { createLogger, type Logger } from "../process/log.ts";
+import { startMetricsServer } from "../process/metrics-server.ts";
+import { type Stoppable, stopAll, untilSignal } from "../process/shutdown.ts";
+import { chooseStorage } from "./choose-storage.ts";
+import { type AgentConfig, readConfig } from "./config.ts";
+import { createCsiIdentity } from "./csi-identity.ts";
+import { createCsiNode } from "./csi-node.ts";
+import { createNodeVolumes } from "./node-volumes.ts";
+import { openSampleStreams } from "./sample-stream.ts";
+
+export async function runAgent(args: readonly string[]): Promise<void> {
+  const config = readConfig(args);
+  const log = createLogger("agent", config.logLevel);
+  const started = await startAgent(config, log);
+  await untilSignal();
+  await stopAll(started, log);
+}
+
+/** Starts everything, in this order; stop it in reverse. Nothing is unmounted by a stop: pods go on. */
+export async function startAgent(config: AgentConfig, log: Logger): Promise<Stoppable[]> {
+  const { nodeName, kubeletDirectory, stateDirectory } = config;
+  const effects = effectsOf(config);
+  const commands = createCommandPort(effects);
+  const files = createFilePort(effects);
+  const client = createKubeClient({
+    connection: await connectionOf(config.connection),
+    effects,
+    log,
+    userAgent: "tidemark-agent",
+  });
+  const recordDirectory = join(stateDirectory, "volumes");
+  const lockDirectory = join(stateDirectory, "locks");
+  for (const directory of [recordDirectory, lockDirectory]) mkdirSync(directory, { recursive: true, mode: 0o700 });
+
+  const { storage, podMounts } = chooseStorage(config, { commands, files, clock, log });
+  const streams = openSampleStreams(config.engines, {
+    nodeName,
+    highestEpoch: () => volumes.highestEpoch(),
+    newest: () => volumes.samples(),
+    guided: (guidance) => volumes.guided(guidance),
+    effects,
+    log,
+  });
+  const volumes = createNodeVolumes({
+    nodeName,
+    recordDirectory,
+    lockDirectory,
+    samplerWorkerPath: config.samplerWorkerPath,
+    storage,
+    client,
+    commands,
+    files,
+    clock,
+    log,
+    offer: streams.offer,
+    connectedEngines: streams.connected,
+  });
+  const identity = createCsiIdentity(() => true, log);
+  const node = createCsiNode({ nodeName, kubeletDirectory, podMounts, log, ...volumes.csi });
+  volumes.start();
+  const csi = await serveOnSocket(config.csiSocket, [identity, node]);
+  const http = await startMetricsServer({
+    host: config.httpHost,
+    port: config.httpPort,
+    registry: volumes.metrics.registry,
+    unhealthy: volumes.sampler.unhealthy,
+    notReady: () => (volumes.layoutsKnown() ? undefined : "the API server has not been heard yet"),
+  });
+  log.info({ httpPort: http.port, csiSocket: config.csiSocket }, "serving");
+  return [
+    { name: "hung threads", stop: () => endHungProcess(volumes.sampler.strandedThreads()) },
+    { name: "API server client", stop: () => client.close() },
+    ...volumes.stoppables,
+    { name: "streams of samples", stop: () => streams.stop() },
+    { name: "HTTP server", stop: () => http.close() },
+    { name: "CSI services", stop: () => csi.close() },
+  ];
+}
+
+/** A process with a thread that hangs in the kernel never exits by itself. */
+function endHungProcess(strandedThreads: number): void {
+  if (strandedThreads > 0) process.kill(process.pid, "SIGKILL");
+}

@@ -1,0 +1,118 @@
+// What Prometheus scrapes from an agent. Gauges are read from the state at each scrape; a filesystem without a fresh reading
+// has no series, since no data is never 0.
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type { LastOperation } from "../api/filesystem-layout.ts";
+import type { Clock } from "../process/clock.ts";
+import { createMetricsRegistry } from "../process/metrics-registry.ts";
+import type { SampledReading, VolumeStates } from "./volume-state.ts";
+
+export interface AgentMetrics {
+  readonly registry: Registry;
+  operationEnded(operation: LastOperation): void;
+}
+
+export interface AgentMetricsParts {
+  readonly states: VolumeStates;
+  readonly clock: Clock;
+  readonly strandedThreads: () => number;
+  readonly strandedCommands: () => number;
+  readonly connectedEngines: () => number;
+}
+
+/** Samples come at least once a second. */
+const FRESH_MS = 5000;
+const DURATION_BUCKETS_SECONDS = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300];
+const CLAIM_LABELS = ["namespace", "persistentvolumeclaim"] as const;
+
+export function createAgentMetrics(parts: AgentMetricsParts): AgentMetrics {
+  const registry = createMetricsRegistry();
+  registerFilesystemGauges(registry, parts);
+  registerHealthGauges(registry, parts);
+  const operations = new Counter({
+    name: "tidemark_filesystem_operations_total",
+    help: "Extends and shrinks that have ended, by how they ended.",
+    labelNames: ["kind", "outcome", "emergency"],
+    registers: [registry],
+  });
+  const durations = new Histogram({
+    name: "tidemark_filesystem_operation_duration_seconds",
+    help: "Time from the begin of an extend or shrink to its end.",
+    labelNames: ["kind", "outcome"],
+    buckets: DURATION_BUCKETS_SECONDS,
+    registers: [registry],
+  });
+  return {
+    registry,
+    operationEnded: ({ kind, outcome, emergency, startedAt, endedAt }) => {
+      operations.inc({ kind, outcome, emergency: String(emergency === true) });
+      durations.observe({ kind, outcome }, Math.max(0, Date.parse(endedAt) - Date.parse(startedAt)) / 1000);
+    },
+  };
+}
+
+const FILESYSTEM_GAUGES: readonly { name: string; help: string; value: (reading: SampledReading) => number }[] = [
+  {
+    name: "tidemark_filesystem_capacity_bytes",
+    help: "Capacity of the mounted filesystem, by statfs.",
+    value: ({ capacityBytes }) => capacityBytes,
+  },
+  {
+    name: "tidemark_filesystem_used_bytes",
+    help: "Capacity less what a writer can still write, reservations included.",
+    value: ({ capacityBytes, availableBytes }) => capacityBytes - availableBytes,
+  },
+  {
+    name: "tidemark_filesystem_available_bytes",
+    help: "What a writer can still write.",
+    value: ({ availableBytes }) => availableBytes,
+  },
+  {
+    name: "tidemark_filesystem_inodes",
+    help: "Inodes of the filesystem; 0 when it has no limit.",
+    value: ({ inodesTotal }) => inodesTotal,
+  },
+  {
+    name: "tidemark_filesystem_inodes_used",
+    help: "Inodes in use.",
+    value: ({ inodesUsed }) => inodesUsed,
+  },
+];
+
+function registerFilesystemGauges(registry: Registry, { states, clock }: AgentMetricsParts): void {
+  for (const { name, help, value } of FILESYSTEM_GAUGES)
+    new Gauge({
+      name,
+      help,
+      labelNames: [...CLAIM_LABELS],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const { record, reading, hung } of states.values()) {
+          if (reading === undefined || hung || clock.nowMs() - reading.sampledAtMs > FRESH_MS) continue;
+          const { claimRef } = record;
+          if (claimRef?.namespace === undefined) continue;
+          this.set({ namespace: claimRef.namespace, persistentvolumeclaim: claimRef.name }, value(reading));
+        }
+      },
+    });
+}
+
+function registerHealthGauges(registry: Registry, parts: AgentMetricsParts): void {
+  const gauge = (name: string, help: string, value: () => number): void => {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(value());
+      },
+    });
+  };
+  const count = (matches: (hung: boolean, mounted: boolean) => boolean): number =>
+    [...parts.states.values()].filter(({ hung, mounted }) => matches(hung, mounted !== undefined)).length;
+  gauge("tidemark_agent_filesystems", "Filesystems mounted on this node.", () => count((_, mounted) => mounted));
+  gauge("tidemark_agent_hung_filesystems", "Filesystems that do not answer.", () => count((hung) => hung));
+  gauge("tidemark_agent_stranded_threads", "Sampling threads left behind in the kernel.", parts.strandedThreads);
+  gauge("tidemark_agent_stranded_commands", "Commands left behind in the kernel.", parts.strandedCommands);
+  gauge("tidemark_agent_connected_engines", "Policy engines that samples are streamed to.", parts.connectedEngines);
+}

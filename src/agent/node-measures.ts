@@ -1,0 +1,63 @@
+// What samples carry beside the filesystem's own figures: room where members are made, and how busy a member device is. Read
+// every few seconds from sysfs and storage, away from the sampling itself.
+import { readFileSync } from "node:fs";
+import { basename } from "node:path";
+import type { Clock } from "../process/clock.ts";
+import type { Logger } from "../process/log.ts";
+import type { Storage } from "./storage/storage.ts";
+import { withTimeLimit } from "./time-limit.ts";
+import type { VolumeStates } from "./volume-state.ts";
+import type { NodeMeasures } from "./wire-sample.ts";
+
+const REFRESH_INTERVAL_MS = 5000;
+const FREE_LIMIT_MS = 5000;
+/** Column of /sys/block/DEVICE/stat: milliseconds in which at least one request was under way. */
+const IO_TICKS_COLUMN = 9;
+
+interface Busy {
+  readonly atMs: number;
+  readonly ticksMs: number;
+  readonly ratio: number;
+}
+
+export interface NodeMeasurer {
+  of(handle: string): NodeMeasures;
+  stop(): void;
+}
+
+export function startNodeMeasurer(storage: Storage, states: VolumeStates, clock: Clock, log: Logger): NodeMeasurer {
+  const busyByHandle = new Map<string, Busy>();
+  let freeBytes = 0;
+  const refreshFree = async (): Promise<void> => {
+    freeBytes = await withTimeLimit(storage.freeBytes(), FREE_LIMIT_MS, "measuring free bytes where members are made");
+  };
+  const refresh = (): void => {
+    refreshFree().catch((err: unknown) => log.warn({ err }, "free bytes not measured"));
+    for (const { handle, mounted } of states.values()) {
+      const busy = mounted === undefined ? undefined : measure(mounted.device, busyByHandle.get(handle), clock);
+      if (busy === undefined) busyByHandle.delete(handle);
+      else busyByHandle.set(handle, busy);
+    }
+  };
+  refresh();
+  const timer = setInterval(refresh, REFRESH_INTERVAL_MS);
+  return {
+    of: (handle) => ({ freeBytes, ioUtilizationRatio: busyByHandle.get(handle)?.ratio ?? 0 }),
+    stop: () => clearInterval(timer),
+  };
+}
+
+/** Undefined where there is no block device, as on the simulated disk. */
+function measure(device: string, before: Busy | undefined, clock: Clock): Busy | undefined {
+  try {
+    const stat = readFileSync(`/sys/block/${basename(device)}/stat`, "utf8")
+      .trim()
+      .split(/\s+/);
+    const ticksMs = Number(stat[IO_TICKS_COLUMN]);
+    const atMs = clock.monotonicMs();
+    const ratio = before === undefined ? 0 : (ticksMs - before.ticksMs) / Math.max(1, atMs - before.atMs);
+    return { atMs, ticksMs, ratio: Math.min(1, Math.max(0, ratio)) };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,83 @@
+// What the agent remembers of its volumes on the node's own disk: enough to go on after a restart, and to avert a full disk,
+// without the API server. One JSON file per volume; the files of other programs in the directory are left alone.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import { claimReference } from "../api/filesystem.ts";
+import { emergencyGrant, FS_TYPES, lastOperation, operation } from "../api/filesystem-layout.ts";
+import { volumeUIDOf } from "../api/identity.ts";
+import type { Durability, FilePort } from "../process/file-port.ts";
+
+const nodeRecord = z.object({
+  handle: z.string().refine((handle) => volumeUIDOf(handle) !== undefined, "not a volume handle"),
+  fsType: z.enum(FS_TYPES),
+  memberName: z.string(),
+  memberFile: z.string(),
+  /** The size the member is made with when it never existed, bytes. */
+  initialSizeBytes: z.int().positive().optional(),
+  /** A member was made here once: when it is missing now, data is missing, and no empty one takes its place. */
+  memberMade: z.boolean(),
+  claimRef: claimReference.optional(),
+  /** Present while the volume is staged. */
+  stagingPath: z.string().optional(),
+  /** The highest epoch ever accepted for it. */
+  epoch: z.int().min(0),
+  grant: emergencyGrant.optional(),
+  operation: operation.optional(),
+  lastOperation: lastOperation.optional(),
+  /** The target that was carried out or given up last; an emergency's end does not change it. */
+  endedDecidedAt: z.string().optional(),
+});
+export type NodeRecord = z.infer<typeof nodeRecord>;
+
+export interface NodeRecords {
+  /** All readable records; one that cannot be read is reported and left as it is. */
+  readAll(): NodeRecord[];
+  /** In the order of the calls. What has just begun need not outlive a power cut: nothing is mounted after one. */
+  write(record: NodeRecord, durability: Durability): Promise<void>;
+  remove(handle: string): Promise<void>;
+}
+
+const SUFFIX = ".json";
+
+export function createNodeRecords(
+  directory: string,
+  files: FilePort,
+  reportUnreadable: (path: string, error: unknown) => void,
+): NodeRecords {
+  const lastWrite = new Map<string, Promise<void>>();
+  const pathOf = (handle: string): string => join(directory, `${handle}${SUFFIX}`);
+  const inOrder = (handle: string, write: () => Promise<void>): Promise<void> => {
+    const turn = (lastWrite.get(handle) ?? Promise.resolve()).catch(() => {}).then(write);
+    lastWrite.set(handle, turn);
+    const forget = (): void => {
+      if (lastWrite.get(handle) === turn) lastWrite.delete(handle);
+    };
+    turn.then(forget, forget);
+    return turn;
+  };
+  return {
+    readAll: () => readRecords(directory, reportUnreadable),
+    write: (record, durability) => {
+      const text = `${JSON.stringify(record, null, 2)}\n`;
+      return inOrder(record.handle, () =>
+        files.writeWhole("agent-record/write", pathOf(record.handle), text, 0o600, durability),
+      );
+    },
+    remove: (handle) => inOrder(handle, () => files.remove("agent-record/remove", pathOf(handle))),
+  };
+}
+
+function readRecords(directory: string, reportUnreadable: (path: string, error: unknown) => void): NodeRecord[] {
+  return readdirSync(directory)
+    .filter((name) => name.endsWith(SUFFIX))
+    .flatMap((name) => {
+      const path = join(directory, name);
+      try {
+        return [nodeRecord.parse(JSON.parse(readFileSync(path, "utf8")))];
+      } catch (error) {
+        reportUnreadable(path, error);
+        return [];
+      }
+    });
+}

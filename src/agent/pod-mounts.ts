@@ -1,0 +1,95 @@
+// How a staged filesystem appears in a pod's directory: a bind mount, and on the simulated disk a symbolic link. Both are
+// idempotent and never touch what is in the filesystem.
+import { lstatSync } from "node:fs";
+import type { CommandPort, CommandResult } from "../process/command-port.ts";
+import type { FilePort } from "../process/file-port.ts";
+import { mountAt } from "./storage/mount-table.ts";
+import { StorageError } from "./storage/storage.ts";
+
+export interface PodMounts {
+  /** Makes targetPath show what is mounted at stagingPath. */
+  publish(stagingPath: string, targetPath: string, readOnly: boolean): Promise<void>;
+  /** Takes it away, with the empty directory; no error when there is nothing. */
+  unpublish(targetPath: string): Promise<void>;
+}
+
+const MOUNT = "/usr/bin/mount";
+const UMOUNT = "/usr/bin/umount";
+const RMDIR = "/usr/bin/rmdir";
+const LN = "/usr/bin/ln";
+const COMMAND_LIMIT_MS = 30_000;
+/** Mounts over each other at one path; more than one only after something went wrong. */
+const STACKED_MOUNTS_LIMIT = 8;
+
+export function createBindMounts(commands: CommandPort, files: FilePort): PodMounts {
+  return {
+    publish: async (stagingPath, targetPath, readOnly) => {
+      const staged = mountAt(stagingPath);
+      const present = mountAt(targetPath);
+      if (present !== undefined && present.source !== staged?.source)
+        throw new StorageError("DeviceBusy", `${targetPath} already shows ${present.source}; unmount it by hand`);
+      if (present === undefined) {
+        await files.makeDirectory("publish/make-directory", targetPath, 0o750);
+        const bound = await commands.run("publish/bind", MOUNT, ["--bind", stagingPath, targetPath], limit());
+        expectSuccess(bound, `binding ${stagingPath} to ${targetPath}`);
+      }
+      if (!readOnly) return;
+      const options = ["--options", "remount,bind,ro", targetPath];
+      expectSuccess(await commands.run("publish/read-only", MOUNT, options, limit()), `making ${targetPath} read-only`);
+    },
+    unpublish: async (targetPath) => {
+      for (let mounts = 0; mountAt(targetPath) !== undefined; mounts += 1) {
+        if (mounts === STACKED_MOUNTS_LIMIT)
+          throw new StorageError("DeviceBusy", `${targetPath} is still mounted after ${mounts} unmounts`);
+        const unmounted = await commands.run("unpublish/unmount", UMOUNT, [targetPath], limit());
+        expectSuccess(unmounted, `unmounting ${targetPath}`);
+      }
+      if (kindOf(targetPath) !== "nothing") await removeDirectory(commands, targetPath);
+    },
+  };
+}
+
+export function createPodLinks(commands: CommandPort, files: FilePort): PodMounts {
+  return {
+    publish: async (stagingPath, targetPath) => {
+      if (kindOf(targetPath) === "directory") await removeDirectory(commands, targetPath);
+      const linked = await commands.run(
+        "publish/link",
+        LN,
+        ["--symbolic", "--force", "--no-dereference", stagingPath, targetPath],
+        limit(),
+      );
+      expectSuccess(linked, `linking ${targetPath} to ${stagingPath}`);
+    },
+    unpublish: async (targetPath) => {
+      switch (kindOf(targetPath)) {
+        case "nothing":
+          return;
+        case "link":
+          return files.remove("unpublish/remove-link", targetPath);
+        case "directory":
+          return removeDirectory(commands, targetPath);
+      }
+    },
+  };
+}
+
+function kindOf(path: string): "nothing" | "link" | "directory" {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found === undefined) return "nothing";
+  return found.isSymbolicLink() ? "link" : "directory";
+}
+
+/** rmdir, never a recursive removal: should a mount still be there, it must fail. */
+async function removeDirectory(commands: CommandPort, path: string): Promise<void> {
+  const removed = await commands.run("unpublish/remove-directory", RMDIR, [path], limit());
+  expectSuccess(removed, `removing the directory ${path}`);
+}
+
+function expectSuccess({ exitCode, stderr }: CommandResult, task: string): void {
+  if (exitCode !== 0) throw new StorageError("CommandFailed", `${task} ended with ${exitCode}: ${stderr.trim()}`);
+}
+
+function limit(): { timeLimitMs: number } {
+  return { timeLimitMs: COMMAND_LIMIT_MS };
+}

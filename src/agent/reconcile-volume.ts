@@ -1,0 +1,152 @@
+// One look at one volume, from gathering to reporting: what the layout wants, what the node has, what to do, what to say.
+import type { FilesystemLayout, Operation } from "../api/filesystem-layout.ts";
+import type { ReadableStore } from "../kube/store.ts";
+import type { Outcome } from "../kube/work-queue.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Logger } from "../process/log.ts";
+import { formatQuantity } from "../units/quantity.ts";
+import { decideOperation, type OperationDecision, type OperationFacts } from "./decide-operation.ts";
+import { grantOf } from "./emergency.ts";
+import { isRemovalWanted, recordWithLayout, targetOf } from "./layout-record.ts";
+import type { NodeRecords } from "./node-records.ts";
+import type { OperationRunner } from "./run-operation.ts";
+import type { Sampler } from "./sampler.ts";
+import type { Staging } from "./staging.ts";
+import type { StatusReporter } from "./status-reporter.ts";
+import type { Storage } from "./storage/storage.ts";
+import { withTimeLimit } from "./time-limit.ts";
+import { newVolumeState, type VolumeState, type VolumeStates, volumeOf } from "./volume-state.ts";
+
+export interface ReconcileEnvironment {
+  readonly nodeName: string;
+  readonly states: VolumeStates;
+  readonly layouts: ReadableStore<FilesystemLayout>;
+  /** False until the API server has been heard. */
+  readonly layoutsKnown: () => boolean;
+  readonly storage: Storage;
+  readonly records: NodeRecords;
+  readonly staging: Staging;
+  readonly runner: OperationRunner;
+  readonly sampler: Sampler;
+  readonly reporter: StatusReporter;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const MEASURE_LIMIT_MS = 10_000;
+
+/** Rejects when something outside failed; the queue then tries again. */
+export async function reconcileVolume(environment: ReconcileEnvironment, handle: string): Promise<Outcome> {
+  const layout = layoutOnThisNode(environment, handle);
+  const state = await trackedState(environment, handle, layout);
+  if (state === undefined) return "done";
+  await environment.staging.adopt(state);
+  const measured = environment.storage.sizeBytes(volumeOf(state.record));
+  const sizeBytes = await withTimeLimit(measured, MEASURE_LIMIT_MS, `measuring the member of volume ${handle}`);
+  // From here to the start of an operation nothing is awaited: the facts are still true when it starts.
+  if (state.running === undefined) state.sizeBytes = sizeBytes;
+  if (sizeBytes !== undefined && !state.record.memberMade) state.record = { ...state.record, memberMade: true };
+  const decision = decideOperation(factsOf(environment, state, layout));
+  environment.log.debug({ volume: handle, decision }, "decided");
+  await carryOut(environment, state, decision);
+  await environment.reporter.report(handle);
+  if (layout === undefined && environment.layoutsKnown()) await forgetDeleted(environment, state);
+  return "done";
+}
+
+function layoutOnThisNode({ layouts, nodeName }: ReconcileEnvironment, handle: string): FilesystemLayout | undefined {
+  const layout = layouts.get(handle);
+  return layout?.spec.nodeName === nodeName ? layout : undefined;
+}
+
+/** The state of a volume that this node has, or is to have; brought up to date with the layout. */
+async function trackedState(
+  { states, records, sampler }: ReconcileEnvironment,
+  handle: string,
+  layout: FilesystemLayout | undefined,
+): Promise<VolumeState | undefined> {
+  const known = states.get(handle);
+  if (layout === undefined) return known;
+  const record = recordWithLayout(layout, known?.record);
+  const state = known ?? newVolumeState(record, false);
+  states.set(handle, state);
+  const changed = JSON.stringify(state.record) !== JSON.stringify(record);
+  state.record = record;
+  sampler.setMinAvailable(handle, record.grant === undefined ? 0 : grantOf(record.grant).minAvailableBytes);
+  if (changed && state.recorded) await records.write(record, "PowerCut");
+  return state;
+}
+
+function factsOf(
+  { layoutsKnown }: ReconcileEnvironment,
+  state: VolumeState,
+  layout: FilesystemLayout | undefined,
+): OperationFacts {
+  const { record, running } = state;
+  return {
+    mounted: state.mounted !== undefined && !state.closing,
+    sizeBytes: state.sizeBytes,
+    layoutKnown: layoutsKnown() && layout !== undefined,
+    removalWanted: layout !== undefined && isRemovalWanted(layout),
+    removed: state.removed,
+    target: layout === undefined ? undefined : targetOf(layout),
+    highestEpoch: record.epoch,
+    endedDecidedAt: record.endedDecidedAt,
+    running:
+      running === undefined
+        ? undefined
+        : {
+            kind: running.operation.kind,
+            decidedAt: running.operation.decidedAt,
+            cancelling: running.cancel.signal.aborted,
+          },
+    interrupted: running === undefined ? record.operation : undefined,
+  };
+}
+
+async function carryOut(
+  { runner, staging, reporter, clock }: ReconcileEnvironment,
+  state: VolumeState,
+  decision: OperationDecision,
+): Promise<void> {
+  if (decision.act === "Refuse" && state.refusal !== decision.message)
+    reporter.warn(state, "StaleEpoch", decision.message);
+  state.refusal = decision.act === "Refuse" ? decision.message : undefined;
+  switch (decision.act) {
+    case "Nothing":
+    case "Refuse":
+      return;
+    case "Start":
+      return runner.start(state, operationFor(decision, clock.nowMs()), "Anew");
+    case "Resume":
+      return runner.start(state, decision.operation, "Resumed");
+    case "Abandon":
+      return runner.abandon(state, decision.operation, decision.message);
+    case "CancelShrink":
+      // Its end wakes this volume again; nobody waits here.
+      state.running?.cancel.abort(decision.message);
+      return;
+    case "RemoveMember":
+      return staging.remove(state);
+  }
+}
+
+function operationFor({ kind, target, fromBytes }: OperationDecision & { act: "Start" }, nowMs: number): Operation {
+  return {
+    kind,
+    from: formatQuantity(fromBytes),
+    to: formatQuantity(target.sizeBytes),
+    epoch: target.epoch,
+    decidedAt: target.decidedAt,
+    startedAt: new Date(nowMs).toISOString(),
+    step: kind === "Extend" ? "extending" : "shrinking",
+  };
+}
+
+/** A volume whose layout is gone and of which the node holds nothing any more. What holds data is kept. */
+async function forgetDeleted({ states, records }: ReconcileEnvironment, state: VolumeState): Promise<void> {
+  if (state.mounted !== undefined || state.sizeBytes !== undefined || state.running !== undefined) return;
+  if (state.record.memberMade && !state.removed) return;
+  states.delete(state.handle);
+  if (state.recorded) await records.remove(state.handle);
+}

@@ -1,0 +1,56 @@
+// Spends a grant when a reading crosses it: in the sampler's own message, with no round trip to anybody.
+import type { Operation } from "../api/filesystem-layout.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Logger } from "../process/log.ts";
+import { formatBytes, formatQuantity } from "../units/quantity.ts";
+import { grantOf, shouldSpendGrant } from "./emergency.ts";
+import type { OperationRunner } from "./run-operation.ts";
+import type { VolumeState } from "./volume-state.ts";
+
+export interface EmergencyEnvironment {
+  readonly runner: OperationRunner;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Looks at the state's newest reading. Resolves when nothing is to be done, or the extend has begun; never rejects. */
+export async function spendEmergency({ runner, clock, log }: EmergencyEnvironment, state: VolumeState): Promise<void> {
+  const { reading, record, sizeBytes, running } = state;
+  if (record.grant === undefined || reading === undefined || sizeBytes === undefined) return;
+  if (state.mounted === undefined || state.closing || running?.cancel.signal.aborted === true) return;
+  // A reading from before the last operation's end says nothing about the present size.
+  if (reading.sampledAtMs < state.operationEndedAtMs) return;
+  const grant = grantOf(record.grant);
+  const { capacityBytes, availableBytes } = reading;
+  const { emergencyRetryAtMs: retryAtMs } = state;
+  const nowMs = clock.nowMs();
+  const runningKind = running?.begun === true ? running.operation.kind : undefined;
+  const facts = { nowMs, sizeBytes, capacityBytes, availableBytes, grant, running: runningKind, retryAtMs };
+  if (!shouldSpendGrant(facts)) return;
+  log.warn(
+    { volume: state.handle, availableBytes, grant: record.grant },
+    "minAvailable is crossed: spending the grant",
+  );
+  try {
+    await runner.cancelAndWait(
+      state,
+      `only ${formatBytes(availableBytes)} are available: the emergency extend goes first`,
+    );
+    if (state.running !== undefined || state.closing) return; // the next reading looks again
+    await runner.start(state, emergencyOperation(state, grant.sizeBytes, record.grant.epoch, clock.nowMs()), "Anew");
+  } catch (err) {
+    log.error({ volume: state.handle, err }, "the emergency extend could not begin");
+  }
+}
+
+function emergencyOperation(state: VolumeState, toBytes: number, epoch: number, nowMs: number): Operation {
+  return {
+    kind: "Extend",
+    from: formatQuantity(state.sizeBytes ?? 0),
+    to: formatQuantity(toBytes),
+    epoch,
+    emergency: true,
+    startedAt: new Date(nowMs).toISOString(),
+    step: "extending",
+  };
+}

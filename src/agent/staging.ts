@@ -1,0 +1,195 @@
+// Whether a volume is mounted on this node: staged for kubelet, taken over after a restart of the agent, let go, and its
+// member deleted. The CSI service checks requests and calls this; sizes are none of its business.
+import type { Logger } from "../process/log.ts";
+import { formatQuantity } from "../units/quantity.ts";
+import { grantOf } from "./emergency.ts";
+import type { FilesystemLocks } from "./filesystem-lock.ts";
+import type { NodeRecord, NodeRecords } from "./node-records.ts";
+import type { Sampler } from "./sampler.ts";
+import { type MountedVolume, type Storage, StorageError, type StorageErrorCode } from "./storage/storage.ts";
+import { withTimeLimit } from "./time-limit.ts";
+import type { VolumeLanes } from "./volume-lanes.ts";
+import { type Problem, type VolumeState, volumeOf } from "./volume-state.ts";
+
+export interface StagingParts {
+  readonly storage: Storage;
+  readonly records: NodeRecords;
+  readonly locks: FilesystemLocks;
+  readonly lanes: VolumeLanes;
+  readonly sampler: Sampler;
+  readonly log: Logger;
+  /** Cancels a running shrink, waits for a running extend. */
+  readonly quiesce: (state: VolumeState) => Promise<void>;
+  /** Something about the volume changed: decide and report anew. */
+  readonly changed: (handle: string) => void;
+}
+
+/** All are idempotent, and take place one after the other for each volume. Throw StorageError. */
+export interface Staging {
+  stage(state: VolumeState, stagingPath: string): Promise<void>;
+  unstage(state: VolumeState, stagingPath: string): Promise<void>;
+  /** After a restart: finds what an earlier agent staged. Pods never notice. */
+  adopt(state: VolumeState): Promise<void>;
+  /** Deletes the member and its data; the volume must not be mounted. */
+  remove(state: VolumeState): Promise<void>;
+}
+
+const MEASURE_LIMIT_MS = 10_000;
+const FIND_LIMIT_MS = 20_000;
+/** What stands in conditions until a stage succeeds; DeviceBusy and Hung mend by themselves and are only returned. */
+const LASTING: Readonly<Partial<Record<StorageErrorCode, Problem["reason"]>>> = {
+  SignatureFound: "SignatureFound",
+  AlreadyFormatted: "MembersMissing",
+  WrongFilesystem: "MembersMissing",
+  DiskFull: "DiskFull",
+  ReadOnly: "ReadOnly",
+  NotPermitted: "MountFailed",
+  CommandFailed: "MountFailed",
+};
+
+export function createStaging(parts: StagingParts): Staging {
+  const { storage, records, locks, lanes, sampler, log, changed } = parts;
+
+  const watch = ({ handle, record: { grant } }: VolumeState, mounted: MountedVolume): void =>
+    sampler.watch(handle, mounted, grant === undefined ? 0 : grantOf(grant).minAvailableBytes);
+  const begin = (state: VolumeState, mounted: MountedVolume): void => {
+    state.mounted = mounted;
+    state.operationEndedAtMs = 0;
+    watch(state, mounted);
+  };
+  const stage = async (state: VolumeState, stagingPath: string): Promise<void> => {
+    if (state.mounted?.mountPath === stagingPath) return;
+    if (state.removed) throw removed(state);
+    if (state.mounted !== undefined) throw alreadyStaged(state, state.mounted.mountPath, stagingPath);
+    await takeLock(locks, state);
+    const sizeBytes = await sizeToStage(storage, state);
+    await saveRecord(parts, state, { stagingPath });
+    begin(state, await storage.stage(volumeOf(state.record), sizeBytes, stagingPath));
+    await saveRecord(parts, state, { memberMade: true });
+    state.sizeBytes = await storage.sizeBytes(volumeOf(state.record));
+    log.info({ volume: state.handle, stagingPath, size: formatQuantity(state.sizeBytes ?? 0) }, "staged");
+  };
+  const unstage = async (state: VolumeState, stagingPath: string): Promise<void> => {
+    state.closing = true;
+    try {
+      await parts.quiesce(state);
+      sampler.forget(state.handle);
+      await storage.unstage(volumeOf(state.record), stagingPath);
+      state.mounted = undefined;
+      state.reading = undefined;
+      state.hung = false;
+      await saveRecord(parts, state, { stagingPath: undefined });
+      await locks.release(volumeOf(state.record).fsid);
+      log.info({ volume: state.handle, stagingPath }, "unstaged");
+    } finally {
+      state.closing = false;
+      // It could not be unmounted: it is sampled on.
+      if (state.mounted !== undefined) watch(state, state.mounted);
+    }
+  };
+  const adopt = async (state: VolumeState): Promise<void> => {
+    if (state.mounted !== undefined || state.closing) return;
+    const volume = volumeOf(state.record);
+    const stagingPath = state.record.stagingPath ?? (await unrecordedMount(storage, state));
+    if (stagingPath === undefined) return;
+    await takeLock(locks, state);
+    const found = await withTimeLimit(storage.find(volume, stagingPath), FIND_LIMIT_MS, `finding ${state.handle}`);
+    if (found === undefined) {
+      log.info({ volume: state.handle, stagingPath }, "no longer mounted; kubelet will stage it when a pod needs it");
+      await saveRecord(parts, state, { stagingPath: undefined });
+      return;
+    }
+    if (!state.recorded) await saveRecord(parts, state, { stagingPath, memberMade: true });
+    begin(state, found);
+    log.info({ volume: state.handle, stagingPath }, "taken over from an earlier agent");
+  };
+  const remove = async (state: VolumeState): Promise<void> => {
+    if (state.mounted !== undefined) return;
+    await takeLock(locks, state);
+    const volume = volumeOf(state.record);
+    await storage.remove(volume);
+    state.removed = true;
+    state.sizeBytes = undefined;
+    await records.remove(state.handle);
+    state.recorded = false;
+    await locks.release(volume.fsid);
+    log.info({ volume: state.handle }, "the member has been deleted");
+  };
+  const inLane = (state: VolumeState, work: () => Promise<void>): Promise<void> =>
+    lanes.run(state.handle, () => noteProblem(state, work)).finally(() => changed(state.handle));
+  return {
+    stage: (state, stagingPath) => inLane(state, () => stage(state, stagingPath)),
+    unstage: (state, stagingPath) => inLane(state, () => unstage(state, stagingPath)),
+    adopt: async (state) => {
+      if (state.mounted === undefined && (state.record.stagingPath !== undefined || !state.recorded))
+        await lanes.run(state.handle, () => noteProblem(state, () => adopt(state)));
+    },
+    remove: (state) => lanes.run(state.handle, () => noteProblem(state, () => remove(state))),
+  };
+}
+
+async function noteProblem(state: VolumeState, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+    state.problem = undefined;
+  } catch (error) {
+    const reason = error instanceof StorageError ? LASTING[error.code] : undefined;
+    if (reason !== undefined) state.problem = { reason, message: (error as StorageError).message };
+    throw error;
+  }
+}
+
+async function saveRecord(
+  { records }: StagingParts,
+  state: VolumeState,
+  change: Partial<Pick<NodeRecord, "stagingPath" | "memberMade">>,
+): Promise<void> {
+  state.record = { ...state.record, ...change };
+  state.recorded = true;
+  await records.write(state.record, "PowerCut");
+}
+
+/** A node that has lost its records may still have the volume mounted under a pod that nobody stages again. */
+function unrecordedMount(storage: Storage, state: VolumeState): Promise<string | undefined> {
+  if (state.recorded) return Promise.resolve(undefined);
+  const looking = storage.mountPath(volumeOf(state.record));
+  return withTimeLimit(looking, FIND_LIMIT_MS, `looking for a mount of ${state.handle}`);
+}
+
+async function takeLock(locks: FilesystemLocks, { handle, record }: VolumeState): Promise<void> {
+  if (await locks.acquire(volumeOf(record).fsid)) return;
+  throw new StorageError(
+    "DeviceBusy",
+    `another agent on this node holds volume ${handle}; wait until it has ended, or end it`,
+  );
+}
+
+/** The size for a member that is yet to be made. A member that was made once and is missing now is never replaced. */
+async function sizeToStage(storage: Storage, { handle, record }: VolumeState): Promise<number> {
+  const measured = storage.sizeBytes(volumeOf(record));
+  const presentBytes = await withTimeLimit(measured, MEASURE_LIMIT_MS, `measuring the member of volume ${handle}`);
+  // 0: made by an agent that died before it could give it a size.
+  if (presentBytes !== undefined && presentBytes > 0) return presentBytes;
+  if (presentBytes === undefined && record.memberMade)
+    throw new StorageError(
+      "AlreadyFormatted",
+      `member ${record.memberFile} of volume ${handle} was made on this node and is not there any more; bring the file back`,
+    );
+  if (record.initialSizeBytes === undefined)
+    throw new StorageError(
+      "AlreadyFormatted",
+      `FilesystemLayout ${handle} says no size and the node has no member ${record.memberFile}; nothing is guessed`,
+    );
+  return record.initialSizeBytes;
+}
+
+function removed({ handle }: VolumeState): StorageError {
+  return new StorageError("AlreadyFormatted", `the member of volume ${handle} has been deleted; the claim is gone`);
+}
+
+function alreadyStaged({ handle }: VolumeState, at: string, wanted: string): StorageError {
+  return new StorageError(
+    "DeviceBusy",
+    `volume ${handle} is staged at ${at}; unstage it before staging it at ${wanted}`,
+  );
+}

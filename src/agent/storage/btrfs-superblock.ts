@@ -1,0 +1,48 @@
+// What btrfs has committed about its own size, read from the superblocks in the member file (through the page cache that the
+// loop device writes to). It is the proof that precedes every cut of a member: no ioctl and no cached value replaces it.
+import { closeSync, openSync, readSync } from "node:fs";
+
+export interface CommittedSize {
+  readonly fsid: string;
+  readonly devid: number;
+  /** The largest of all copies: a mount may fall back to any of them. */
+  readonly deviceBytes: number;
+}
+
+// On-disk format: struct btrfs_super_block, copies at 64 KiB, 64 MiB and 256 GiB.
+const COPY_OFFSETS_BYTES = [65_536, 64 << 20, 256 * 2 ** 30] as const;
+const SUPERBLOCK_BYTES = 4096;
+const MAGIC = "_BHRfS_M";
+const FSID_OFFSET = 0x20;
+const MAGIC_OFFSET = 0x40;
+const DEVICE_ITEM_OFFSET = 0xc9;
+
+/** Undefined when the file carries no btrfs. */
+export function readCommittedSize(memberPath: string): CommittedSize | undefined {
+  const file = openSync(memberPath, "r");
+  try {
+    const copies = COPY_OFFSETS_BYTES.flatMap((offset) => readCopy(file, offset) ?? []);
+    const [first] = copies;
+    if (first === undefined) return undefined;
+    const same = copies.filter(({ fsid }) => fsid === first.fsid);
+    return { ...first, deviceBytes: Math.max(...same.map(({ deviceBytes }) => deviceBytes)) };
+  } finally {
+    closeSync(file);
+  }
+}
+
+function readCopy(file: number, offset: number): CommittedSize | undefined {
+  const block = Buffer.alloc(SUPERBLOCK_BYTES);
+  if (readSync(file, block, 0, SUPERBLOCK_BYTES, offset) < SUPERBLOCK_BYTES) return undefined;
+  if (block.toString("latin1", MAGIC_OFFSET, MAGIC_OFFSET + MAGIC.length) !== MAGIC) return undefined;
+  return {
+    fsid: uuidText(block.subarray(FSID_OFFSET, FSID_OFFSET + 16)),
+    devid: Number(block.readBigUInt64LE(DEVICE_ITEM_OFFSET)),
+    deviceBytes: Number(block.readBigUInt64LE(DEVICE_ITEM_OFFSET + 8)),
+  };
+}
+
+function uuidText(bytes: Buffer): string {
+  const hex = bytes.toString("hex");
+  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
+}

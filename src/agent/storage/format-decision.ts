@@ -1,0 +1,71 @@
+// Whether a member may be formatted: only one that carries nothing at all, for a volume that no record calls formatted. Pure;
+// the one place where this is decided.
+import type { MemberRecord } from "./member-record.ts";
+import type { StorageErrorCode, Volume } from "./storage.ts";
+
+/** A filesystem, partition table, swap area … as wipefs finds them, at any offset. */
+export interface Signature {
+  readonly type: string;
+  readonly uuid: string;
+}
+
+export interface MemberFacts {
+  readonly record: MemberRecord | undefined;
+  readonly signatures: readonly Signature[];
+  /** Bytes of the member that are no hole: a new member has none. */
+  readonly allocatedBytes: number;
+}
+
+export type FormatDecision =
+  | { readonly kind: "format" }
+  /** The filesystem is there; mkfs must not run. */
+  | { readonly kind: "keep" }
+  | { readonly kind: "refuse"; readonly code: StorageErrorCode; readonly message: string };
+
+/**
+ * Crash windows: a record "formatting" with our own filesystem means that mkfs ended and the crash came before "formatted": it
+ * is kept. With no signature mkfs had not got that far, and since "mounted" is recorded before the first mount nobody can have
+ * written data: it is formatted again. mkfs.btrfs and mke2fs write their signature last, so one of ours is a whole filesystem.
+ */
+export function decideFormat(volume: Volume, { record, signatures, allocatedBytes }: MemberFacts): FormatDecision {
+  const stranger = recordOfAnother(volume, record);
+  if (stranger !== undefined) return stranger;
+  const foreign = signatures.find(({ type, uuid }) => type !== volume.fsType || uuid !== volume.fsid);
+  if (foreign !== undefined)
+    return refuse(
+      record === undefined || record.state === "formatting" ? "SignatureFound" : "WrongFilesystem",
+      `${describe(volume)} carries a ${foreign.type} signature (UUID ${foreign.uuid || "none"}) instead of ${volume.fsType} ` +
+        `${volume.fsid}; it is left as it is. Move the file away if its data is not needed`,
+    );
+  if (signatures.length > 0) return { kind: "keep" };
+  if (record !== undefined && record.state !== "formatting")
+    return refuse(
+      "AlreadyFormatted",
+      `${describe(volume)} was formatted before but carries no filesystem now; it is not formatted again. Restore it from a backup`,
+    );
+  if (record === undefined && allocatedBytes > 0)
+    return refuse(
+      "SignatureFound",
+      `${describe(volume)} holds ${allocatedBytes} bytes of unknown data and no record says that it is new; it is left as it is`,
+    );
+  return { kind: "format" };
+}
+
+function recordOfAnother(volume: Volume, record: MemberRecord | undefined): FormatDecision | undefined {
+  if (record === undefined) return undefined;
+  if (record.volumeUID === volume.volumeUID && record.fsid === volume.fsid && record.fsType === volume.fsType)
+    return undefined;
+  return refuse(
+    "WrongFilesystem",
+    `${describe(volume)} is recorded as ${record.fsType} ${record.fsid} of volume ${record.volumeUID}, not as ${volume.fsType} ` +
+      `${volume.fsid} of ${volume.volumeUID}`,
+  );
+}
+
+function refuse(code: StorageErrorCode, message: string): FormatDecision {
+  return { kind: "refuse", code, message };
+}
+
+function describe(volume: Volume): string {
+  return `member ${volume.memberFile} of ${volume.handle}`;
+}

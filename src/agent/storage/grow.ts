@@ -1,0 +1,136 @@
+// Makes a mounted filesystem larger: member file, loop device, filesystem, in this order, so that the filesystem never ends
+// behind its member at any crash. Nothing here syncs: the loop device's flush, which precedes every superblock that knows the
+// new size, makes the file's length durable too.
+import { readdirSync, readFileSync } from "node:fs";
+import { exclusiveOperation, stopExclusiveOperation } from "./exclusive-operation.ts";
+import { deviceSizeBytes } from "./loop-device.ts";
+import { growWithinRoom, type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
+import { mountAt } from "./mount-table.ts";
+import { openReader } from "./read-filesystem.ts";
+import { wholeGrains } from "./size-grain.ts";
+import { type MountedVolume, StorageError } from "./storage.ts";
+import { expectSuccess, type Finished } from "./tools.ts";
+import { waitUntil } from "./wait-until.ts";
+
+const CAP_SYS_RESOURCE = 24; // capabilities(7)
+const VISIBLE_INTERVAL_MS = 1;
+const VISIBLE_LIMIT_MS = 30_000;
+
+/** Told of a command that still runs when the new size is there already; the next operation must wait for it. */
+export type Linger = (command: Promise<void>) => void;
+
+/** Returns the size reached; a member already that large is only made to agree with its filesystem. */
+export async function grow(host: LoopHost, volume: MountedVolume, sizeBytes: number, linger: Linger): Promise<number> {
+  const path = memberPath(host, volume);
+  const present = requireMember(path, volume);
+  const wanted = Math.max(present, wholeGrains(sizeBytes));
+  assertWritable(volume);
+  assertMayGrow(volume);
+  if (volume.fsType === "btrfs" && exclusiveOperation(volume.fsid) !== "none")
+    await stopExclusiveOperation(host.tools, volume);
+  if (wanted > present)
+    await growWithinRoom(host, volume, wanted - present, () => host.files.truncate("extend/grow-file", path, wanted));
+  if (deviceSizeBytes(volume.device) !== wanted)
+    expectSuccess(
+      await host.tools.run("extend/refresh-loop", "losetup", ["--set-capacity", volume.device]),
+      `growing ${volume.device} of ${volume.handle} to ${wanted} bytes`,
+    );
+  const task = `growing ${volume.fsType} of ${volume.handle} to ${wanted} bytes`;
+  await growFilesystem(host, volume, { toBytes: wanted, task, linger });
+  return wanted;
+}
+
+export function requireMember(path: string, volume: MountedVolume): number {
+  const extent = memberExtent(path);
+  if (extent !== undefined) return extent.sizeBytes;
+  throw new StorageError("CommandFailed", `member ${path} of ${volume.handle} was deleted while it is mounted`);
+}
+
+/** Throws ReadOnly when the kernel has stopped all writes. */
+export function assertWritable(volume: MountedVolume): void {
+  const mount = mountAt(volume.mountPath);
+  if (mount === undefined)
+    throw new StorageError("CommandFailed", `${volume.handle} is not mounted at ${volume.mountPath}`);
+  if (mount.readOnly)
+    throw new StorageError(
+      "ReadOnly",
+      `${volume.fsType} ${volume.fsid} of ${volume.handle} at ${volume.mountPath} is read-only after an error (see dmesg); ` +
+        "unmount it, check it and mount it again",
+    );
+}
+
+/** The filesystem's own number of its only device; a device once replaced is no longer 1. */
+export function onlyDevid(volume: MountedVolume): string {
+  const devids = readdirSync(`/sys/fs/btrfs/${volume.fsid}/devinfo`);
+  const [devid] = devids;
+  if (devid === undefined || devids.length > 1)
+    throw new StorageError(
+      "WrongFilesystem",
+      `btrfs ${volume.fsid} of ${volume.handle} has ${devids.length} devices, not 1; remove what was added by hand`,
+    );
+  return devid;
+}
+
+interface Growth {
+  readonly toBytes: number;
+  readonly task: string;
+  readonly linger: Linger;
+}
+
+async function growFilesystem(host: LoopHost, volume: MountedVolume, growth: Growth): Promise<void> {
+  switch (volume.fsType) {
+    case "btrfs":
+      await growBtrfs(host, volume, growth);
+      return;
+    case "ext4":
+      expectGrown(await host.tools.run("extend/resize-ext4", "resize2fs", [volume.device]), growth.task);
+      return;
+    case "xfs":
+      expectGrown(await host.tools.run("extend/resize-xfs", "xfs_growfs", ["-d", volume.mountPath]), growth.task);
+      return;
+  }
+}
+
+// The new size is there a few milliseconds after the command started; its end, behind a commit, takes 8 to 127 ms. So the
+// first of the two counts. A failure after the size was visible can only be the commit's; the mount is read-only then.
+async function growBtrfs(host: LoopHost, volume: MountedVolume, growth: Growth): Promise<void> {
+  const reader = openReader(volume);
+  const shown = (): boolean => reader.read().capacityBytes >= growth.toBytes;
+  try {
+    if (shown()) return;
+    const args = ["filesystem", "resize", `${onlyDevid(volume)}:max`, volume.mountPath];
+    let ended = false;
+    const command = host.tools
+      .run("extend/resize-filesystem", "btrfs", args)
+      .then((finished) => expectGrown(finished, growth.task))
+      .finally(() => {
+        ended = true;
+      });
+    growth.linger(command.catch((error: unknown) => host.log.warn({ err: error }, growth.task)));
+    await Promise.race([command, waitUntil(() => ended || shown(), VISIBLE_LIMIT_MS, VISIBLE_INTERVAL_MS)]);
+    if (!shown())
+      throw new StorageError("CommandFailed", `${growth.task}: it still shows ${reader.read().capacityBytes} bytes`);
+  } finally {
+    reader.close();
+  }
+}
+
+// Before the first side effect: a member that has grown without its filesystem would look like a finished extend.
+function assertMayGrow(volume: MountedVolume): void {
+  if (volume.fsType !== "ext4" || hasCapability(CAP_SYS_RESOURCE)) return;
+  throw new StorageError(
+    "NotPermitted",
+    `growing ext4 of ${volume.handle} while it is mounted needs CAP_SYS_RESOURCE, which this process lacks; grant it to the agent`,
+  );
+}
+
+function hasCapability(bit: number): boolean {
+  const effective = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0";
+  return ((BigInt(`0x${effective}`) >> BigInt(bit)) & 1n) === 1n;
+}
+
+function expectGrown(finished: Finished, task: string): void {
+  if (/permission denied|not permitted/i.test(finished.stderr))
+    throw new StorageError("NotPermitted", `${task}: ${finished.stderr.trim()}; growth needs CAP_SYS_ADMIN`);
+  expectSuccess(finished, task);
+}

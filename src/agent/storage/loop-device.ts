@@ -1,0 +1,35 @@
+// Loop devices as the kernel shows them in /sys/block. Finding and reading only; attaching and detaching are steps of stage
+// and unstage.
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { basename } from "node:path";
+import { expectSuccess, type Tools } from "./tools.ts";
+
+const SECTOR_BYTES = 512;
+
+/** Devices over this file, found by its inode: a path may read differently from another mount namespace. */
+export async function findLoopDevices(tools: Tools, memberPath: string): Promise<string[]> {
+  const listed = await tools.query("losetup", ["--noheadings", "--output", "NAME", "--associated", memberPath]);
+  return expectSuccess(listed, `looking for the loop device of ${memberPath}`).split("\n").filter(Boolean);
+}
+
+export function deviceSizeBytes(device: string): number {
+  return Number(readFileSync(`/sys/block/${basename(device)}/size`, "utf8")) * SECTOR_BYTES;
+}
+
+export function isLoopAttached(device: string): boolean {
+  return existsSync(`/sys/block/${basename(device)}/loop/backing_file`);
+}
+
+/** The device's mounted filesystem in sysfs, in any mount namespace; undefined when it is mounted nowhere. */
+export function mountedAnywhere(device: string): string | undefined {
+  const name = basename(device);
+  const plain = [`/sys/fs/ext4/${name}`, `/sys/fs/xfs/${name}`].find((path) => existsSync(path));
+  return plain ?? btrfsOn(name);
+}
+
+function btrfsOn(name: string): string | undefined {
+  if (!existsSync("/sys/fs/btrfs")) return undefined;
+  return readdirSync("/sys/fs/btrfs")
+    .map((fsid) => `/sys/fs/btrfs/${fsid}`)
+    .find((path) => existsSync(`${path}/devices/${name}`));
+}

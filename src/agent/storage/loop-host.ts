@@ -1,0 +1,81 @@
+// What the loop adapter's steps work with: this node's directories, programs and files. No behaviour of its own beyond naming.
+import { readdirSync, statfsSync, statSync } from "node:fs";
+import { basename, join } from "node:path";
+import type { Clock } from "../../process/clock.ts";
+import type { FilePort } from "../../process/file-port.ts";
+import type { Logger } from "../../process/log.ts";
+import { StorageError, type Volume } from "./storage.ts";
+import type { Tools } from "./tools.ts";
+
+export interface LoopHost {
+  /** Where the member files are; never itself on a volume of ours. */
+  readonly memberDirectory: string;
+  /** Where their records are; may be the same directory. */
+  readonly recordDirectory: string;
+  readonly tools: Tools;
+  readonly files: FilePort;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Growth that was allowed and is not in the members' lengths yet. */
+  readonly room: { claimedBytes: number };
+}
+
+const STAT_BLOCK_BYTES = 512;
+
+/** Throws on a name that would lead out of the member directory. */
+export function memberPath(host: LoopHost, volume: Volume): string {
+  if (volume.memberFile !== basename(volume.memberFile) || volume.memberFile.startsWith("."))
+    throw new StorageError("CommandFailed", `"${volume.memberFile}" of ${volume.handle} is no plain file name`);
+  return join(host.memberDirectory, volume.memberFile);
+}
+
+export interface MemberExtent {
+  readonly sizeBytes: number;
+  /** The part that is no hole. */
+  readonly allocatedBytes: number;
+}
+
+export function memberExtent(path: string): MemberExtent | undefined {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  return stat === undefined
+    ? undefined
+    : { sizeBytes: stat.size, allocatedBytes: Math.min(stat.size, stat.blocks * STAT_BLOCK_BYTES) };
+}
+
+/**
+ * Bytes that a member may still be made of: free on the host, less the holes of the members that are there. A filesystem that
+ * fills its holes on a full host loses writes, so what is promised once is not promised again.
+ */
+export function hostFreeBytes(host: LoopHost): number {
+  const { bavail, bsize } = statfsSync(host.memberDirectory);
+  const promised = readdirSync(host.memberDirectory)
+    .map((name) => memberExtent(join(host.memberDirectory, name)))
+    .reduce((sum, extent) => sum + (extent === undefined ? 0 : extent.sizeBytes - extent.allocatedBytes), 0);
+  return Math.max(0, bavail * bsize - promised - host.room.claimedBytes);
+}
+
+/** Makes a member longer by growthBytes, where the host has room for that. Volumes that grow at the same time share what is left. */
+export async function growWithinRoom(
+  host: LoopHost,
+  volume: Volume,
+  growthBytes: number,
+  grow: () => Promise<void>,
+): Promise<void> {
+  assertHostHasRoom(host, volume, growthBytes);
+  host.room.claimedBytes += growthBytes;
+  try {
+    await grow();
+  } finally {
+    host.room.claimedBytes -= growthBytes;
+  }
+}
+
+function assertHostHasRoom(host: LoopHost, volume: Volume, growthBytes: number): void {
+  const freeBytes = hostFreeBytes(host);
+  if (growthBytes <= freeBytes) return;
+  throw new StorageError(
+    "DiskFull",
+    `member ${volume.memberFile} of ${volume.handle} needs ${growthBytes} more bytes, but ${host.memberDirectory} has ` +
+      `${freeBytes} left that no other member may claim; free space there or lower the policy's max`,
+  );
+}

@@ -1,0 +1,54 @@
+// What the node's disk itself knows about a member: whose it is, and how far its one formatting has come. It is written before
+// each step that it describes, so that mkfs can never run twice on a member that may hold data; it never decides anything.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import { FS_TYPES } from "../../api/filesystem-layout.ts";
+import { StorageError, type Volume } from "./storage.ts";
+
+const memberRecord = z.object({
+  volumeUID: z.string(),
+  memberFile: z.string(),
+  /** This member's place among the filesystem's `count` members. */
+  index: z.int(),
+  count: z.int(),
+  fsid: z.string(),
+  fsType: z.enum(FS_TYPES),
+  /** formatting: mkfs may have begun. formatted: it has ended well. mounted: data may be on it. */
+  state: z.enum(["formatting", "formatted", "mounted"]),
+});
+export type MemberRecord = z.infer<typeof memberRecord>;
+export type MemberState = MemberRecord["state"];
+
+const SUFFIX = ".member.json";
+
+export function memberRecordPath(recordDirectory: string, memberFile: string): string {
+  return join(recordDirectory, `${memberFile}${SUFFIX}`);
+}
+
+export function memberRecordText(volume: Volume, state: MemberState): string {
+  const { volumeUID, memberFile, fsid, fsType } = volume;
+  const record: MemberRecord = { volumeUID, memberFile, index: 0, count: 1, fsid, fsType, state };
+  return `${JSON.stringify(record, null, 2)}\n`;
+}
+
+/** Undefined when there is none. A record that cannot be read is an error, never "none": mkfs depends on it. */
+export function readMemberRecord(recordDirectory: string, memberFile: string): MemberRecord | undefined {
+  const path = memberRecordPath(recordDirectory, memberFile);
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+  try {
+    return memberRecord.parse(JSON.parse(text));
+  } catch (error) {
+    throw new StorageError(
+      "AlreadyFormatted",
+      `the record ${path} cannot be understood, so nothing says that ${memberFile} holds no data; restore the record`,
+      error,
+    );
+  }
+}

@@ -1,0 +1,50 @@
+// This process' mounts, as the kernel tells them. Reading only.
+import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+
+export interface Mount {
+  readonly mountPath: string;
+  readonly fsType: string;
+  /** What was named at the mount, e.g. /dev/loop3. */
+  readonly source: string;
+  /** Of the filesystem itself: btrfs and ext4 turn it on by themselves after an error. */
+  readonly readOnly: boolean;
+}
+
+/** Line format: proc_pid_mountinfo(5). */
+export function parseMounts(mountinfo: string): Mount[] {
+  return mountinfo.split("\n").flatMap((line) => {
+    const [head, tail] = line.split(" - ");
+    const mountPath = head?.split(" ")[4];
+    const [fsType, source, options] = tail?.split(" ") ?? [];
+    if (mountPath === undefined || fsType === undefined || source === undefined || options === undefined) return [];
+    return [
+      {
+        mountPath: unescapeOctal(mountPath),
+        fsType,
+        source: unescapeOctal(source),
+        readOnly: options.split(",").includes("ro"),
+      },
+    ];
+  });
+}
+
+/** The topmost mount at this path; links above it are followed, as the kernel has when it was mounted. */
+export function mountAt(mountPath: string): Mount | undefined {
+  const parent = dirname(mountPath);
+  if (!existsSync(parent)) return undefined;
+  const path = join(realpathSync(parent), basename(mountPath));
+  return readMounts().findLast((mount) => mount.mountPath === path);
+}
+
+export function mountsOf(device: string): Mount[] {
+  return readMounts().filter((mount) => mount.source === device);
+}
+
+function readMounts(): Mount[] {
+  return parseMounts(readFileSync("/proc/self/mountinfo", "utf8"));
+}
+
+function unescapeOctal(text: string): string {
+  return text.replaceAll(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
+}

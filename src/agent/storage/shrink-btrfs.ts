@@ -1,0 +1,199 @@
+// The shrink of a mounted btrfs: ask, step down under watch, cut the member, again. It never asks the kernel for less than
+// min-dev-size, which is what keeps the filesystem from being forced read-only; and it never cuts a member before the
+// superblocks on it say that the filesystem has left the part to be cut.
+
+import { MIB } from "../../units/quantity.ts";
+import { readCommittedSize } from "./btrfs-superblock.ts";
+import { stopExclusiveOperation } from "./exclusive-operation.ts";
+import { syncFilesystem } from "./fresh-reading.ts";
+import { assertWritable, onlyDevid, requireMember } from "./grow.ts";
+import { type LoopHost, memberPath } from "./loop-host.ts";
+import { type FilesystemReading, openReader, type Reader } from "./read-filesystem.ts";
+import {
+  nextShrinkMove,
+  type ShrinkFacts,
+  type ShrinkMove,
+  STEP_MAX_BYTES,
+  STEP_MIN_BYTES,
+} from "./shrink-decision.ts";
+import { wholeGrains } from "./size-grain.ts";
+import { type MountedVolume, type ShrinkControl, type ShrinkResult, StorageError } from "./storage.ts";
+import { expectSuccess } from "./tools.ts";
+import { runWatched, type WatchedEnd } from "./watched-command.ts";
+
+const STEP_LIMIT_MS = 600_000;
+/** Written during one step of the smallest size: somebody is at work. */
+const WRITER_SEEN_BYTES = 16 * MIB;
+// Asked of a device that is not there, btrfs answers this instead of failing.
+const MIN_DEV_SIZE_OF_NOTHING = 2 ** 20;
+
+interface Shrink {
+  readonly host: LoopHost;
+  readonly volume: MountedVolume;
+  readonly devid: string;
+  readonly targetBytes: number;
+  readonly control: ShrinkControl;
+  readonly reader: Reader;
+}
+
+export async function shrinkBtrfs(
+  host: LoopHost,
+  volume: MountedVolume,
+  sizeBytes: number,
+  control: ShrinkControl,
+): Promise<ShrinkResult> {
+  if (volume.fsType !== "btrfs")
+    throw new StorageError("CommandFailed", `${volume.fsType} of ${volume.handle} cannot shrink while it is mounted`);
+  assertWritable(volume);
+  await stopExclusiveOperation(host.tools, volume);
+  await syncFilesystem(host.tools, volume);
+  const reader = openReader(volume);
+  try {
+    const devid = onlyDevid(volume);
+    return await walkDown({ host, volume, devid, targetBytes: wholeGrains(sizeBytes), control, reader });
+  } finally {
+    reader.close();
+  }
+}
+
+interface Progress {
+  readonly sizeBytes: number;
+  readonly balancesDone: number;
+  readonly stepMaxBytes: number;
+}
+
+// Ends: a resize makes the size smaller by a step's worth or the next steps smaller, and balances are counted.
+async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
+  const { control, reader } = shrink;
+  let progress: Progress = { sizeBytes: await cutMember(shrink), balancesDone: 0, stepMaxBytes: STEP_MAX_BYTES };
+  while (!control.signal.aborted) {
+    const { sizeBytes: fromBytes, balancesDone } = progress;
+    const before = reader.read();
+    const move = nextShrinkMove(await gather(shrink, before, progress));
+    if (move.kind === "reached") return { outcome: "Succeeded", sizeBytes: fromBytes };
+    if (move.kind === "floor")
+      return { outcome: "FloorReached", sizeBytes: fromBytes, floorBytes: move.floorBytes, message: move.message };
+    const ended = await (move.kind === "balance" ? balance(shrink, move.usagePercent) : resize(shrink, move.toBytes));
+    assertWritable(shrink.volume);
+    const sizeBytes = await cutMember(shrink);
+    if (sizeBytes < fromBytes) control.onStep(sizeBytes);
+    const verdict = judgeStep(shrink, { move, before, fromBytes, ended }, sizeBytes);
+    if (typeof verdict === "object") return verdict;
+    progress = {
+      sizeBytes,
+      balancesDone: balancesDone + (move.kind === "balance" ? 1 : 0),
+      stepMaxBytes: verdict === "smaller steps" ? STEP_MIN_BYTES : progress.stepMaxBytes,
+    };
+  }
+  return { outcome: "Cancelled", sizeBytes: progress.sizeBytes, message: stoppedMessage(control.signal) };
+}
+
+async function gather(
+  { host, volume, devid, targetBytes, control }: Shrink,
+  { capacityBytes, availableBytes }: FilesystemReading,
+  progress: Progress,
+): Promise<ShrinkFacts> {
+  const args = ["inspect-internal", "min-dev-size", "--id", devid, volume.mountPath];
+  const task = `asking btrfs ${volume.fsid} of ${volume.handle} for its smallest safe size`;
+  const answer = expectSuccess(await host.tools.query("btrfs", args), task);
+  const filesystemMinBytes = Number(/^(\d+) bytes/.exec(answer)?.[1] ?? 0);
+  if (filesystemMinBytes <= MIN_DEV_SIZE_OF_NOTHING)
+    throw new StorageError("CommandFailed", `${task}: for device ${devid} it says "${answer.trim()}"`);
+  const usedBytes = capacityBytes - availableBytes;
+  const reserveBytes = control.reserveBytes();
+  return { ...progress, targetBytes, availableBytes, usedBytes, reserveBytes, filesystemMinBytes };
+}
+
+function resize({ host, volume, devid, control, reader }: Shrink, toBytes: number): Promise<WatchedEnd> {
+  const args = ["filesystem", "resize", `${devid}:${toBytes}`, volume.mountPath];
+  return runWatched(host, volume, reader, control, () =>
+    host.tools.run("shrink/resize-filesystem", "btrfs", args, STEP_LIMIT_MS),
+  );
+}
+
+function balance({ host, volume, control, reader }: Shrink, usagePercent: number): Promise<WatchedEnd> {
+  const args = ["balance", "start", `-dusage=${usagePercent}`, volume.mountPath];
+  return runWatched(host, volume, reader, control, () =>
+    host.tools.run("shrink/balance", "btrfs", args, STEP_LIMIT_MS),
+  );
+}
+
+/**
+ * Makes the member end where the filesystem ends; returns that size. The cut cannot be undone, so the kernel's live size and
+ * every superblock on the member must agree on it first. A crash after the cut leaves a loop device that is longer than its
+ * file; nothing is there that the filesystem would read, and the next stage or recover corrects it.
+ */
+async function cutMember({ host, volume, devid, reader }: Shrink): Promise<number> {
+  const path = memberPath(host, volume);
+  const presentBytes = requireMember(path, volume);
+  if (reader.read().capacityBytes === presentBytes) return presentBytes;
+  const agreed = (): boolean => {
+    const committed = readCommittedSize(path);
+    return (
+      committed?.fsid === volume.fsid &&
+      String(committed.devid) === devid &&
+      committed.deviceBytes === reader.read().capacityBytes
+    );
+  };
+  if (!agreed()) await syncFilesystem(host.tools, volume);
+  const toBytes = reader.read().capacityBytes;
+  if (!agreed() || toBytes > presentBytes)
+    throw new StorageError(
+      "CommandFailed",
+      `member ${path} of ${volume.handle} keeps its ${presentBytes} bytes: its superblocks do not confirm that btrfs ` +
+        `${volume.fsid} ends at ${toBytes}; run "btrfs inspect-internal dump-super -a ${path}"`,
+    );
+  if (toBytes === presentBytes) return presentBytes;
+  await host.files.truncate("shrink/truncate-file", path, toBytes);
+  expectSuccess(
+    await host.tools.run("shrink/refresh-loop", "losetup", ["--set-capacity", volume.device]),
+    `shrinking ${volume.device} of ${volume.handle} to ${toBytes} bytes`,
+  );
+  return toBytes;
+}
+
+interface Step {
+  readonly move: ShrinkMove;
+  readonly before: FilesystemReading;
+  readonly fromBytes: number;
+  readonly ended: WatchedEnd;
+}
+
+/** How the shrink ends with this step, or how it goes on. */
+function judgeStep(shrink: Shrink, step: Step, sizeBytes: number): ShrinkResult | "go on" | "smaller steps" {
+  const { finished, cancelled } = step.ended;
+  if (cancelled !== undefined) return judgeCancelled(shrink, step, sizeBytes, cancelled);
+  if (finished.exitCode === 0) return "go on";
+  if (!/no space left/i.test(finished.stderr))
+    expectSuccess(finished, `shrinking ${shrink.volume.handle} from ${step.fromBytes} bytes`);
+  // A balance that found no room has changed nothing; the next move is decided without it.
+  if (step.move.kind === "balance") return "go on";
+  return { outcome: "FloorReached", sizeBytes, floorBytes: sizeBytes, message: finished.stderr.trim() };
+}
+
+function judgeCancelled(
+  { control, reader }: Shrink,
+  step: Step,
+  sizeBytes: number,
+  message: string,
+): ShrinkResult | "go on" | "smaller steps" {
+  const writtenBytes = Math.max(0, reader.read().dataBytes - step.before.dataBytes);
+  if (control.signal.aborted || !wasOwnDip(step, writtenBytes, control.reserveBytes()))
+    return { outcome: "Cancelled", sizeBytes, message };
+  if (step.move.kind !== "resize") return "go on";
+  if (step.fromBytes - step.move.toBytes > STEP_MIN_BYTES) return "smaller steps";
+  // Not the filesystem's floor alone: with the writer quiet it may go further another time.
+  if (writtenBytes >= WRITER_SEEN_BYTES) return { outcome: "Cancelled", sizeBytes, message };
+  return { outcome: "FloorReached", sizeBytes, floorBytes: sizeBytes, message: `${message}, while data was moved` };
+}
+
+// While a chunk is moved, its free space takes no writes. Without any writer's help that can reach the reserve: then trying
+// again later would end the same way.
+function wasOwnDip({ move, before, fromBytes }: Step, writtenBytes: number, reserveBytes: number): boolean {
+  const stepBytes = move.kind === "resize" ? fromBytes - move.toBytes : 0;
+  return before.availableBytes - stepBytes - writtenBytes >= reserveBytes;
+}
+
+function stoppedMessage(signal: AbortSignal): string {
+  return `it was stopped: ${String(signal.reason)}`;
+}

@@ -1,0 +1,122 @@
+// What a shrink does next, and when it must stop at once. Pure: sizes and samples in, a move or a reason out. Both adapters of
+// the storage port follow it, so that the simulated disk refuses what a real one refuses.
+
+import { formatBytes, MIB } from "../../units/quantity.ts";
+
+/** One step of a shrink: large enough to be worth its commit, small enough to be cancelled. */
+export const STEP_MIN_BYTES = 256 * MIB;
+export const STEP_MAX_BYTES = 1024 * MIB;
+/** btrfs refuses smaller devices. */
+export const DEVICE_MIN_BYTES = 256 * MIB;
+/** Steps smaller than this do not pay, unless they end at the target. */
+const GAIN_MIN_BYTES = 64 * MIB;
+const FLOOR_GRAIN_BYTES = MIB;
+/**
+ * Chunks emptier than this are repacked where their places, and not their contents, hold a filesystem up; in this order, each
+ * at most once. Never more: 90 raised the floor again. Never metadata: shrinks after that aborted the transaction.
+ */
+const BALANCE_USAGE_PERCENTS = [0, 25, 50] as const;
+
+export interface ShrinkFacts {
+  readonly sizeBytes: number;
+  readonly targetBytes: number;
+  readonly availableBytes: number;
+  readonly usedBytes: number;
+  readonly reserveBytes: number;
+  /** What the filesystem itself calls its smallest safe size at this moment (btrfs: min-dev-size). */
+  readonly filesystemMinBytes: number;
+  /** No step is larger: STEP_MAX_BYTES, or STEP_MIN_BYTES once moving data has brought a large step to the reserve. */
+  readonly stepMaxBytes: number;
+  /** How many of the balances this shrink has had. */
+  readonly balancesDone: number;
+}
+
+export type ShrinkMove =
+  | { readonly kind: "reached" }
+  | { readonly kind: "resize"; readonly toBytes: number }
+  | { readonly kind: "balance"; readonly usagePercent: number }
+  | { readonly kind: "floor"; readonly floorBytes: number; readonly message: string };
+
+export function nextShrinkMove(facts: ShrinkFacts): ShrinkMove {
+  const { sizeBytes, targetBytes, filesystemMinBytes } = facts;
+  if (sizeBytes <= targetBytes) return { kind: "reached" };
+  const spaceFloorBytes = roundUp(Math.max(facts.usedBytes + facts.reserveBytes, DEVICE_MIN_BYTES));
+  const floorBytes = Math.max(spaceFloorBytes, roundUp(filesystemMinBytes));
+  const wantedBytes = Math.max(targetBytes, sizeBytes - stepBytes(facts));
+  const usagePercent = BALANCE_USAGE_PERCENTS[facts.balancesDone];
+  const roomForBalance = worthAStep(facts, Math.max(wantedBytes, spaceFloorBytes));
+  if (wantedBytes < filesystemMinBytes && roomForBalance && usagePercent !== undefined)
+    return { kind: "balance", usagePercent };
+  const toBytes = Math.max(wantedBytes, floorBytes);
+  if (worthAStep(facts, toBytes)) return { kind: "resize", toBytes };
+  return { kind: "floor", floorBytes, message: floorMessage(facts, floorBytes) };
+}
+
+/** While a step runs its bytes are gone already, and one chunk that is being moved takes no writes: up to 10% of the size. */
+function stepBytes({ sizeBytes, availableBytes, reserveBytes, stepMaxBytes }: ShrinkFacts): number {
+  const movingBytes = Math.min(STEP_MAX_BYTES, sizeBytes / 10);
+  const spareBytes = availableBytes - reserveBytes - movingBytes;
+  return Math.min(stepMaxBytes, Math.max(STEP_MIN_BYTES, Math.floor(spareBytes / STEP_MIN_BYTES) * STEP_MIN_BYTES));
+}
+
+function worthAStep({ sizeBytes, targetBytes }: ShrinkFacts, toBytes: number): boolean {
+  const gainBytes = sizeBytes - toBytes;
+  return gainBytes > 0 && (toBytes === targetBytes || gainBytes >= GAIN_MIN_BYTES);
+}
+
+function floorMessage(facts: ShrinkFacts, floorBytes: number): string {
+  const { sizeBytes, targetBytes, usedBytes, reserveBytes, filesystemMinBytes } = facts;
+  return (
+    `the size stays at ${formatBytes(sizeBytes)} instead of ${formatBytes(targetBytes)}: less than ${formatBytes(floorBytes)} ` +
+    `is not safe now (${formatBytes(usedBytes)} used + a reserve of ${formatBytes(reserveBytes)}; the filesystem's own ` +
+    `minimum is ${formatBytes(filesystemMinBytes)})`
+  );
+}
+
+function roundUp(bytes: number): number {
+  return Math.ceil(bytes / FLOOR_GRAIN_BYTES) * FLOOR_GRAIN_BYTES;
+}
+
+export interface SpaceSample {
+  /** Monotonic. */
+  readonly atMs: number;
+  readonly availableBytes: number;
+  /** Written and announced by writers; moving a chunk raises it for a moment too. */
+  readonly dataBytes: number;
+}
+
+/** How long samples matter: the writer's rate is taken over this window. */
+export const RATE_WINDOW_MS = 1000;
+/** The time that a cancel may take until the step is undone: at most 0.8 s was measured. */
+const CANCEL_MS = 1000;
+
+/** Why the running step must be cancelled now; undefined while it may go on. Samples in order, the newest last. */
+export function cancelReason(samples: readonly SpaceSample[], reserveBytes: number): string | undefined {
+  const newest = samples.at(-1);
+  if (newest === undefined) return undefined;
+  const { availableBytes } = newest;
+  if (availableBytes < reserveBytes)
+    return `${formatBytes(availableBytes)} are available, under the reserve of ${formatBytes(reserveBytes)}`;
+  const bytesPerSecond = writerBytesPerSecond(samples);
+  if (availableBytes - (bytesPerSecond * CANCEL_MS) / 1000 >= reserveBytes) return undefined;
+  return (
+    `${formatBytes(availableBytes)} are available and a writer takes ${formatBytes(bytesPerSecond)}/s, so the reserve of ` +
+    `${formatBytes(reserveBytes)} would be reached`
+  );
+}
+
+/**
+ * From the lowest value in each half of the window: a chunk that is moved counts twice for a moment and then no more, while
+ * what a writer takes stays. 0 as long as the window is not full.
+ */
+function writerBytesPerSecond(samples: readonly SpaceSample[]): number {
+  const endMs = samples.at(-1)?.atMs ?? 0;
+  const inWindow = samples.filter(({ atMs }) => atMs > endMs - RATE_WINDOW_MS);
+  const startMs = inWindow[0]?.atMs ?? endMs;
+  const isLater = ({ atMs }: SpaceSample): boolean => atMs > endMs - RATE_WINDOW_MS / 2;
+  const earlier = inWindow.filter((sample) => !isLater(sample));
+  if (earlier.length === 0 || endMs - startMs < RATE_WINDOW_MS * 0.8) return 0;
+  const lowest = (part: readonly SpaceSample[]): number => Math.min(...part.map(({ dataBytes }) => dataBytes));
+  const growthBytes = lowest(inWindow.filter(isLater)) - lowest(earlier);
+  return Math.max(0, Math.round(growthBytes / (RATE_WINDOW_MS / 2 / 1000)));
+}

@@ -1,0 +1,23 @@
+// Gives unused blocks back: fstrim makes holes in the member file where the filesystem holds nothing.
+import type { LoopHost } from "./loop-host.ts";
+import type { MountedVolume } from "./storage.ts";
+import { expectSuccess } from "./tools.ts";
+
+const TRIM_LIMIT_MS = 300_000;
+
+/**
+ * Bytes that fstrim reports; it counts all that is unused, whether it was a hole before or not. The signal ends it early, since
+ * a writer that needs room must not wait for it: 0 then.
+ */
+export async function trim(host: LoopHost, volume: MountedVolume, signal: AbortSignal): Promise<number> {
+  if (signal.aborted) return 0;
+  const args = ["--verbose", volume.mountPath];
+  try {
+    const trimmed = await host.tools.run("trim/fstrim", "fstrim", args, TRIM_LIMIT_MS, signal);
+    const said = expectSuccess(trimmed, `trimming ${volume.mountPath} of ${volume.handle}`);
+    return Number(/\((\d+) bytes\)/.exec(said)?.[1] ?? 0);
+  } catch (error) {
+    if (signal.aborted) return 0;
+    throw error;
+  }
+}

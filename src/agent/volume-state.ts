@@ -1,0 +1,83 @@
+// What the agent knows at this moment of one volume on its node. Everyone on the main thread reads it; each field is written
+// by the one who is named beside it.
+import type { Operation } from "../api/filesystem-layout.ts";
+import { fsidOf, volumeUIDOf } from "../api/identity.ts";
+import type { ConditionReason } from "../api/reasons.ts";
+import type { NodeRecord } from "./node-records.ts";
+import type { MountedVolume, Reading, Volume } from "./storage/storage.ts";
+
+export interface SampledReading extends Reading {
+  readonly growthBytesPerSecond: number;
+  readonly peakWriteBytesPerSecond: number;
+}
+
+export interface RunningOperation {
+  readonly operation: Operation;
+  /** Aborting it cancels a shrink; an extend is never cancelled. */
+  readonly cancel: AbortController;
+  /** Resolves when it has ended and its end is known here; never rejects. */
+  readonly ended: Promise<void>;
+  /** False while it is only being recorded: it can be given up then, an extend too. */
+  begun: boolean;
+}
+
+export interface Problem {
+  readonly reason: ConditionReason;
+  readonly message: string;
+}
+
+export interface VolumeState {
+  readonly handle: string;
+  /** As on the node's disk, or about to be. Replaced as a whole, never changed. */
+  record: NodeRecord;
+  /** Whether the record is kept on the disk: from the first staging on. */
+  recorded: boolean;
+  /** Staging and adoption. */
+  mounted: MountedVolume | undefined;
+  /** The member's size, last measured or reached. */
+  sizeBytes: number | undefined;
+  /** Deletion of the member. */
+  removed: boolean;
+  /** The sampler. */
+  reading: SampledReading | undefined;
+  hung: boolean;
+  /** Operations. */
+  running: RunningOperation | undefined;
+  /** Unix time; 0: none since the mount. */
+  operationEndedAtMs: number;
+  emergencyRetryAtMs: number;
+  /** While the volume is being unstaged nothing new begins. */
+  closing: boolean;
+  /** What keeps it from working, other than a hang. */
+  problem: Problem | undefined;
+  /** The refusal of the present target, when its epoch is a deposed leader's. */
+  refusal: string | undefined;
+}
+
+export type VolumeStates = Map<string, VolumeState>;
+
+export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeState {
+  return {
+    handle: record.handle,
+    record,
+    recorded,
+    mounted: undefined,
+    sizeBytes: undefined,
+    removed: false,
+    reading: undefined,
+    hung: false,
+    running: undefined,
+    operationEndedAtMs: 0,
+    emergencyRetryAtMs: 0,
+    closing: false,
+    problem: undefined,
+    refusal: undefined,
+  };
+}
+
+/** The volume as storage knows it. */
+export function volumeOf({ handle, fsType, memberFile }: NodeRecord): Volume {
+  const volumeUID = volumeUIDOf(handle);
+  if (volumeUID === undefined) throw new Error(`bug: "${handle}" became a record, but it is no volume handle`);
+  return { handle, volumeUID, fsid: fsidOf(volumeUID), fsType, memberFile };
+}

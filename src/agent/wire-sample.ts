@@ -1,0 +1,30 @@
+// One volume's newest reading as the policy-engine gets it: pure.
+import type { Sample } from "../gen/tidemark/samples/v1/samples.ts";
+import type { VolumeState } from "./volume-state.ts";
+
+export interface NodeMeasures {
+  /** Free bytes where members are made. */
+  readonly freeBytes: number;
+  readonly ioUtilizationRatio: number;
+}
+
+/** Undefined while there is no reading, or no size that belongs to it. */
+export function wireSample(state: VolumeState, { freeBytes, ioUtilizationRatio }: NodeMeasures): Sample | undefined {
+  const { handle, reading, sizeBytes } = state;
+  if (reading === undefined || sizeBytes === undefined) return undefined;
+  return {
+    volumeHandle: handle,
+    sampledAtMs: reading.sampledAtMs,
+    sizeBytes,
+    capacityBytes: reading.capacityBytes,
+    availableBytes: reading.availableBytes,
+    inodesTotal: reading.inodesTotal,
+    inodesUsed: reading.inodesUsed,
+    growthBytesPerSecond: reading.growthBytesPerSecond,
+    peakWriteBytesPerSecond: reading.peakWriteBytesPerSecond,
+    operationInProgress: state.running !== undefined,
+    lastOperationEndedAtMs: state.operationEndedAtMs,
+    ioUtilizationRatio,
+    nodeFreeBytes: freeBytes,
+  };
+}

@@ -1,0 +1,19 @@
+// The time that names a target. Agent and operator carry out only what was decided after the last thing they know of, so a
+// clock that is behind (another node's, or one that was set back) must not make new decisions look old. Pure.
+import type { Filesystem, SizeTarget } from "./filesystem.ts";
+import type { FilesystemLayout } from "./filesystem-layout.ts";
+
+/** Now, or a moment after the latest decision that is known of the volume. */
+export function decisionTime(
+  nowMs: number,
+  layout: FilesystemLayout,
+  filesystem?: Filesystem,
+): SizeTarget["decidedAt"] {
+  const { spec, status } = layout;
+  const known = [filesystem?.spec.target, spec.target, status?.operation, status?.lastOperation];
+  const knownMs = known.map((decided) => Date.parse(decided?.decidedAt ?? "")).filter((ms) => ms < LATEST_MS);
+  return new Date(Math.max(nowMs, ...knownMs.map((ms) => ms + 1))).toISOString();
+}
+
+/** The last millisecond that a Date can hold. */
+const LATEST_MS = 8.64e15;

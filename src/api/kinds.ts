@@ -1,0 +1,85 @@
+// Our kinds as the API server is told of them: names, columns, schemas. `make generate` writes them to kustomize/base/crds.
+import type { CrdDescription, PrinterColumn } from "./crd.ts";
+import { filesystemSpec, filesystemStatus } from "./filesystem.ts";
+import { filesystemLayoutSpec, filesystemLayoutStatus } from "./filesystem-layout.ts";
+import { clusterVolumePolicySpec, policyStatus, volumePolicySpec } from "./volume-policy.ts";
+
+const AGE: PrinterColumn = { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" };
+const READY: PrinterColumn = {
+  name: "Ready",
+  type: "string",
+  jsonPath: '.status.conditions[?(@.type=="Ready")].status',
+};
+
+const policyColumns: PrinterColumn[] = [
+  { name: "Extend", type: "string", jsonPath: ".spec.mode.extend" },
+  { name: "Shrink", type: "string", jsonPath: ".spec.mode.shrink" },
+  { name: "Min", type: "string", jsonPath: ".spec.limits.min" },
+  { name: "Max", type: "string", jsonPath: ".spec.limits.max" },
+  { name: "Matched", type: "integer", jsonPath: ".status.matchedFilesystems" },
+  READY,
+  AGE,
+];
+
+export const KINDS: CrdDescription[] = [
+  {
+    kind: "VolumePolicy",
+    plural: "volumepolicies",
+    shortNames: ["vpol"],
+    scope: "Namespaced",
+    description: "VolumePolicy says, in CEL, when the claims of its namespace are extended and shrunk.",
+    spec: volumePolicySpec,
+    status: policyStatus,
+    columns: policyColumns,
+  },
+  {
+    kind: "ClusterVolumePolicy",
+    plural: "clustervolumepolicies",
+    shortNames: ["cvpol"],
+    scope: "Cluster",
+    description:
+      "ClusterVolumePolicy is the default for claims without a VolumePolicy, and the ceiling over those with one.",
+    spec: clusterVolumePolicySpec,
+    status: policyStatus,
+    columns: policyColumns,
+  },
+  {
+    kind: "Filesystem",
+    plural: "filesystems",
+    shortNames: ["fs"],
+    scope: "Namespaced",
+    description:
+      "Filesystem is what users and policies see of a claim's storage: its size, what was decided about it, and why.",
+    spec: filesystemSpec,
+    status: filesystemStatus,
+    columns: [
+      { name: "Capacity", type: "string", jsonPath: ".status.capacity" },
+      { name: "Target", type: "string", jsonPath: ".spec.target.size" },
+      { name: "Plan", type: "string", jsonPath: ".status.scaling.plan" },
+      { name: "Reason", type: "string", jsonPath: ".status.scaling.reason" },
+      { name: "Policy", type: "string", jsonPath: ".status.scaling.policy", priority: 1 },
+      { name: "Node", type: "string", jsonPath: ".status.nodeName", priority: 1 },
+      READY,
+      AGE,
+    ],
+  },
+  {
+    kind: "FilesystemLayout",
+    plural: "filesystemlayouts",
+    shortNames: ["fsl"],
+    scope: "Cluster",
+    description: "FilesystemLayout is the map of a filesystem's data: its members, its node, the operation that runs.",
+    spec: filesystemLayoutSpec,
+    status: filesystemLayoutStatus,
+    columns: [
+      { name: "Claim", type: "string", jsonPath: ".spec.claimRef.name" },
+      { name: "Backend", type: "string", jsonPath: ".spec.backend" },
+      { name: "Type", type: "string", jsonPath: ".spec.fsType" },
+      { name: "Node", type: "string", jsonPath: ".status.nodeName" },
+      { name: "Operation", type: "string", jsonPath: ".status.operation.kind" },
+      { name: "Last", type: "string", jsonPath: ".status.lastOperation.outcome" },
+      READY,
+      AGE,
+    ],
+  },
+];

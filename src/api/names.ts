@@ -1,0 +1,34 @@
+// The fixed names of Tidemark's API: group, drivers, field managers, labels, annotations. All are public; none ever changes meaning.
+
+/** What CSI is told as the vendor's version; the same as in package.json. */
+export const RELEASE = "0.1.0";
+
+export const GROUP = "tidemark.dev";
+export const VERSION = "v1alpha1";
+export const API_VERSION = `${GROUP}/${VERSION}` as const;
+
+export const LOCAL_DRIVER = "local.tidemark.dev";
+
+/** Server-side-apply field managers: one per process, so that each group of fields has one owner. */
+export const FIELD_MANAGERS = {
+  policyEngine: "tidemark-policy-engine",
+  operator: "tidemark-operator",
+  agent: "tidemark-agent",
+} as const;
+
+/** The records that members and PersistentVolumes carry, from which a lost object is rebuilt. */
+export const RECORDS = {
+  volumeUID: "tidemark.dev/volume-uid",
+  fsid: "tidemark.dev/fsid",
+  fsType: "tidemark.dev/fs-type",
+  backend: "tidemark.dev/backend",
+  initialSize: "tidemark.dev/initial-size",
+  requestedSize: "tidemark.dev/requested-size",
+  maxSize: "tidemark.dev/max-size",
+} as const;
+
+/** The epoch on the leader's Lease. */
+export const EPOCH_ANNOTATION = "tidemark.dev/epoch";
+
+/** Where the agent says that a node has our drivers (CSI topology). */
+export const TOPOLOGY_NODE = "topology.tidemark.dev/node";

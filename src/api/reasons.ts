@@ -1,0 +1,63 @@
+// Every reason that a plan, a condition or an event can carry. They are public API: documented in docs/reference/reasons.md,
+// never renamed, and none stands here that nothing says.
+
+/** Why a size changes. */
+export const CHANGE_REASONS = [
+  "RuleFired", // a rule of the policy holds
+  "BelowMinAvailable", // available bytes are under limits.minAvailable
+  "BelowMinimum", // the size is under limits.min
+  "RequestRaised", // the claim's request was raised over the size
+  "EmergencySpent", // the agent spent its emergency grant
+] as const;
+export type ChangeReason = (typeof CHANGE_REASONS)[number];
+
+/** Why a size stays. */
+export const HOLD_REASONS = [
+  "WithinBounds", // no rule holds
+  "NoPolicy", // no policy selects the claim
+  "PolicyInvalid", // the policy does not compile
+  "PolicySuspended",
+  "Recommended", // a rule holds, its direction's mode is Recommend
+  "ApprovalRequired", // a rule holds, its direction's mode is Approve
+  "CoolingDown",
+  "RuleNotLongEnough", // the rule holds, not yet for its `for`
+  "OutsideWindow",
+  "TooManyChanges", // maxPerDay, or the engine's own rate limits
+  "StepTooSmall", // the change is under minStep
+  "AtMaximum", // limits.max or a ceiling is reached
+  "AtMinimum",
+  "CeilingReached", // a ClusterVolumePolicy's ceiling forbids it
+  "WouldFlap", // after the shrink an Extend rule would hold
+  "NotEnoughHistory", // gaps in the rule's window
+  "StaleMetrics", // no fresh facts
+  "MetricsContradict", // NaN, negative, future, or capacity that lags a resize
+  "RuleError", // a rule failed at run time
+  "OperationInProgress",
+  "ShrinkFloorReached", // the filesystem cannot safely give that much
+  "ShrinkUnsupported", // the filesystem type or backend cannot shrink
+  "ShrinkCancelled", // cancelled by a writer; cooling down
+  "NotMounted",
+  "Deleting",
+] as const;
+export type HoldReason = (typeof HOLD_REASONS)[number];
+
+/** What a condition says of an object, or an Event of what was done about it. */
+export const CONDITION_REASONS = [
+  "Ready",
+  "Provisioning",
+  "WaitingForNode",
+  "OperationRunning",
+  "MembersMissing", // an incomplete set of members was found; nothing is guessed
+  "SignatureFound", // the device already carries a signature; it is never formatted
+  "DiskFull", // the host has no room for the member
+  "MountFailed",
+  "ResizeFailed",
+  "ReadOnly", // the kernel has forced the filesystem read-only
+  "StaleEpoch", // a deposed leader's write was refused
+  "FilesystemHung",
+  "Compiled", // a policy is valid
+  "CompileFailed",
+  "Conflict", // two policies of one scope and priority: the oldest wins and decides; both carry the condition
+  "Rebuilt", // recreated from the records on the member
+] as const;
+export type ConditionReason = (typeof CONDITION_REASONS)[number];

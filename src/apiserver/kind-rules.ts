@@ -1,0 +1,97 @@
+// What holds for single built-in kinds beyond their schema: fields that the server itself fills in, and further checks.
+import type { FieldError } from "./api-error.ts";
+import { customKind, type DefinitionSpec } from "./custom-kind.ts";
+import { asJsonObject, equalJson, type JsonObject } from "./json.ts";
+
+interface KindRules {
+  /** Fills in what the server owns, in place, before validation. */
+  readonly complete?: (object: JsonObject, now: string) => void;
+  readonly errors?: (object: JsonObject, before: JsonObject | undefined) => FieldError[];
+}
+
+/** The finalizer that a Namespace carries in its spec until its content is gone. */
+export const NAMESPACE_FINALIZER = "kubernetes";
+/** The finalizer of a CustomResourceDefinition whose objects are being deleted. */
+export const DEFINITION_FINALIZER = "customresourcecleanup.apiextensions.k8s.io";
+const NAME_LABEL = "kubernetes.io/metadata.name";
+
+const RULES: Readonly<Record<string, KindRules>> = {
+  Namespace: { complete: completeNamespace },
+  PersistentVolume: { complete: completeStatus },
+  PersistentVolumeClaim: { complete: completeStatus, errors: claimErrors },
+  Pod: { complete: completeStatus },
+  Secret: { complete: completeSecret },
+  CustomResourceDefinition: { complete: completeDefinition, errors: (object) => customKind(object).errors },
+};
+
+/** Rules of a built-in kind; custom kinds have none, whatever their name. */
+export function kindRules(kind: { kind: string; custom: boolean }): KindRules {
+  return (kind.custom ? undefined : RULES[kind.kind]) ?? {};
+}
+
+// The phase is a default of the status, which creation leaves absent.
+function completeStatus(object: JsonObject): void {
+  const status = asJsonObject(object["status"]);
+  object["status"] = { ...status, phase: status["phase"] ?? "Pending" };
+}
+
+function completeNamespace(object: JsonObject): void {
+  const metadata = asJsonObject(object["metadata"]);
+  metadata["labels"] = { ...asJsonObject(metadata["labels"]), [NAME_LABEL]: metadata["name"] };
+  const status = asJsonObject(object["status"]);
+  object["status"] = { ...status, phase: status["phase"] ?? "Active" };
+  object["spec"] = { finalizers: [NAMESPACE_FINALIZER], ...asJsonObject(object["spec"]) };
+}
+
+function completeSecret(object: JsonObject): void {
+  const { stringData } = object;
+  if (stringData === undefined) return;
+  const data = { ...asJsonObject(object["data"]) };
+  for (const [key, value] of Object.entries(asJsonObject(stringData)))
+    data[key] = Buffer.from(String(value)).toString("base64");
+  object["data"] = data;
+  delete object["stringData"];
+}
+
+function completeDefinition(object: JsonObject, now: string): void {
+  const spec = object["spec"] as DefinitionSpec | undefined;
+  const names = spec?.names;
+  if (spec === undefined || typeof names?.kind !== "string" || !Array.isArray(spec.versions)) return;
+  const accepted = { listKind: `${names.kind}List`, singular: names.kind.toLowerCase(), ...names };
+  const before = asJsonObject(object["status"]);
+  const status = {
+    ...before,
+    acceptedNames: accepted,
+    storedVersions: spec.versions
+      .filter((version) => asJsonObject(version)["storage"] === true)
+      .map(({ name }) => name),
+    conditions: before["conditions"] ?? [
+      condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
+      condition("Established", "InitialNamesAccepted", "the initial names have been accepted", now),
+    ],
+  };
+  object["spec"] = { ...spec, names: accepted };
+  object["status"] = status;
+}
+
+function condition(type: string, reason: string, message: string, now: string): JsonObject {
+  return { type, status: "True", lastTransitionTime: now, reason, message };
+}
+
+// A bound claim's request may grow; the rest of a claim's specification never changes.
+function claimErrors(object: JsonObject, before: JsonObject | undefined): FieldError[] {
+  if (before === undefined) return [];
+  const fixed = (each: JsonObject) => {
+    const {
+      resources: _resources,
+      volumeName: _volume,
+      volumeAttributesClassName: _class,
+      ...rest
+    } = asJsonObject(each["spec"]);
+    return rest;
+  };
+  if (equalJson(fixed(object), fixed(before))) return [];
+  const message =
+    "Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+  return [{ field: "spec", reason: "FieldValueForbidden", message }];
+}

@@ -1,0 +1,42 @@
+// `tidemark explain CLAIM`: asks the engine why a claim has the size it has, and prints it for a person. It decides nothing itself.
+import { parseArgs } from "node:util";
+import type { Explanation } from "../policy-engine/index.ts";
+import { explanationLines } from "./explanation-lines.ts";
+
+const USAGE = `Usage: tidemark explain CLAIM [--namespace NAME] [--engine URL] [--output json]
+
+  --engine URL   the policy-engine's HTTP address; default http://127.0.0.1:9464
+                 (in a cluster: kubectl -n tidemark-system port-forward deployment/policy-engine 9464)
+`;
+
+export async function runExplain(args: readonly string[]): Promise<void> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      namespace: { type: "string", short: "n", default: "default" },
+      engine: { type: "string", default: "http://127.0.0.1:9464" },
+      output: { type: "string", short: "o", default: "text" },
+      help: { type: "boolean", short: "h", default: false },
+    },
+  });
+  const [claim] = positionals;
+  if (values.help || claim === undefined) {
+    process.stdout.write(USAGE);
+    return;
+  }
+  const explanation = await ask(values.engine, values.namespace, claim);
+  const text =
+    values.output === "json" ? JSON.stringify(explanation, null, 2) : explanationLines(explanation).join("\n");
+  process.stdout.write(`${text}\n`);
+}
+
+async function ask(engine: string, namespace: string, claim: string): Promise<Explanation> {
+  const url = `${engine}/explain/${encodeURIComponent(namespace)}/${encodeURIComponent(claim)}`;
+  const answer = await fetch(url).catch((error: unknown) => {
+    throw new Error(`the policy-engine does not answer at ${engine}: give its address with --engine`, { cause: error });
+  });
+  const body = (await answer.json()) as Explanation & { error?: string };
+  if (!answer.ok) throw new Error(body.error ?? `${url} answered ${answer.status}`);
+  return body;
+}

@@ -1,0 +1,59 @@
+#!/usr/bin/env node
+// The `tidemark` command: one bundle, every process. It picks what to run and says how a mistake ends; the rest is each command's own.
+
+interface Command {
+  readonly summary: string;
+  run(args: readonly string[]): Promise<void>;
+}
+
+// Loaded when they are run: a process should not pay for the others.
+const COMMANDS: Readonly<Record<string, Command>> = {
+  demo: {
+    summary: "watch a real filesystem breathe under load, on this machine",
+    run: async (args) => (await import("../demo/demo.ts")).runDemo(args),
+  },
+  explain: {
+    summary: "why a claim has the size it has: facts, rules, plan, and when next",
+    run: async (args) => (await import("./explain.ts")).runExplain(args),
+  },
+  "policy-engine": {
+    summary: "the process that decides",
+    run: async (args) => (await import("../policy-engine/process/main.ts")).runPolicyEngine(args),
+  },
+  operator: {
+    summary: "the process that provisions",
+    run: async (args) => (await import("../operator/main.ts")).runOperator(args),
+  },
+  agent: {
+    summary: "the process on each node",
+    run: async (args) => (await import("../agent/main.ts")).runAgent(args),
+  },
+  standalone: {
+    summary: "the embedded control plane, for demo and tests",
+    run: async (args) => (await import("../standalone/main.ts")).runStandalone(args),
+  },
+  "demo-writer": {
+    summary: "the demo's unaware writer",
+    run: async (args) => (await import("../demo/writer-process.ts")).runDemoWriter(args),
+  },
+};
+
+function usage(): string {
+  const width = Math.max(...Object.keys(COMMANDS).map((name) => name.length));
+  const lines = Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`);
+  return `Usage: tidemark COMMAND [FLAGS]\n\n${lines.join("\n")}\n`;
+}
+
+async function main(): Promise<void> {
+  const [name = "--help", ...args] = process.argv.slice(2);
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+  if (command !== undefined) return command.run(args);
+  const asked = name === "--help" || name === "help";
+  (asked ? process.stdout : process.stderr).write(asked ? usage() : `tidemark: no command "${name}"\n\n${usage()}`);
+  if (!asked) process.exitCode = 2;
+}
+
+main().catch((error: unknown) => {
+  process.stderr.write(`tidemark: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exit(1);
+});

@@ -1,0 +1,32 @@
+// Where the user of another terminal can look at a run, as lines to copy from. Pure; the views and `--keep` show the same ones.
+
+export interface Places {
+  /** Undefined until the control plane listens. */
+  readonly server?: string | undefined;
+  /** Undefined until it is mounted. */
+  readonly mountPath?: string | undefined;
+  /** Of each process; undefined until they are started. */
+  readonly metricsUrls?: MetricsUrls | undefined;
+}
+
+export type MetricsUrls = Readonly<Record<"policy-engine" | "operator" | "agent", string>>;
+
+/** One command a line; only what is there already. */
+function placeCommands({ server, mountPath, metricsUrls }: Places): string[] {
+  const commands: string[] = [];
+  if (mountPath !== undefined) commands.push(`df -h ${mountPath}`);
+  if (server !== undefined) commands.push(`kubectl --server ${server} get filesystems -w`); // kubectl watches one kind at a time
+  if (metricsUrls === undefined) return commands;
+  const engine = new URL(metricsUrls["policy-engine"]);
+  const ports = Object.values(metricsUrls).map((url) => new URL(url).port);
+  return [
+    ...commands,
+    `node dist/tidemark.mjs explain demo --engine ${engine.origin}`,
+    `curl -s ${engine.protocol}//${engine.hostname}:{${ports.join(",")}}/metrics`,
+  ];
+}
+
+/** Under a heading, which stands before the first of them. */
+export function placeLines(heading: string, places: Places): string[] {
+  return placeCommands(places).map((command, index) => (index === 0 ? heading : " ".repeat(heading.length)) + command);
+}

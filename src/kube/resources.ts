@@ -1,0 +1,200 @@
+// The built-in kinds that Tidemark reads and writes: how each is addressed, and the fields of it that we touch. Fields
+// that nobody here reads are left out; they survive our writes, since those are applies and patches.
+import type { KubeObject, ObjectName, Resource } from "./object.ts";
+
+export interface Condition {
+  type: string;
+  status: "True" | "False" | "Unknown";
+  observedGeneration?: number;
+  lastTransitionTime?: string;
+  reason?: string;
+  message?: string;
+}
+
+export interface LabelSelector {
+  matchLabels?: Record<string, string>;
+  matchExpressions?: {
+    key: string;
+    operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+    values?: string[];
+  }[];
+}
+
+export interface ObjectReference extends Partial<ObjectName> {
+  apiVersion?: string;
+  kind?: string;
+  uid?: string;
+  resourceVersion?: string;
+}
+
+export interface NodeSelectorTerm {
+  matchExpressions?: { key: string; operator: string; values?: string[] }[];
+}
+
+export interface Namespace extends KubeObject {
+  status?: { phase?: "Active" | "Terminating" };
+}
+
+export interface ConfigMap extends KubeObject {
+  data?: Record<string, string>;
+}
+
+export interface Node extends KubeObject {
+  spec?: { unschedulable?: boolean; taints?: { key: string; value?: string; effect: string }[] };
+  status?: {
+    conditions?: Condition[];
+    volumesAttached?: { name: string; devicePath: string }[];
+    volumesInUse?: string[];
+  };
+}
+
+export type AccessMode = "ReadWriteOnce" | "ReadOnlyMany" | "ReadWriteMany" | "ReadWriteOncePod";
+export type VolumeMode = "Filesystem" | "Block";
+
+export interface PersistentVolumeClaimSpec {
+  accessModes?: AccessMode[];
+  resources?: { requests?: { storage?: string }; limits?: { storage?: string } };
+  storageClassName?: string;
+  volumeMode?: VolumeMode;
+  volumeName?: string;
+  selector?: LabelSelector;
+  dataSource?: { apiGroup?: string; kind: string; name: string };
+}
+
+export interface PersistentVolumeClaim extends KubeObject {
+  spec: PersistentVolumeClaimSpec;
+  status?: {
+    phase?: "Pending" | "Bound" | "Lost";
+    accessModes?: AccessMode[];
+    capacity?: { storage?: string };
+    conditions?: Condition[];
+    allocatedResources?: { storage?: string };
+    allocatedResourceStatuses?: Record<string, string>;
+  };
+}
+
+export type ReclaimPolicy = "Retain" | "Delete";
+
+export interface CsiVolumeSource {
+  driver: string;
+  volumeHandle: string;
+  fsType?: string;
+  readOnly?: boolean;
+  volumeAttributes?: Record<string, string>;
+  controllerPublishSecretRef?: ObjectName;
+  nodeStageSecretRef?: ObjectName;
+  nodePublishSecretRef?: ObjectName;
+}
+
+export interface PersistentVolume extends KubeObject {
+  spec: {
+    capacity?: { storage?: string };
+    accessModes?: AccessMode[];
+    persistentVolumeReclaimPolicy?: ReclaimPolicy;
+    storageClassName?: string;
+    volumeMode?: VolumeMode;
+    claimRef?: ObjectReference;
+    csi?: CsiVolumeSource;
+    nodeAffinity?: { required?: { nodeSelectorTerms: NodeSelectorTerm[] } };
+    mountOptions?: string[];
+  };
+  status?: { phase?: "Pending" | "Available" | "Bound" | "Released" | "Failed"; message?: string; reason?: string };
+}
+
+export interface StorageClass extends KubeObject {
+  provisioner: string;
+  parameters?: Record<string, string>;
+  reclaimPolicy?: ReclaimPolicy;
+  volumeBindingMode?: "Immediate" | "WaitForFirstConsumer";
+  allowVolumeExpansion?: boolean;
+  mountOptions?: string[];
+}
+
+export interface CSINode extends KubeObject {
+  spec: {
+    drivers: { name: string; nodeID: string; topologyKeys?: string[]; allocatable?: { count?: number } }[];
+  };
+}
+
+export interface CSIDriver extends KubeObject {
+  spec: {
+    attachRequired?: boolean;
+    podInfoOnMount?: boolean;
+    storageCapacity?: boolean;
+    fsGroupPolicy?: "ReadWriteOnceWithFSType" | "File" | "None";
+    volumeLifecycleModes?: ("Persistent" | "Ephemeral")[];
+  };
+}
+
+export interface Lease extends KubeObject {
+  spec?: {
+    holderIdentity?: string;
+    leaseDurationSeconds?: number;
+    /** MicroTime: RFC 3339 with exactly six digits of fraction. */
+    acquireTime?: string;
+    renewTime?: string;
+    leaseTransitions?: number;
+  };
+}
+
+/** core/v1 Event. */
+export interface Event extends KubeObject {
+  involvedObject: ObjectReference;
+  type?: "Normal" | "Warning";
+  reason?: string;
+  message?: string;
+  count?: number;
+  firstTimestamp?: string;
+  lastTimestamp?: string;
+  source?: { component?: string; host?: string };
+  reportingComponent?: string;
+  reportingInstance?: string;
+}
+
+export interface CustomResourceDefinition extends KubeObject {
+  spec: {
+    group: string;
+    names: { plural: string; singular?: string; kind: string; shortNames?: string[] };
+    scope: "Namespaced" | "Cluster";
+    versions: { name: string; served: boolean; storage: boolean }[];
+  };
+  status?: { conditions?: Condition[] };
+}
+
+function core<T extends KubeObject>(plural: string, kind: string, namespaced: boolean): Resource<T> {
+  return { group: "", version: "v1", plural, kind, namespaced };
+}
+
+function storage<T extends KubeObject>(plural: string, kind: string): Resource<T> {
+  return { group: "storage.k8s.io", version: "v1", plural, kind, namespaced: false };
+}
+
+export const NAMESPACES = core<Namespace>("namespaces", "Namespace", false);
+export const CONFIG_MAPS = core<ConfigMap>("configmaps", "ConfigMap", true);
+export const NODES = core<Node>("nodes", "Node", false);
+export const EVENTS = core<Event>("events", "Event", true);
+export const PERSISTENT_VOLUME_CLAIMS = core<PersistentVolumeClaim>(
+  "persistentvolumeclaims",
+  "PersistentVolumeClaim",
+  true,
+);
+export const PERSISTENT_VOLUMES = core<PersistentVolume>("persistentvolumes", "PersistentVolume", false);
+export const STORAGE_CLASSES = storage<StorageClass>("storageclasses", "StorageClass");
+export const CSI_NODES = storage<CSINode>("csinodes", "CSINode");
+export const CSI_DRIVERS = storage<CSIDriver>("csidrivers", "CSIDriver");
+
+export const LEASES: Resource<Lease> = {
+  group: "coordination.k8s.io",
+  version: "v1",
+  plural: "leases",
+  kind: "Lease",
+  namespaced: true,
+};
+
+export const CUSTOM_RESOURCE_DEFINITIONS: Resource<CustomResourceDefinition> = {
+  group: "apiextensions.k8s.io",
+  version: "v1",
+  plural: "customresourcedefinitions",
+  kind: "CustomResourceDefinition",
+  namespaced: false,
+};

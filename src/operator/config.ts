@@ -1,0 +1,37 @@
+// What the operator is told from outside: flags, and the environment for the pod's cluster and for faults. The only file of
+// this process that reads either.
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
+import type { ConnectionSettings } from "../kube/kube-config.ts";
+import { PROCESS_FLAGS, type ProcessSettings, readFlags, readProcessSettings } from "../process/flags.ts";
+
+export interface OperatorConfig extends ProcessSettings {
+  readonly connection: ConnectionSettings;
+  /** This start's name on the lease. */
+  readonly identity: string;
+  readonly leaseNamespace: string;
+  /** Unix socket of the CSI Identity and Controller services. */
+  readonly csiSocket: string;
+}
+
+const FLAGS = {
+  ...CONNECTION_FLAGS,
+  ...PROCESS_FLAGS,
+  "http-port": { type: "string", default: "9465" },
+  identity: { type: "string", default: hostname() },
+  "lease-namespace": { type: "string", default: "tidemark-system" },
+  "csi-socket": { type: "string", default: "/run/tidemark/csi-controller.sock" },
+} as const;
+
+/** Throws with a sentence for the user on anything it cannot read. */
+export function readConfig(args: readonly string[], environment: NodeJS.ProcessEnv = process.env): OperatorConfig {
+  const values = readFlags(FLAGS, args);
+  return {
+    ...readProcessSettings(values, environment),
+    connection: readConnectionSettings(values, environment),
+    identity: `${values.identity}_${randomUUID()}`,
+    leaseNamespace: values["lease-namespace"],
+    csiSocket: values["csi-socket"],
+  };
+}

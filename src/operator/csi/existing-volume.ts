@@ -1,0 +1,44 @@
+// Whether the volume that exists under a name is the one that is asked for again. Pure.
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { TopologyRequirement } from "../../gen/csi/v1/csi.ts";
+import { formatBytes } from "../../units/quantity.ts";
+import { isRemoving } from "../volume/layout-facts.ts";
+import { sizesOfRecords } from "../volume/volume-record.ts";
+import { isAccessibleFrom } from "./placement.ts";
+import { Refusal } from "./refusal.ts";
+import type { VolumeOrder } from "./volume-order.ts";
+
+/** Undefined: it is the same volume, and CreateVolume answers as it did the first time. */
+export function refusalOfExisting(
+  layout: FilesystemLayout,
+  order: VolumeOrder,
+  requirement: TopologyRequirement | undefined,
+): Refusal | undefined {
+  if (isRemoving(layout)) return new Refusal("ABORTED", `${order.handle} is being deleted; try again when it is gone`);
+  const differences = differencesOf(layout, order);
+  const nodeName = layout.spec.nodeName;
+  if (nodeName !== undefined && !isAccessibleFrom(requirement, nodeName))
+    differences.push(`it is on node ${nodeName}, which the request does not allow`);
+  if (differences.length === 0) return undefined;
+  return new Refusal("ALREADY_EXISTS", `${order.handle} exists and differs: ${differences.join("; ")}`);
+}
+
+function differencesOf({ spec, metadata }: FilesystemLayout, order: VolumeOrder): string[] {
+  const sizes = sizesOfRecords(metadata.annotations);
+  const claim = `${spec.claimRef?.namespace}/${spec.claimRef?.name}`;
+  const pairs: [string, string | undefined, string | undefined][] = [
+    ["size", text(sizes.requestedBytes), text(order.requestedBytes)],
+    ["initialSize", text(sizes.initialBytes), text(order.initialBytes)],
+    ["maxSize", text(sizes.maxBytes), text(order.maxBytes)],
+    ["backend", spec.backend, order.backend],
+    ["filesystem type", spec.fsType, order.fsType],
+    ["claim", claim, `${order.claim.namespace}/${order.claim.name}`],
+  ];
+  return pairs
+    .filter(([, is, asked]) => is !== asked)
+    .map(([what, is, asked]) => `${what} is ${is ?? "not set"}, asked for is ${asked ?? "none"}`);
+}
+
+function text(bytes: number | undefined): string | undefined {
+  return bytes === undefined ? undefined : `${formatBytes(bytes)} (${bytes} bytes)`;
+}

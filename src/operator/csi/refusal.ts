@@ -1,0 +1,23 @@
+// A CSI call answered with "no" or "not yet": a value with a gRPC code and a message, never a throw.
+
+export type RefusalCode =
+  | "INVALID_ARGUMENT"
+  | "OUT_OF_RANGE"
+  | "ALREADY_EXISTS"
+  | "NOT_FOUND"
+  | "FAILED_PRECONDITION"
+  /** Another call for the same volume, or its own work, is still under way: the caller repeats it. */
+  | "ABORTED"
+  | "UNAVAILABLE"
+  | "INTERNAL";
+
+/** The message says what was refused, with numbers and units, and what the caller can change. */
+export class Refusal {
+  readonly code: RefusalCode;
+  readonly message: string;
+
+  constructor(code: RefusalCode, message: string) {
+    this.code = code;
+    this.message = message;
+  }
+}

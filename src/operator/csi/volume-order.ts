@@ -1,0 +1,97 @@
+// A CreateVolumeRequest, checked in order and turned into the volume that is asked for. Pure; where it is to be and whether
+// it exists already are decided by others.
+import { createHash } from "node:crypto";
+import type { Backend, FsType } from "../../api/filesystem-layout.ts";
+import { fsidOf, isUUID, uuidOfHex, volumeHandleOf } from "../../api/identity.ts";
+import type { CreateVolumeRequest } from "../../gen/csi/v1/csi.ts";
+import { Refusal } from "./refusal.ts";
+import { fsTypesOf, refusalOfCapabilities } from "./volume-capabilities.ts";
+import { parseVolumeParameters } from "./volume-parameters.ts";
+import { planSizes } from "./volume-size.ts";
+
+export interface VolumeOrder {
+  readonly handle: string;
+  readonly volumeUID: string;
+  readonly fsid: string;
+  readonly backend: Backend;
+  readonly fsType: FsType;
+  readonly requestedBytes: number;
+  readonly initialBytes: number | undefined;
+  readonly maxBytes: number | undefined;
+  readonly memberBytes: number;
+  readonly claim: { readonly namespace: string; readonly name: string };
+  /** The claim's UID where the volume's name carries it. */
+  readonly claimUID: string | undefined;
+}
+
+const PROVISIONER_PREFIX = "pvc-";
+const NAME_LIMIT_CHARACTERS = 128;
+const DEFAULT_FS_TYPE: FsType = "btrfs";
+
+export function orderOf(request: CreateVolumeRequest): VolumeOrder | Refusal {
+  const refusal =
+    refusalOfName(request.name) ?? refusalOfCapabilities(request.volumeCapabilities) ?? refusalOfExtras(request);
+  if (refusal !== undefined) return refusal;
+  const parameters = parseVolumeParameters(request.parameters);
+  if (parameters instanceof Refusal) return parameters;
+  const fsType = chooseFsType(request, parameters.fsType);
+  if (fsType instanceof Refusal) return fsType;
+  const sizes = planSizes(request.capacityRange, fsType, parameters);
+  if (sizes instanceof Refusal) return sizes;
+  const claimUID = claimUIDOf(request.name);
+  const volumeUID = claimUID ?? derivedUID(request.name);
+  return {
+    handle: volumeHandleOf(volumeUID),
+    volumeUID,
+    fsid: fsidOf(volumeUID),
+    backend: parameters.backend,
+    fsType,
+    ...sizes,
+    initialBytes: parameters.initialBytes,
+    maxBytes: parameters.maxBytes,
+    claim: { namespace: parameters.claimNamespace, name: parameters.claimName },
+    claimUID,
+  };
+}
+
+function refusalOfName(name: string): Refusal | undefined {
+  if (name === "") return new Refusal("INVALID_ARGUMENT", "the volume has no name");
+  if (name.length > NAME_LIMIT_CHARACTERS)
+    return new Refusal(
+      "INVALID_ARGUMENT",
+      `the volume's name has ${name.length} characters, over the limit of ${NAME_LIMIT_CHARACTERS}`,
+    );
+  return undefined;
+}
+
+function refusalOfExtras({ volumeContentSource, mutableParameters }: CreateVolumeRequest): Refusal | undefined {
+  if (volumeContentSource !== undefined)
+    return new Refusal(
+      "INVALID_ARGUMENT",
+      "volumes from snapshots or other volumes (dataSource) are not supported by this backend",
+    );
+  const mutable = Object.keys(mutableParameters);
+  if (mutable.length > 0)
+    return new Refusal(
+      "INVALID_ARGUMENT",
+      `VolumeAttributesClass parameters are not supported: ${mutable.sort().join(", ")}`,
+    );
+  return undefined;
+}
+
+function chooseFsType(request: CreateVolumeRequest, ofClass: FsType | undefined): FsType | Refusal {
+  const asked = [...new Set([...fsTypesOf(request.volumeCapabilities), ...(ofClass === undefined ? [] : [ofClass])])];
+  if (asked.length > 1)
+    return new Refusal("INVALID_ARGUMENT", `several filesystem types are asked for: ${asked.join(", ")}`);
+  return asked[0] ?? DEFAULT_FS_TYPE;
+}
+
+function claimUIDOf(name: string): string | undefined {
+  const uid = name.startsWith(PROVISIONER_PREFIX) ? name.slice(PROVISIONER_PREFIX.length) : "";
+  return isUUID(uid) ? uid : undefined;
+}
+
+/** A UUID for any other name: always the same one, so that a repeated call meets the same volume. */
+function derivedUID(name: string): string {
+  return uuidOfHex(createHash("sha256").update(name).digest("hex"));
+}

@@ -1,0 +1,53 @@
+// The sizes of a new volume: what was requested is what CSI answers, the first size of the device may be lower. Pure.
+import type { FsType } from "../../api/filesystem-layout.ts";
+import type { CapacityRange } from "../../gen/csi/v1/csi.ts";
+import { formatBytes, GIB, MIB } from "../../units/quantity.ts";
+import { Refusal } from "./refusal.ts";
+import type { VolumeParameters } from "./volume-parameters.ts";
+
+export interface PlannedSizes {
+  /** CSI's capacity_bytes: exactly the request. */
+  readonly requestedBytes: number;
+  /** The device's first size: a whole number of filesystem blocks. */
+  readonly memberBytes: number;
+}
+
+const DEFAULT_REQUEST_BYTES = GIB;
+const BLOCK_BYTES = 4096;
+/** mkfs.xfs makes nothing under 300 MiB; the others need 256 MiB to be shrunk and grown safely. */
+const MINIMUM_BYTES: Readonly<Record<FsType, number>> = { btrfs: 256 * MIB, ext4: 256 * MIB, xfs: 300 * MIB };
+
+export function planSizes(
+  range: CapacityRange | undefined,
+  fsType: FsType,
+  { initialBytes, maxBytes }: Pick<VolumeParameters, "initialBytes" | "maxBytes">,
+): PlannedSizes | Refusal {
+  const limitBytes = range?.limitBytes ?? 0;
+  const requestedBytes = range?.requiredBytes || DEFAULT_REQUEST_BYTES;
+  if (limitBytes > 0 && requestedBytes > limitBytes)
+    return outOfRange(`${formatBytes(requestedBytes)} is over the limit of ${formatBytes(limitBytes)} in the request`);
+  if (maxBytes !== undefined && requestedBytes > maxBytes)
+    return outOfRange(
+      `the request of ${formatBytes(requestedBytes)} is over the StorageClass' maxSize of ${formatBytes(maxBytes)}`,
+    );
+  const firstBytes = initialBytes ?? requestedBytes;
+  if (firstBytes > requestedBytes)
+    return outOfRange(
+      `the StorageClass' initialSize of ${formatBytes(firstBytes)} is over the request of ${formatBytes(requestedBytes)}; request at least that`,
+    );
+  const minimumBytes = MINIMUM_BYTES[fsType];
+  if (firstBytes < minimumBytes)
+    return outOfRange(
+      `${formatBytes(firstBytes)} is too small for ${fsType}, which needs at least ${formatBytes(minimumBytes)}`,
+    );
+  return { requestedBytes, memberBytes: roundUpToBlock(firstBytes) };
+}
+
+/** Devices have whole blocks; rounded up, so that a claim never gets less than it asked for. */
+export function roundUpToBlock(sizeBytes: number): number {
+  return Math.ceil(sizeBytes / BLOCK_BYTES) * BLOCK_BYTES;
+}
+
+function outOfRange(message: string): Refusal {
+  return new Refusal("OUT_OF_RANGE", message);
+}

@@ -1,0 +1,43 @@
+// The operator's own metrics: what it was asked, what it did, how long that took. Labels are closed sets; no volume's name
+// is among them.
+import { Counter, Histogram, type Registry } from "prom-client";
+import { createMetricsRegistry } from "../process/metrics-registry.ts";
+
+export interface OperatorMetrics {
+  readonly registry: Registry;
+  csiCall(method: string, code: string, durationMs: number): void;
+  reconciled(end: string, durationMs: number): void;
+  rebuilt(kind: "Filesystem" | "FilesystemLayout"): void;
+}
+
+const DURATION_BUCKETS_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+export function createOperatorMetrics(): OperatorMetrics {
+  const registry = createMetricsRegistry();
+  const csiCalls = new Histogram({
+    name: "tidemark_operator_csi_call_duration_seconds",
+    help: "CSI calls by method and gRPC code.",
+    labelNames: ["method", "code"],
+    buckets: DURATION_BUCKETS_SECONDS,
+    registers: [registry],
+  });
+  const reconciles = new Histogram({
+    name: "tidemark_operator_reconcile_duration_seconds",
+    help: "Reconciles of one volume, by how they ended.",
+    labelNames: ["end"],
+    buckets: DURATION_BUCKETS_SECONDS,
+    registers: [registry],
+  });
+  const rebuilds = new Counter({
+    name: "tidemark_operator_rebuilt_objects_total",
+    help: "Objects that somebody had deleted and that were made again from their records.",
+    labelNames: ["kind"],
+    registers: [registry],
+  });
+  return {
+    registry,
+    csiCall: (method, code, durationMs) => csiCalls.observe({ method, code }, durationMs / 1000),
+    reconciled: (end, durationMs) => reconciles.observe({ end }, durationMs / 1000),
+    rebuilt: (kind) => rebuilds.inc({ kind }),
+  };
+}

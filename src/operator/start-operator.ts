@@ -1,0 +1,90 @@
+// The operator's wiring: adapters → caches → CSI services on every replica, and the volumes' reconciler on the one that leads.
+import { createEventRecorder } from "../kube/events.ts";
+import { createKubeClient } from "../kube/http-client.ts";
+import { connectionOf } from "../kube/kube-config.ts";
+import { createLeaderElection, type LeaderElection } from "../kube/lease.ts";
+import { systemClock } from "../process/clock.ts";
+import { effectsOf } from "../process/fault-effects.ts";
+import { serveOnSocket } from "../process/grpc.ts";
+import type { Logger } from "../process/log.ts";
+import { startMetricsServer } from "../process/metrics-server.ts";
+import type { Stoppable } from "../process/shutdown.ts";
+import type { OperatorConfig } from "./config.ts";
+import { createCsiServices } from "./csi/csi-services.ts";
+import { createOperatorMetrics } from "./metrics.ts";
+import { createLayoutWatch } from "./volume/layout-watch.ts";
+import { createLayoutWriter } from "./volume/layout-writer.ts";
+import { createVolumeCaches } from "./volume/volume-caches.ts";
+import { createVolumeLoop, type VolumeLoop } from "./volume/volume-loop.ts";
+
+const COMPONENT = "tidemark-operator";
+
+export interface RunningOperator {
+  readonly httpPort: number;
+  /** In the order in which they were started; stop them in reverse. */
+  readonly parts: readonly Stoppable[];
+}
+
+export async function startOperator(config: OperatorConfig, log: Logger): Promise<RunningOperator> {
+  const clock = systemClock;
+  const client = createKubeClient({
+    connection: await connectionOf(config.connection),
+    effects: effectsOf(config),
+    log,
+    userAgent: COMPONENT,
+  });
+  const metrics = createOperatorMetrics();
+  const events = createEventRecorder({ client, component: COMPONENT, nowMs: clock.nowMs, log });
+  const caches = createVolumeCaches(client, log);
+  const layouts = createLayoutWriter(client);
+  const watch = createLayoutWatch(client, caches.layouts);
+  const loop = createVolumeLoop({ client, caches, layouts, events, metrics, clock }, log);
+  const election = elect(config, client, loop, log);
+
+  let ready = false;
+  void caches.synced.then(() => {
+    ready = true;
+  });
+  caches.start();
+  const serving = { log, metrics, clock, busy: new Set<string>() };
+  const csi = await serveOnSocket(
+    config.csiSocket,
+    createCsiServices({ ...serving, client, layouts, watch, isReady: () => ready }),
+  );
+  election.start();
+  const http = await startMetricsServer({
+    host: config.httpHost,
+    port: config.httpPort,
+    registry: metrics.registry,
+    unhealthy: () => undefined,
+    notReady: () => (ready ? undefined : "the first list from the API server is not complete"),
+  });
+  const parts = [
+    { name: "API server client", stop: () => client.close() },
+    { name: "caches", stop: () => caches.stop() },
+    { name: "events", stop: () => events.flush() },
+    { name: "HTTP server", stop: () => http.close() },
+    { name: "lease", stop: () => election.stop() },
+    { name: "reconciler", stop: () => loop.end() },
+    { name: "CSI services", stop: () => csi.close() },
+  ];
+  return { httpPort: http.port, parts };
+}
+
+function elect(
+  config: OperatorConfig,
+  client: Parameters<typeof createLeaderElection>[0]["client"],
+  loop: VolumeLoop,
+  log: Logger,
+): LeaderElection {
+  return createLeaderElection({
+    client,
+    log,
+    lease: { namespace: config.leaseNamespace, name: COMPONENT },
+    identity: config.identity,
+    // The operator writes under the engine's epochs and has none of its own: resourceVersions guard what it writes.
+    highestKnownEpoch: () => Promise.resolve(0),
+    onAcquired: () => loop.begin(),
+    onLost: () => void loop.end(),
+  });
+}

@@ -1,0 +1,118 @@
+// What a Filesystem's status says of its layout, for people and for kstatus. Pure: time comes in. What is not known keeps
+// what was said last, it never becomes 0.
+import { datedCondition, type Statement } from "../../api/condition.ts";
+import type { Filesystem } from "../../api/filesystem.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { API_VERSION } from "../../api/names.ts";
+import type { ConditionReason } from "../../api/reasons.ts";
+import type { Condition } from "../../api/schema.ts";
+import type { ApplyConfiguration } from "../../kube/client.ts";
+import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
+import { reportedBytes } from "./layout-facts.ts";
+
+export interface StatusFacts {
+  readonly handle: string;
+  readonly filesystem: Filesystem;
+  readonly layout: FilesystemLayout | undefined;
+  /** Fields that the PersistentVolume lacks for the layout to be made again. */
+  readonly missing: readonly string[];
+  /** Why a target was refused. */
+  readonly staleEpoch: string | undefined;
+}
+
+/** The operator's part of the status, whole, as a server-side-apply configuration. */
+export function decideStatus(facts: StatusFacts, nowMs: number): ApplyConfiguration {
+  const { filesystem, layout, handle } = facts;
+  const { namespace, name, generation } = filesystem.metadata;
+  const reported = layout && reportedBytes(layout);
+  const capacity = reported === undefined ? filesystem.status?.capacity : formatQuantity(reported);
+  const nodeName = layout?.status?.nodeName ?? layout?.spec.nodeName ?? filesystem.status?.nodeName;
+  return {
+    apiVersion: API_VERSION,
+    kind: filesystem.kind,
+    metadata: { namespace, name },
+    status: {
+      observedGeneration: generation,
+      ...(capacity === undefined ? {} : { capacity }),
+      volumeHandle: handle,
+      ...(nodeName === undefined ? {} : { nodeName }),
+      conditions: conditionsOf(facts).map((statement) =>
+        datedCondition(statement, filesystem.status?.conditions, generation, nowMs),
+      ),
+    },
+  };
+}
+
+type ConditionType = "Ready" | "Reconciling" | "Stalled";
+
+/** Ours carry a ConditionReason; what the node reports is passed on as it is. */
+function statement(type: ConditionType, holds: boolean, reason: ConditionReason, message: string): Statement {
+  return { type, status: holds ? "True" : "False", reason, message };
+}
+
+function conditionsOf(facts: StatusFacts): Statement[] {
+  const ready = readyOf(facts);
+  const quiet = (type: ConditionType): Statement => ({ ...ready, type, status: "False" });
+  return [ready, reconcilingOf(facts) ?? quiet("Reconciling"), stalledOf(facts) ?? quiet("Stalled")];
+}
+
+function readyOf({ layout, missing, handle }: StatusFacts): Statement {
+  if (missing.length > 0) return statement("Ready", false, "MembersMissing", missingMessage(handle, missing));
+  const node = layout?.spec.nodeName ?? "its node";
+  if (layout?.status === undefined)
+    return statement("Ready", false, "WaitingForNode", `waiting for the first report of the agent on ${node}`);
+  const gone = missingMembers(layout);
+  if (gone.length > 0) return statement("Ready", false, "MembersMissing", goneMessage(layout, gone));
+  const reported = conditionOf(layout, "Ready");
+  if (reported !== undefined) return { ...reported, type: "Ready" };
+  const bytes = reportedBytes(layout);
+  return bytes === undefined
+    ? statement("Ready", false, "Provisioning", `the agent on ${node} is making the filesystem`)
+    : statement("Ready", true, "Ready", `${formatBytes(bytes)} on node ${node}`);
+}
+
+function reconcilingOf({ layout, missing }: StatusFacts): Statement | undefined {
+  const operation = layout?.status?.operation;
+  if (operation) {
+    const [from, to] = [operation.from, operation.to].map((size) => formatBytes(parseQuantity(size)));
+    return statement(
+      "Reconciling",
+      true,
+      "OperationRunning",
+      `${operation.kind} from ${from} to ${to}: ${operation.step}`,
+    );
+  }
+  const reported = layout && conditionOf(layout, "Reconciling");
+  if (reported?.status === "True") return { ...reported, type: "Reconciling" };
+  if (missing.length > 0 || layout?.status !== undefined) return undefined;
+  return statement("Reconciling", true, "WaitingForNode", "the node's agent has not taken it up yet");
+}
+
+function stalledOf({ layout, missing, staleEpoch, handle }: StatusFacts): Statement | undefined {
+  if (missing.length > 0) return statement("Stalled", true, "MembersMissing", missingMessage(handle, missing));
+  const reported = layout && conditionOf(layout, "Stalled");
+  if (reported?.status === "True") return { ...reported, type: "Stalled" };
+  const gone = layout === undefined ? [] : missingMembers(layout);
+  if (layout !== undefined && gone.length > 0)
+    return statement("Stalled", true, "MembersMissing", goneMessage(layout, gone));
+  return staleEpoch === undefined ? undefined : statement("Stalled", true, "StaleEpoch", staleEpoch);
+}
+
+function missingMessage(handle: string, missing: readonly string[]): string {
+  return (
+    `FilesystemLayout ${handle} was deleted and cannot be made again: the PersistentVolume lacks ${missing.join(", ")}; ` +
+    "the data is untouched; restore the FilesystemLayout from a backup"
+  );
+}
+
+function missingMembers({ status }: FilesystemLayout): string[] {
+  return (status?.members ?? []).filter(({ state }) => state === "Missing").map(({ name }) => name);
+}
+
+function goneMessage({ spec }: FilesystemLayout, gone: readonly string[]): string {
+  return `node ${spec.nodeName} does not find member ${gone.join(", ")}; nothing is made in its place`;
+}
+
+function conditionOf({ status }: FilesystemLayout, type: string): Condition | undefined {
+  return status?.conditions?.find((condition) => condition.type === type);
+}

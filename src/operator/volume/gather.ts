@@ -1,0 +1,62 @@
+// Everything that is decided on about one volume, read from the caches at once. What looks lost there is read again from
+// the API server before anything is made of it: a cache that lags is no loss.
+import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { objectKey } from "../../kube/object.ts";
+import {
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+} from "../../kube/resources.ts";
+import type { VolumeCaches } from "./volume-caches.ts";
+import { type ClaimIdentity, claimIdentityOf } from "./volume-record.ts";
+
+export interface VolumeFacts {
+  readonly handle: string;
+  readonly layout: FilesystemLayout | undefined;
+  /** The Filesystem of the volume's own claim; one of an earlier or later claim of the same name does not count. */
+  readonly filesystem: Filesystem | undefined;
+  readonly persistentVolume: PersistentVolume | undefined;
+}
+
+/** The same, and the claim, fresh from the API server. */
+export interface LiveVolumeFacts extends VolumeFacts {
+  readonly claim: PersistentVolumeClaim | undefined;
+}
+
+export function gatherFacts(caches: VolumeCaches, handle: string): VolumeFacts {
+  const layout = caches.layouts.store.get(handle);
+  const persistentVolume = caches.persistentVolumes.store.byIndex("handle", handle)[0];
+  const claim = claimOf(layout, persistentVolume);
+  const filesystem = claim && caches.filesystems.store.get(objectKey(claim));
+  return { handle, layout, persistentVolume, filesystem: ownFilesystem(filesystem, claim) };
+}
+
+export async function gatherLiveFacts(client: KubeClient, facts: VolumeFacts): Promise<LiveVolumeFacts> {
+  const [layout, persistentVolume] = await Promise.all([
+    client.get(FILESYSTEM_LAYOUTS, { name: facts.handle }),
+    facts.persistentVolume && client.get(PERSISTENT_VOLUMES, { name: facts.persistentVolume.metadata.name }),
+  ]);
+  const identity = claimOf(layout, persistentVolume);
+  const name = identity && { namespace: identity.namespace, name: identity.name };
+  const [filesystem, claim] = await Promise.all([
+    name && client.get(FILESYSTEMS, name),
+    name && client.get(PERSISTENT_VOLUME_CLAIMS, name),
+  ]);
+  return { handle: facts.handle, layout, persistentVolume, claim, filesystem: ownFilesystem(filesystem, identity) };
+}
+
+function claimOf(
+  layout: FilesystemLayout | undefined,
+  persistentVolume: PersistentVolume | undefined,
+): ClaimIdentity | undefined {
+  const { namespace, name, uid } = layout?.spec.claimRef ?? {};
+  if (namespace !== undefined && name !== undefined && uid !== undefined) return { namespace, name, uid };
+  return persistentVolume && claimIdentityOf(persistentVolume);
+}
+
+function ownFilesystem(filesystem: Filesystem | undefined, claim: ClaimIdentity | undefined): Filesystem | undefined {
+  return filesystem?.spec.claimRef?.uid === claim?.uid ? filesystem : undefined;
+}

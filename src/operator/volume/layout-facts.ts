@@ -1,0 +1,50 @@
+// What a FilesystemLayout says when its fields are read together. Pure; an absent report stays undefined, never 0.
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { parseQuantity } from "../../units/quantity.ts";
+
+/** The members' sizes added up: as reported by the node, before its first report as ordered. Undefined: not known. */
+export function presentBytes(layout: FilesystemLayout): number | undefined {
+  return reportedBytes(layout) ?? orderedBytes(layout);
+}
+
+/** The size as the node reports it; undefined before its first report, and while a member is missing. */
+export function reportedBytes({ status }: FilesystemLayout): number | undefined {
+  const members = status?.members ?? [];
+  if (members.length === 0 || members.some(({ state }) => state !== "Present")) return undefined;
+  return members.reduce((sum, { size }) => sum + parseQuantity(size), 0);
+}
+
+function orderedBytes({ spec, status }: FilesystemLayout): number | undefined {
+  const members = spec.members ?? [];
+  if (members.length === 0 || (status?.members?.length ?? 0) > 0) return undefined;
+  let sum = 0;
+  for (const { size } of members) {
+    if (size === undefined) return undefined;
+    sum += parseQuantity(size);
+  }
+  return sum;
+}
+
+/** The highest epoch that the layout carries: a write under a lower one is a deposed leader's. */
+export function highestEpoch({ spec, status }: FilesystemLayout): number {
+  return Math.max(
+    0,
+    spec.target?.epoch ?? 0,
+    spec.emergency?.epoch ?? 0,
+    status?.epoch ?? 0,
+    status?.operation?.epoch ?? 0,
+    status?.lastOperation?.epoch ?? 0,
+  );
+}
+
+/** Whether the node has confirmed that every member of the layout is gone. */
+export function isRemoved({ spec, status }: FilesystemLayout): boolean {
+  const reported = new Map((status?.members ?? []).map(({ name, state }) => [name, state]));
+  const members = spec.members ?? [];
+  return members.length > 0 && members.every(({ name }) => reported.get(name) === "Removed");
+}
+
+/** Whether the volume is on its way out: some member is asked to go. */
+export function isRemoving({ spec }: FilesystemLayout): boolean {
+  return (spec.members ?? []).some(({ state }) => state === "Removed");
+}

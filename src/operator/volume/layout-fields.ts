@@ -1,0 +1,94 @@
+// The part of a FilesystemLayout and of a Filesystem that the operator owns, as server-side-apply configurations. An apply
+// gives up every owned field that it leaves out, so each write carries all of them. Pure.
+import { FILESYSTEMS } from "../../api/filesystem.ts";
+import {
+  FILESYSTEM_LAYOUTS,
+  type FilesystemLayout,
+  type FilesystemLayoutSpec,
+  type MemberSpec,
+} from "../../api/filesystem-layout.ts";
+import { API_VERSION, RECORDS } from "../../api/names.ts";
+import type { ApplyConfiguration } from "../../kube/client.ts";
+import { formatQuantity } from "../../units/quantity.ts";
+import { type ClaimIdentity, sizeRecordsOf, type VolumeRecord } from "./volume-record.ts";
+
+/** What the operator writes into a layout's spec; `emergency` is the policy-engine's. */
+export type OperatorSpec = Omit<FilesystemLayoutSpec, "emergency">;
+
+/** The only member of a loop volume. */
+const LOOP_MEMBER_NAME = "m0";
+
+/** A new layout. `memberBytes` undefined: as found on the node, for a layout that is made again from its records. */
+export function newLayout(
+  record: VolumeRecord,
+  memberBytes: number | undefined,
+  state: "Present" | "Removed",
+): ApplyConfiguration {
+  const spec: OperatorSpec = {
+    claimRef: { ...record.claim },
+    volumeUID: record.volumeUID,
+    backend: record.backend,
+    fsType: record.fsType,
+    nodeName: record.nodeName,
+    members: [loopMember(record.handle, memberBytes, state)],
+  };
+  return {
+    apiVersion: API_VERSION,
+    kind: FILESYSTEM_LAYOUTS.kind,
+    metadata: { name: record.handle, annotations: sizeRecordsOf(record) },
+    spec,
+  };
+}
+
+function loopMember(handle: string, memberBytes: number | undefined, state: "Present" | "Removed"): MemberSpec {
+  return {
+    name: LOOP_MEMBER_NAME,
+    ...(memberBytes === undefined ? {} : { size: formatQuantity(memberBytes) }),
+    state,
+    source: { loop: { file: `${handle}-0.img` } },
+  };
+}
+
+/**
+ * The operator's fields of an existing layout, with a change. It holds for this very version of the object only: a write
+ * after somebody else's is a Conflict, and the change is decided again.
+ */
+export function changedLayout(layout: FilesystemLayout, change: Partial<OperatorSpec>): ApplyConfiguration {
+  const { emergency: _engineOwned, ...spec } = layout.spec;
+  const { name, uid, resourceVersion, annotations } = layout.metadata;
+  return {
+    apiVersion: API_VERSION,
+    kind: FILESYSTEM_LAYOUTS.kind,
+    metadata: { name, uid, resourceVersion, annotations: ownAnnotations(annotations) },
+    spec: { ...spec, ...change },
+  };
+}
+
+const OWN_ANNOTATIONS: readonly string[] = [RECORDS.requestedSize, RECORDS.initialSize, RECORDS.maxSize];
+
+function ownAnnotations(annotations: Record<string, string> | undefined): Record<string, string> {
+  return Object.fromEntries(Object.entries(annotations ?? {}).filter(([key]) => OWN_ANNOTATIONS.includes(key)));
+}
+
+/** The members of a layout, all of them asked to go. */
+export function removedMembers(layout: FilesystemLayout): MemberSpec[] {
+  return (layout.spec.members ?? []).map((member) => ({ ...member, state: "Removed" as const }));
+}
+
+/**
+ * The Filesystem of a claim. The claim owns it, so that it goes with the claim whatever becomes of the data; a volume whose
+ * claim is not known by UID (`ownedByClaim` false) would be collected at once, and gets no owner.
+ */
+export function filesystemOf(claim: ClaimIdentity, ownedByClaim: boolean): ApplyConfiguration {
+  const owner = { apiVersion: "v1", kind: "PersistentVolumeClaim", name: claim.name, uid: claim.uid };
+  return {
+    apiVersion: API_VERSION,
+    kind: FILESYSTEMS.kind,
+    metadata: {
+      namespace: claim.namespace,
+      name: claim.name,
+      ...(ownedByClaim ? { ownerReferences: [owner] } : {}),
+    },
+    spec: { claimRef: { name: claim.name, uid: claim.uid } },
+  };
+}

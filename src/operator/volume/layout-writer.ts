@@ -1,0 +1,43 @@
+// Changes to a layout that exists: read, decide, write under that very version, and decide again when somebody was faster.
+// The agent's status writes move the version too, so conflicts are ordinary; what to write is the caller's decision.
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { FIELD_MANAGERS } from "../../api/names.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { isKubeError } from "../../kube/kube-error.ts";
+import type { EffectPoint } from "../../process/effects.ts";
+import { changedLayout, type OperatorSpec } from "./layout-fields.ts";
+
+/** Decides on the layout as it is; undefined: nothing to write. Pure. */
+export type LayoutChange = (layout: FilesystemLayout) => Partial<OperatorSpec> | undefined;
+
+export interface LayoutWriter {
+  /**
+   * Applies a change to `layout`, which may come from a cache. Returns the layout as it is then, or undefined when it is
+   * gone. Idempotent as far as `change` is. Throws KubeError.
+   */
+  update(point: EffectPoint, layout: FilesystemLayout, change: LayoutChange): Promise<FilesystemLayout | undefined>;
+}
+
+const WRITE_ATTEMPTS_LIMIT = 8;
+
+export function createLayoutWriter(client: KubeClient): LayoutWriter {
+  return {
+    update: async (point, layout, change) => {
+      let current: FilesystemLayout | undefined = layout;
+      for (let attempt = 1; current !== undefined; attempt += 1) {
+        const fields = change(current);
+        if (fields === undefined) return current;
+        try {
+          return await client.apply(point, FILESYSTEM_LAYOUTS, changedLayout(current, fields), {
+            fieldManager: FIELD_MANAGERS.operator,
+            force: true,
+          });
+        } catch (error) {
+          if (!isKubeError(error, "Conflict") || attempt >= WRITE_ATTEMPTS_LIMIT) throw error;
+          current = await client.get(FILESYSTEM_LAYOUTS, { name: layout.metadata.name });
+        }
+      }
+      return undefined;
+    },
+  };
+}

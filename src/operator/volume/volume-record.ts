@@ -1,0 +1,131 @@
+// What identifies a volume and never changes after CreateVolume. It is written three times, so that no one loss takes it:
+// on the FilesystemLayout, in the PersistentVolume's volumeAttributes, and (fsid) in the filesystem itself. Pure.
+import { BACKENDS, type Backend, FS_TYPES, type FsType } from "../../api/filesystem-layout.ts";
+import { fsidOf, isUUID, volumeHandleOf } from "../../api/identity.ts";
+import { LOCAL_DRIVER, RECORDS, TOPOLOGY_NODE } from "../../api/names.ts";
+import type { PersistentVolume } from "../../kube/resources.ts";
+import { formatQuantity, parseQuantity, QuantityError } from "../../units/quantity.ts";
+
+export interface ClaimIdentity {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+/** The sizes as they were asked for; none of them says how large the volume is now. */
+export interface OrderedSizes {
+  readonly requestedBytes?: number;
+  readonly initialBytes?: number;
+  readonly maxBytes?: number;
+}
+
+export interface VolumeRecord extends OrderedSizes {
+  readonly handle: string;
+  readonly volumeUID: string;
+  readonly fsid: string;
+  readonly backend: Backend;
+  readonly fsType: FsType;
+  readonly nodeName: string;
+  readonly claim: ClaimIdentity;
+}
+
+/** CSI volume_context: it becomes the PersistentVolume's volumeAttributes, which nobody can change afterwards. */
+export function volumeContextOf(record: VolumeRecord): Record<string, string> {
+  return {
+    [RECORDS.volumeUID]: record.volumeUID,
+    [RECORDS.fsid]: record.fsid,
+    [RECORDS.fsType]: record.fsType,
+    [RECORDS.backend]: record.backend,
+    ...sizeRecordsOf(record),
+  };
+}
+
+export function sizeRecordsOf(sizes: OrderedSizes): Record<string, string> {
+  const records: Record<string, string> = {};
+  if (sizes.requestedBytes !== undefined) records[RECORDS.requestedSize] = formatQuantity(sizes.requestedBytes);
+  if (sizes.initialBytes !== undefined) records[RECORDS.initialSize] = formatQuantity(sizes.initialBytes);
+  if (sizes.maxBytes !== undefined) records[RECORDS.maxSize] = formatQuantity(sizes.maxBytes);
+  return records;
+}
+
+/** The inverse of sizeRecordsOf; a size that cannot be read is left out, since it orders nothing then. */
+export function sizesOfRecords(records: Readonly<Record<string, string>> | undefined): OrderedSizes {
+  return {
+    requestedBytes: bytesOrUndefined(records?.[RECORDS.requestedSize]),
+    initialBytes: bytesOrUndefined(records?.[RECORDS.initialSize]),
+    maxBytes: bytesOrUndefined(records?.[RECORDS.maxSize]),
+  };
+}
+
+/** Says whether a PersistentVolume is one of ours. */
+export function isOurVolume(volume: PersistentVolume): boolean {
+  return volume.spec.csi?.driver === LOCAL_DRIVER;
+}
+
+/** What a PersistentVolume lacks before a volume can be rebuilt from it; each entry names a field. */
+export interface IncompleteRecord {
+  readonly missing: readonly string[];
+}
+
+export function isIncomplete(record: VolumeRecord | IncompleteRecord): record is IncompleteRecord {
+  return "missing" in record;
+}
+
+/** The record on a PersistentVolume. Nothing is guessed: whatever is absent or contradicts the handle counts as missing. */
+export function recordOfPersistentVolume(volume: PersistentVolume): VolumeRecord | IncompleteRecord {
+  const attributes = volume.spec.csi?.volumeAttributes ?? {};
+  const handle = volume.spec.csi?.volumeHandle ?? "";
+  const uid = attributes[RECORDS.volumeUID] ?? "";
+  const found = {
+    volumeUID: isUUID(uid) && volumeHandleOf(uid) === handle ? uid : undefined,
+    fsid: isUUID(uid) && attributes[RECORDS.fsid] === fsidOf(uid) ? fsidOf(uid) : undefined,
+    fsType: FS_TYPES.find((fsType) => fsType === attributes[RECORDS.fsType]),
+    backend: BACKENDS.find((backend) => backend === attributes[RECORDS.backend]),
+    nodeName: nodeNameOf(volume),
+    claim: claimIdentityOf(volume),
+  };
+  const { volumeUID, fsid, fsType, backend, nodeName, claim } = found;
+  if (!volumeUID || !fsid || !fsType || !backend || !nodeName || !claim) return { missing: missingOf(found) };
+  return { handle, volumeUID, fsid, fsType, backend, nodeName, claim, ...sizesOfRecords(attributes) };
+}
+
+const FIELD_OF = {
+  volumeUID: `volumeAttributes["${RECORDS.volumeUID}"]`,
+  fsid: `volumeAttributes["${RECORDS.fsid}"]`,
+  fsType: `volumeAttributes["${RECORDS.fsType}"]`,
+  backend: `volumeAttributes["${RECORDS.backend}"]`,
+  nodeName: `nodeAffinity on ${TOPOLOGY_NODE}`,
+  claim: "claimRef",
+} as const;
+
+function missingOf(found: Readonly<Record<keyof typeof FIELD_OF, unknown>>): string[] {
+  return (Object.keys(FIELD_OF) as (keyof typeof FIELD_OF)[])
+    .filter((field) => found[field] === undefined)
+    .map((field) => FIELD_OF[field]);
+}
+
+/** The claim that a PersistentVolume is bound to. */
+export function claimIdentityOf(volume: PersistentVolume): ClaimIdentity | undefined {
+  const { namespace, name, uid } = volume.spec.claimRef ?? {};
+  return namespace && name && uid ? { namespace, name, uid } : undefined;
+}
+
+function nodeNameOf(volume: PersistentVolume): string | undefined {
+  const terms = volume.spec.nodeAffinity?.required?.nodeSelectorTerms ?? [];
+  const names = terms.flatMap((term) =>
+    (term.matchExpressions ?? [])
+      .filter(({ key, operator }) => key === TOPOLOGY_NODE && operator === "In")
+      .flatMap(({ values }) => values ?? []),
+  );
+  return names.length === 1 ? names[0] : undefined;
+}
+
+function bytesOrUndefined(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  try {
+    return parseQuantity(text);
+  } catch (error) {
+    if (error instanceof QuantityError) return undefined;
+    throw error;
+  }
+}

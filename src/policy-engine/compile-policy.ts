@@ -1,0 +1,141 @@
+// From a policy as people wrote it to one that decides, or to every problem it has, each with its field, its place and a hint.
+// Total: nothing that a user can write throws here. A policy with problems is compiled all the same, without rules: it wins its
+// volumes and holds them.
+import { z } from "zod";
+import {
+  type ClusterVolumePolicy,
+  type ClusterVolumePolicySpec,
+  clusterVolumePolicySpec,
+  type VolumePolicy,
+  volumePolicySpec,
+} from "../api/volume-policy.ts";
+import { compileVariables, type Variables } from "./cel/variables.ts";
+import { compilePace, DEFAULT_EXTEND, DEFAULT_SHRINK } from "./compile-pace.ts";
+import { compileRules } from "./compile-rules.ts";
+import { type CompiledPolicy, type PolicyProblem, type SizeLimits } from "./compiled-policy.ts";
+import { FieldReader } from "./field-reader.ts";
+import type { HoldPlan } from "./plan.ts";
+import type { PolicySelection } from "./policy-selection.ts";
+
+/** What the two kinds of policy share, and what only the cluster's has. */
+type PolicyFields = Omit<ClusterVolumePolicySpec, "ceilings">;
+
+/** Fields of which a misreading would extend what nobody wants extended: with one of them in doubt, minAvailable is not guarded. */
+const GUARDING_FIELDS = /^spec(\.(limits|mode|suspend)|$)/;
+
+/** Compiles a policy object as the API server, or a file, has it. Never throws. */
+export function compilePolicy(policy: VolumePolicy | ClusterVolumePolicy): CompiledPolicy {
+  const schema = policy.kind === "VolumePolicy" ? volumePolicySpec : clusterVolumePolicySpec;
+  const parsed = schema.safeParse(policy.spec);
+  if (parsed.success) return compileFields(policy, parsed.data, []);
+  const problems = parsed.error.issues.map(({ path, message }) => ({ field: fieldOf(path), message }));
+  return compileFields(policy, readableFields(policy.spec), problems);
+}
+
+function fieldOf(path: readonly PropertyKey[]): string {
+  return path.reduce<string>(
+    (field, part) => field + (typeof part === "number" ? `[${part}]` : `.${String(part)}`),
+    "spec",
+  );
+}
+
+// A policy of the wrong shape still wins its volumes and guards their minAvailable, by those of its fields that have the right
+// one. A selector that cannot be read counts as absent: it holds too many volumes rather than letting another policy change them.
+function readableFields(spec: unknown): PolicyFields {
+  const raw = z.record(z.string(), z.unknown()).safeParse(spec).data ?? {};
+  const fields = { ...volumePolicySpec.shape, namespaceSelector: clusterVolumePolicySpec.shape.namespaceSelector };
+  const readable = Object.entries(fields).flatMap(([name, schema]) => {
+    const { data } = schema.safeParse(raw[name]);
+    return data === undefined ? [] : [[name, data] as const];
+  });
+  return Object.fromEntries(readable);
+}
+
+function compileFields(
+  policy: VolumePolicy | ClusterVolumePolicy,
+  spec: PolicyFields,
+  shapeProblems: readonly PolicyProblem[],
+): CompiledPolicy {
+  const reader = new FieldReader(shapeProblems);
+  const limits = readLimits(spec, reader);
+  const variables = readVariables(spec, reader);
+  const rules = variables === undefined ? [] : compileRules(spec.rules ?? [], variables, reader);
+  const extend = compilePace("extend", spec.behavior?.extend, DEFAULT_EXTEND, reader);
+  const shrink = compilePace("shrink", spec.behavior?.shrink, DEFAULT_SHRINK, reader);
+  const { problems } = reader;
+  const key = keyOf(policy);
+  return {
+    key,
+    scope: policy.kind === "VolumePolicy" ? "Namespaced" : "Cluster",
+    selection: selectionOf(policy, spec),
+    suspended: spec.suspend ?? false,
+    problems,
+    guardsMinAvailable: !problems.some(({ field }) => GUARDING_FIELDS.test(field)),
+    mode: { extend: spec.mode?.extend ?? "Enforce", shrink: spec.mode?.shrink ?? "Recommend" },
+    limits,
+    rules: problems.length > 0 ? [] : rules,
+    extend,
+    shrink,
+    onStaleMetrics: spec.onStaleMetrics ?? "ExtendOnly",
+    withinBounds: withinBounds(key),
+  };
+}
+
+function readVariables(spec: PolicyFields, reader: FieldReader): Variables | undefined {
+  const compiled = compileVariables(spec.variables ?? []);
+  if (compiled.ok) return compiled.variables;
+  const names = (spec.variables ?? []).map(({ name }) => name);
+  for (const problem of compiled.problems)
+    reader.refuseExpression(`spec.variables[${names.lastIndexOf(problem.variable)}].expression`, problem);
+  return undefined;
+}
+
+function readLimits({ limits, rules = [] }: PolicyFields, reader: FieldReader): SizeLimits {
+  const minBytes = reader.size("spec.limits.min", limits?.min);
+  const maxBytes = reader.size("spec.limits.max", limits?.max);
+  const minAvailableBytes = reader.size("spec.limits.minAvailable", limits?.minAvailable);
+  const extending = rules.find(({ action }) => action === "Extend");
+  if (limits?.max === undefined && extending !== undefined)
+    reader.refuse(
+      "spec.limits.max",
+      `max is required: rule ${extending.name} extends, and a volume must not grow without a bound`,
+    );
+  if (minBytes !== undefined && maxBytes !== undefined && maxBytes < minBytes)
+    reader.refuse("spec.limits.max", `max (${limits?.max}) is smaller than min (${limits?.min})`);
+  if (minAvailableBytes !== undefined && maxBytes !== undefined && minAvailableBytes >= maxBytes)
+    reader.refuse(
+      "spec.limits.minAvailable",
+      `minAvailable (${limits?.minAvailable}) leaves nothing of max (${limits?.max})`,
+    );
+  return { minBytes, maxBytes, minAvailableBytes };
+}
+
+function keyOf({ kind, metadata }: VolumePolicy | ClusterVolumePolicy): string {
+  return kind === "VolumePolicy" ? `${metadata.namespace ?? "default"}/${metadata.name}` : metadata.name;
+}
+
+function selectionOf({ kind, metadata }: VolumePolicy | ClusterVolumePolicy, spec: PolicyFields): PolicySelection {
+  const createdAtMs = Date.parse(metadata.creationTimestamp ?? "");
+  return {
+    namespace: kind === "VolumePolicy" ? (metadata.namespace ?? "default") : undefined,
+    namespaceSelector: kind === "ClusterVolumePolicy" ? spec.namespaceSelector : undefined,
+    selector: spec.selector,
+    storageClassNames: spec.storageClassNames === undefined ? undefined : new Set(spec.storageClassNames),
+    priority: spec.priority ?? 0,
+    createdAtMs: Number.isNaN(createdAtMs) ? Number.POSITIVE_INFINITY : createdAtMs,
+  };
+}
+
+function withinBounds(key: string): HoldPlan {
+  return {
+    kind: "hold",
+    reason: "WithinBounds",
+    message: `no rule of ${key} holds`,
+    policy: key,
+    rule: undefined,
+    uncappedBytes: undefined,
+    preview: undefined,
+    nextEligibleMs: undefined,
+    heldRules: 0,
+  };
+}

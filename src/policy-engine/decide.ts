@@ -1,0 +1,150 @@
+// What should become of one volume: the product in one list. Pure and total: it reads nothing but its arguments, never throws on
+// them, and every answer, "leave it" included, has a public reason.
+import { formatDuration } from "../units/duration.ts";
+import { forbiddenClass } from "./bounds.ts";
+import type { Ceilings } from "./ceilings.ts";
+import type { CompiledPolicy } from "./compiled-policy.ts";
+import { extendAsDeclared, extendAsMeasured, extendAsRequested, extendForMinAvailable } from "./extend.ts";
+import { claimKey, type Facts } from "./facts.ts";
+import { doubtFigures, doubtReading, doubtRecords } from "./measurements.ts";
+import type { Plan } from "./plan.ts";
+import { predictSize } from "./prediction.ts";
+import { Question } from "./question.ts";
+import { holdForFailure } from "./resizing.ts";
+import { shrinkAsMeasured } from "./shrink.ts";
+
+/** A check answers with a plan, or leaves the answer to the next one. */
+type Check = (question: Question) => Plan | undefined;
+
+/** Order matters: the first check that answers is the explanation that the user reads. */
+const CHECKS: readonly Check[] = [
+  claimIsDeleting,
+  recordsAreImpossible,
+  operationRuns,
+  requestIsRaised, // the claim's own promise: no policy is needed for it, and none stands against it
+  nobodyDecides,
+  policyIsSuspended,
+  classIsForbidden,
+  readingIsInDoubt,
+  largerIsWanted, // any Extend beats every Shrink
+  policyIsInvalid,
+  ruleCannotBeTold,
+  metricsAreStale, // from here on only shrinks remain, and in doubt nothing shrinks
+  smallerIsWanted,
+  ruleStillWaits,
+];
+
+/** The plan for one volume. `policy` is undefined where none selects the claim. */
+export function decide(facts: Facts, policy: CompiledPolicy | undefined, ceilings: Ceilings): Plan {
+  const question = new Question(facts, policy, ceilings);
+  for (const check of CHECKS) {
+    const plan = check(question);
+    if (plan !== undefined) return plan;
+  }
+  return policy?.withinBounds ?? noPolicy(question);
+}
+
+function claimIsDeleting(question: Question): Plan | undefined {
+  const { claim } = question.facts;
+  return claim.deleting ? question.hold("Deleting", `claim ${claimKey(claim)} is being deleted`) : undefined;
+}
+
+function recordsAreImpossible(question: Question): Plan | undefined {
+  const doubt = doubtRecords(question.facts);
+  return doubt && question.hold(doubt.reason, doubt.message);
+}
+
+// One thing is still decided: a writer that would run out of space even with the shrink rolled back.
+function operationRuns(question: Question): Plan | undefined {
+  const { operationInProgress: running } = question.facts.filesystem;
+  if (running === undefined) return undefined;
+  const preempting = running === "Shrink" ? extendBeyondShrink(question) : undefined;
+  return (
+    preempting ?? question.hold("OperationInProgress", `${running} is running; rules are asked again when it has ended`)
+  );
+}
+
+function extendBeyondShrink({ facts, policy, ceilings }: Question): Plan | undefined {
+  const { nowMs, filesystem } = facts;
+  if (policy === undefined || policy.suspended || filesystem.reading === undefined) return undefined;
+  if (doubtFigures(nowMs, filesystem, filesystem.reading) !== undefined) return undefined;
+  const question = new Question(rolledBack(facts), policy, ceilings);
+  const plan = classIsForbidden(question) ?? extendForMinAvailable(question);
+  return plan?.kind === "extend" ? plan : undefined;
+}
+
+// Once rolled back, the filesystem shows its members' whole size again.
+function rolledBack(facts: Facts): Facts {
+  const { sizeBytes, reading } = facts.filesystem;
+  if (reading === undefined || reading.capacityBytes > sizeBytes) return facts;
+  const whole = { ...facts, filesystem: { ...facts.filesystem, sizeBytes: reading.capacityBytes } };
+  return predictSize(whole, sizeBytes, 1);
+}
+
+function requestIsRaised(question: Question): Plan | undefined {
+  return extendAsRequested(question);
+}
+
+function nobodyDecides(question: Question): Plan | undefined {
+  return question.policy === undefined ? noPolicy(question) : undefined;
+}
+
+function noPolicy(question: Question): Plan {
+  return question.hold("NoPolicy", "no policy selects the claim: its size stays");
+}
+
+function policyIsSuspended(question: Question): Plan | undefined {
+  if (question.policy?.suspended !== true) return undefined;
+  return question.hold(
+    "PolicySuspended",
+    `policy ${question.policy.key} is suspended: set spec.suspend to false to go on`,
+  );
+}
+
+function classIsForbidden(question: Question): Plan | undefined {
+  const message = forbiddenClass(question);
+  return message === undefined ? undefined : question.hold("CeilingReached", message);
+}
+
+// What people have written down needs no measurement.
+function readingIsInDoubt(question: Question): Plan | undefined {
+  const doubt = doubtReading(question.facts);
+  return doubt && (extendAsDeclared(question) ?? question.hold(doubt.reason, doubt.message));
+}
+
+function largerIsWanted(question: Question): Plan | undefined {
+  return extendAsMeasured(question);
+}
+
+function policyIsInvalid(question: Question): Plan | undefined {
+  const [problem] = question.policy?.problems ?? [];
+  if (problem === undefined) return undefined;
+  return question.hold("PolicyInvalid", `policy ${question.policy?.key}: ${problem.field}: ${problem.message}`);
+}
+
+function ruleCannotBeTold(question: Question): Plan | undefined {
+  const { failure } = question.round;
+  return failure && holdForFailure(question, failure);
+}
+
+function metricsAreStale(question: Question): Plan | undefined {
+  if (!question.facts.metricsStale || question.round.held === 0) return undefined;
+  return question.hold(
+    "StaleMetrics",
+    `Prometheus gives no fresh answer: nothing shrinks, and onStaleMetrics is ${question.policy?.onStaleMetrics}`,
+  );
+}
+
+function smallerIsWanted(question: Question): Plan | undefined {
+  return shrinkAsMeasured(question);
+}
+
+function ruleStillWaits(question: Question): Plan | undefined {
+  const [rule] = [...question.heldRules("Extend"), ...question.heldRules("Shrink")];
+  if (rule === undefined) return undefined;
+  const nextEligibleMs = question.facts.nowMs + rule.forMs - question.heldForMs(rule);
+  return question.hold("RuleNotLongEnough", `${rule.name} holds, but not yet for ${formatDuration(rule.forMs)}`, {
+    rule: rule.name,
+    nextEligibleMs,
+  });
+}

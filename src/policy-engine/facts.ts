@@ -1,0 +1,106 @@
+// Everything a decision may depend on, nowMs included. Plain values only: whoever gathers them reads clocks, caches and streams;
+// whoever decides reads nothing but this.
+import type { Backend, FsType, OPERATION_KINDS, OPERATION_OUTCOMES } from "../api/filesystem-layout.ts";
+import type { RuleTimers } from "./rule-timers.ts";
+import type { UsageWindows } from "./usage-history.ts";
+
+export interface Facts {
+  readonly nowMs: number;
+  readonly claim: ClaimFacts;
+  readonly filesystem: FilesystemFacts;
+  /** Where its members come from; undefined: not known, which is never read as "nothing free". */
+  readonly node: NodeFacts | undefined;
+  /** Sum of the sizes of all filesystems in the claim's namespace, this one included. */
+  readonly namespaceBytes: number;
+  /** A configured Prometheus gave no fresh answer. False where none is configured. */
+  readonly metricsStale: boolean;
+  /** Since when each rule has held: kept by the process from one decision to the next. */
+  readonly ruleTimers: RuleTimers;
+  readonly changes: RecentChanges;
+}
+
+export interface ClaimFacts {
+  readonly namespace: string;
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly storageClassName: string;
+  readonly backend: Backend;
+  readonly fsType: FsType;
+  /** The claim's request. */
+  readonly nominalBytes: number;
+  /** The class' initialSize, else the request: what limits.min defaults to. */
+  readonly initialSizeBytes: number;
+  /** The class' maxSize, if it has one. */
+  readonly classMaxBytes: number | undefined;
+  /** The request while it is raised over what was provided so far; undefined when nothing is asked for. */
+  readonly raisedRequestBytes: number | undefined;
+  readonly createdAtMs: number;
+  readonly deleting: boolean;
+}
+
+export interface FilesystemFacts {
+  /** Sum of the member devices' sizes. */
+  readonly sizeBytes: number;
+  readonly mounted: boolean;
+  /** The newest reading; undefined: there is none. */
+  readonly reading: Reading | undefined;
+  /** Over the last seconds; negative when usage falls, undefined until two readings exist. */
+  readonly growthBytesPerSecond: number | undefined;
+  /** The writer's highest rate of the last 60 s; undefined where only Prometheus sees the volume. */
+  readonly peakWriteBytesPerSecond: number | undefined;
+  /** The operation that runs on it now. */
+  readonly operationInProgress: OperationKind | undefined;
+  readonly lastOperation: LastOperationFacts | undefined;
+  readonly history: UsageWindows;
+}
+
+/** One sample: its figures belong together and are never combined with another sample's. */
+export interface Reading {
+  readonly sampledAtMs: number;
+  readonly capacityBytes: number;
+  readonly availableBytes: number;
+  /** capacityBytes − availableBytes. */
+  readonly usedBytes: number;
+  /** 0: unlimited (btrfs); undefined: not measured. */
+  readonly inodesTotal: number | undefined;
+  readonly inodesUsed: number | undefined;
+  readonly source: ReadingSource;
+  /** How often the source samples: what "stale" and "gap" are measured in. */
+  readonly intervalMs: number;
+}
+
+export type ReadingSource = "agent" | "prometheus";
+export type OperationKind = (typeof OPERATION_KINDS)[number];
+export type OperationOutcome = (typeof OPERATION_OUTCOMES)[number];
+
+export interface LastOperationFacts {
+  readonly kind: OperationKind;
+  readonly outcome: OperationOutcome;
+  readonly endedAtMs: number;
+  readonly reason: string | undefined;
+  /** The smallest size the filesystem called safe, where the operation ended as FloorReached. */
+  readonly floorBytes: number | undefined;
+}
+
+export interface NodeFacts {
+  readonly name: string;
+  /** Free bytes where the members come from. */
+  readonly freeBytes: number;
+  /** 0..1 */
+  readonly ioUtilizationRatio: number;
+}
+
+/** When sizes were changed in the last 24 hours, oldest first: finished, failed and emergency operations alike. */
+export interface RecentChanges {
+  readonly extendsAtMs: readonly number[];
+  readonly shrinksAtMs: readonly number[];
+}
+
+/** For the many volumes that were never changed: shared, so that they cost nothing. */
+export const NO_CHANGES: RecentChanges = { extendsAtMs: [], shrinksAtMs: [] };
+
+/** "namespace/name" of the claim, as messages name it. */
+export function claimKey(claim: ClaimFacts): string {
+  return `${claim.namespace}/${claim.name}`;
+}

@@ -1,0 +1,111 @@
+// Whether what was measured may be believed. The first thing a decision asks: absent, stale, impossible or contradictory figures
+// never change a size, and "not measured" is never read as 0.
+import type { HoldReason } from "../api/reasons.ts";
+import { formatDuration } from "../units/duration.ts";
+import { formatBytes } from "../units/quantity.ts";
+import type { Facts, FilesystemFacts, Reading } from "./facts.ts";
+
+export interface Doubt {
+  readonly reason: HoldReason;
+  readonly message: string;
+}
+
+/** Clocks of two nodes differ by less than this. */
+export const MAX_AHEAD_MS = 5000;
+/** A reading is stale after this many intervals of its source … */
+const FRESH_INTERVALS = 3;
+/** … but never before this. */
+const MIN_FRESH_MS = 10_000;
+/** btrfs shows its devices' whole size; rounding takes less than this. */
+const BTRFS_OVERHEAD_RATIO = 0.01;
+/** What inode tables, journals and logs take of a small ext4 or xfs. More than this is a resize that statfs does not show yet. */
+const FORMAT_OVERHEAD_RATIO = 0.3;
+
+/** Why the records of a volume (not its readings) cannot be used. Undefined: they can. */
+export function doubtRecords({ nowMs, claim, filesystem, node }: Facts): Doubt | undefined {
+  if (!(nowMs >= 0 && nowMs <= 8.64e15)) return contradiction(`the time of the decision is ${nowMs}`);
+  if (!(isBytes(filesystem.sizeBytes) && filesystem.sizeBytes > 0))
+    return contradiction(`a size of ${filesystem.sizeBytes} bytes is not possible`);
+  if (!(isBytes(claim.nominalBytes) && claim.nominalBytes > 0 && isBytes(claim.initialSizeBytes)))
+    return contradiction(`a request of ${claim.nominalBytes} bytes is not possible`);
+  if (node !== undefined && !isBytes(node.freeBytes))
+    return contradiction(`${node.freeBytes} free bytes on node ${node.name} are not possible`);
+  return undefined;
+}
+
+/** Why the readings cannot be used for a decision now. Undefined: they can. Assumes that no operation runs. */
+export function doubtReading(facts: Facts): Doubt | undefined {
+  const { nowMs, claim, filesystem } = facts;
+  if (!filesystem.mounted)
+    return { reason: "NotMounted", message: "not mounted: nothing measures it, and no size is changed" };
+  const { reading } = filesystem;
+  if (reading === undefined) return stale("nothing has been measured yet");
+  return (
+    doubtFigures(nowMs, filesystem, reading) ??
+    doubtOrder(filesystem, reading) ??
+    doubtCapacity(filesystem, reading, claim.fsType)
+  );
+}
+
+/** The same without what a running operation upsets: for the one thing that is decided while one runs. */
+export function doubtFigures(nowMs: number, filesystem: FilesystemFacts, reading: Reading): Doubt | undefined {
+  const ageMs = nowMs - reading.sampledAtMs;
+  if (!(ageMs >= -MAX_AHEAD_MS)) return contradiction(aheadText(ageMs));
+  const freshMs = Math.max(MIN_FRESH_MS, FRESH_INTERVALS * reading.intervalMs);
+  if (!(ageMs <= freshMs))
+    return stale(
+      `the newest reading is older than ${formatDuration(freshMs)}; it came from ${SOURCES[reading.source]}`,
+    );
+  const { capacityBytes, availableBytes, usedBytes } = reading;
+  if (!(isBytes(capacityBytes) && isBytes(availableBytes) && isBytes(usedBytes) && capacityBytes > 0))
+    return contradiction(
+      `capacity ${capacityBytes}, available ${availableBytes}, used ${usedBytes} bytes: not possible`,
+    );
+  if (usedBytes !== capacityBytes - availableBytes)
+    return contradiction(`used ${usedBytes} is not capacity ${capacityBytes} less available ${availableBytes} bytes`);
+  return doubtRates(filesystem) ?? doubtInodes(reading);
+}
+
+function aheadText(ageMs: number): string {
+  if (!Number.isFinite(ageMs)) return "the newest reading has no time";
+  return `the newest reading is ${formatDuration(-ageMs)} ahead of the engine's clock: compare it with the node's`;
+}
+
+const SOURCES: Readonly<Record<Reading["source"], string>> = { agent: "the node's agent", prometheus: "Prometheus" };
+
+function doubtRates({ growthBytesPerSecond: growth = 0, peakWriteBytesPerSecond: peak = 0 }: FilesystemFacts) {
+  if (Number.isFinite(growth) && Number.isFinite(peak) && peak >= 0) return undefined;
+  return contradiction(`growth of ${growth} and a peak of ${peak} bytes a second are not possible`);
+}
+
+function doubtInodes({ inodesTotal: total = 0, inodesUsed: used = 0 }: Reading): Doubt | undefined {
+  if (isBytes(total) && isBytes(used) && (total === 0 || used <= total)) return undefined;
+  return contradiction(`${used} of ${total} inodes used is not possible`);
+}
+
+// A resize changes capacity and use at different instants: only a reading from after its end is of one piece.
+function doubtOrder({ lastOperation }: FilesystemFacts, reading: Reading): Doubt | undefined {
+  if (lastOperation === undefined || reading.sampledAtMs > lastOperation.endedAtMs) return undefined;
+  return contradiction(`the newest reading is from before the last ${lastOperation.kind} ended; waiting for the next`);
+}
+
+function doubtCapacity({ sizeBytes }: FilesystemFacts, reading: Reading, fsType: string): Doubt | undefined {
+  const overheadRatio = fsType === "btrfs" ? BTRFS_OVERHEAD_RATIO : FORMAT_OVERHEAD_RATIO;
+  const { capacityBytes } = reading;
+  if (capacityBytes <= sizeBytes && capacityBytes >= sizeBytes * (1 - overheadRatio)) return undefined;
+  return contradiction(
+    `the filesystem shows ${formatBytes(capacityBytes)} on members of ${formatBytes(sizeBytes)}: a resize is not over or failed`,
+  );
+}
+
+function isBytes(value: number): boolean {
+  return Number.isSafeInteger(value) && value >= 0;
+}
+
+function contradiction(message: string): Doubt {
+  return { reason: "MetricsContradict", message };
+}
+
+function stale(message: string): Doubt {
+  return { reason: "StaleMetrics", message };
+}

@@ -1,0 +1,65 @@
+// The engine's view of the API server: one reflector per kind it reads, and sums over them that decisions need at once.
+
+import { FILESYSTEMS } from "../../api/filesystem.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { FILESYSTEM_LAYOUTS } from "../../api/filesystem-layout.ts";
+import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../api/volume-policy.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import type { KubeObject, Resource } from "../../kube/object.ts";
+import { createReflector, type Reflector } from "../../kube/reflector.ts";
+import { NAMESPACES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES } from "../../kube/resources.ts";
+import type { Logger } from "../../process/log.ts";
+import { sizeOf } from "./volume-registry.ts";
+
+export type Caches = ReturnType<typeof createCaches>;
+
+export function createCaches(client: KubeClient, log: Logger) {
+  const of = <T extends KubeObject>(resource: Resource<T>): Reflector<T> => createReflector({ client, resource, log });
+  const reflectors = {
+    layouts: createReflector({
+      client,
+      resource: FILESYSTEM_LAYOUTS,
+      log,
+      indexes: {
+        claim: ({ spec: { claimRef } }) =>
+          claimRef?.namespace === undefined ? [] : [`${claimRef.namespace}/${claimRef.name}`],
+      },
+    }),
+    filesystems: of(FILESYSTEMS),
+    claims: of(PERSISTENT_VOLUME_CLAIMS),
+    storageClasses: of(STORAGE_CLASSES),
+    namespaces: of(NAMESPACES),
+    policies: of(VOLUME_POLICIES),
+    clusterPolicies: of(CLUSTER_VOLUME_POLICIES),
+  };
+  const all: Reflector<KubeObject>[] = Object.values(reflectors);
+  return {
+    ...reflectors,
+    namespaceBytes: sumByNamespace(reflectors.layouts),
+    start: () => {
+      for (const reflector of all) reflector.start();
+    },
+    synced: () => Promise.all(all.map((reflector) => reflector.synced)),
+    stop: async () => {
+      await Promise.all(all.map((reflector) => reflector.stop()));
+    },
+  };
+}
+
+/** Kept up by changes, so that asking costs nothing however many volumes there are. */
+function sumByNamespace(layouts: Reflector<FilesystemLayout>): (namespace: string) => number {
+  const sums = new Map<string, number>();
+  const add = (layout: FilesystemLayout, sign: 1 | -1): void => {
+    const namespace = layout.spec.claimRef?.namespace;
+    if (namespace !== undefined) sums.set(namespace, (sums.get(namespace) ?? 0) + sign * (sizeOf(layout) ?? 0));
+  };
+  layouts.subscribe({
+    added: (layout) => add(layout, 1),
+    updated: (layout, before) => {
+      add(before, -1);
+      add(layout, 1);
+    },
+    deleted: (layout) => add(layout, -1),
+  });
+  return (namespace) => sums.get(namespace) ?? 0;
+}

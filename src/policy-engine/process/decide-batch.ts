@@ -1,0 +1,85 @@
+// Decides many volumes under one time limit: the rules are other people's programs. When the limit ends a batch, the policy that
+// has taken most of it is invalid from then on (it still guards minAvailable), and the batch goes on without it.
+import type { Ceilings } from "../ceilings.ts";
+import type { CompiledPolicy } from "../compiled-policy.ts";
+import { decide } from "../decide.ts";
+import type { Plan } from "../plan.ts";
+import { type Gathered, gather, type World } from "./gather.ts";
+import type { PolicyBook } from "./policy-book.ts";
+import { type Precautions, preparePrecautions } from "./precautions.ts";
+import { createTimeLimit } from "./time-limit.ts";
+import type { VolumeState } from "./volume-registry.ts";
+
+export interface Decided {
+  readonly state: VolumeState;
+  readonly gathered: Gathered;
+  readonly policy: CompiledPolicy | undefined;
+  readonly ceilings: Ceilings;
+  readonly plan: Plan;
+  readonly precautions: Precautions;
+}
+
+/** Far over what any honest batch takes, far under the lease's renew deadline. */
+const BATCH_LIMIT_MS = 3000;
+/** Volumes that share one limit. */
+export const BATCH_VOLUMES = 500;
+
+/** Volumes whose objects are not all there are left out. */
+export type DecideBatch = (states: readonly VolumeState[], epoch: number, nowMs: number) => Decided[];
+
+/** `onBug` hears of a volume that could not be decided: its size stays, and the others are decided all the same. */
+export function createDecideBatch(
+  world: World,
+  policies: PolicyBook,
+  onBug: (handle: string, error: unknown) => void,
+): DecideBatch {
+  const limit = createTimeLimit(BATCH_LIMIT_MS);
+  return (states, epoch, nowMs) => {
+    const decided: Decided[] = [];
+    let next = 0;
+    const spentMs = new Map<CompiledPolicy, number>();
+    let asked: { readonly policy: CompiledPolicy; readonly sinceMs: number } | undefined;
+    const decideOne = (state: VolumeState): void => {
+      const gathered = gather(world, state, nowMs);
+      if (gathered === undefined) return;
+      const { policy, ceilings } = policies.forClaim(gathered.facts.claim);
+      asked = policy && { policy, sinceMs: performance.now() };
+      const plan = decide(gathered.facts, policy, ceilings);
+      const precautions = preparePrecautions(state, gathered, policy, ceilings, epoch);
+      decided.push({ state, gathered, policy, ceilings, plan, precautions });
+      if (asked !== undefined) addSpent(spentMs, asked);
+    };
+    const work = (): void => {
+      for (; next < states.length; next += 1) {
+        const state = states[next];
+        if (state === undefined) continue;
+        try {
+          decideOne(state);
+        } catch (error) {
+          onBug(state.handle, error);
+        }
+      }
+    };
+    while (limit.run(work) === "too slow") {
+      if (asked !== undefined) addSpent(spentMs, asked);
+      invalidateSlowest(policies, spentMs);
+      spentMs.clear();
+    }
+    return decided;
+  };
+}
+
+function addSpent(spentMs: Map<CompiledPolicy, number>, asked: { policy: CompiledPolicy; sinceMs: number }): void {
+  spentMs.set(asked.policy, (spentMs.get(asked.policy) ?? 0) + performance.now() - asked.sinceMs);
+}
+
+function invalidateSlowest(policies: PolicyBook, spentMs: ReadonlyMap<CompiledPolicy, number>): void {
+  const [slowest] = [...spentMs].sort(([, a], [, b]) => b - a);
+  if (slowest === undefined) return;
+  const [policy, durationMs] = slowest;
+  policies.invalidate(policy, {
+    field: "spec.rules",
+    message: `evaluating them took ${Math.round(durationMs)} ms of the ${BATCH_LIMIT_MS} ms that ${BATCH_VOLUMES} volumes share`,
+    hint: "make the expressions cheaper: fewer loops over labels and annotations, simpler patterns",
+  });
+}

@@ -1,0 +1,139 @@
+// What makes the engine decide: a sample (fast path), a changed object, and the clock (slow path). Everything ends in Engine.evaluate.
+import type { KubeClient } from "../../kube/client.ts";
+import type { EventRecorder } from "../../kube/events.ts";
+import type { GrpcService } from "../../process/grpc.ts";
+import type { Logger } from "../../process/log.ts";
+import type { Caches } from "./caches.ts";
+import type { PolicyEngineConfig } from "./config.ts";
+import { createEngine, type Engine } from "./engine.ts";
+import type { Leadership } from "./leadership.ts";
+import type { EngineMetrics } from "./metrics.ts";
+import { createPolicyBook, type PolicyBook } from "./policy-book.ts";
+import { createPolicyReports } from "./policy-reports.ts";
+import { createPrometheusSource } from "./prometheus.ts";
+import { createRateLimit } from "./rate-limit.ts";
+import { createSampleServer } from "./sample-server.ts";
+import { createSlowPath } from "./slow-path.ts";
+import { createVolumeRegistry, type VolumeRegistry } from "./volume-registry.ts";
+
+/** The engine's own limit, beyond any policy. */
+const CHANGES_PER_SECOND = 50;
+
+export interface DecisionsOptions {
+  readonly client: KubeClient;
+  readonly events: EventRecorder;
+  readonly caches: Caches;
+  readonly leadership: Leadership;
+  readonly metrics: EngineMetrics;
+  readonly config: PolicyEngineConfig;
+  readonly nowMs: () => number;
+  readonly log: Logger;
+}
+
+export interface Decisions {
+  readonly engine: Engine;
+  readonly policies: PolicyBook;
+  readonly samples: GrpcService;
+  decideAll(): void;
+  start(): void;
+  stop(): Promise<void>;
+}
+
+export function createDecisions(options: DecisionsOptions): Decisions {
+  const { client, events, caches, leadership, metrics, config, nowMs, log } = options;
+  const registry = createVolumeRegistry();
+  const handles = (): Iterable<string> => caches.layouts.store.list().map(({ metadata }) => metadata.name);
+  const decideAll = (): void => {
+    void engine.evaluateAll(handles());
+    reports.soon();
+  };
+  const samples = createSampleServer({
+    onHello: (_nodeName, highestEpoch) => leadership.agentKnows(highestEpoch),
+    onSamples: (nodeName, batch) => {
+      for (const sample of batch) {
+        // Nobody speaks for another node's volume, or for one that there is not.
+        if (caches.layouts.store.get(sample.volumeHandle)?.spec.nodeName !== nodeName) continue;
+        if (registry.sampled(nodeName, sample, nowMs())) engine.evaluate(sample.volumeHandle);
+      }
+    },
+    onGone: (nodeName) => log.info({ nodeName }, "an agent's stream has ended"),
+  });
+  const policies = createPolicyBook(caches, () => decideAll());
+  const slowPath = createSlowPath({
+    prometheus: config.prometheusUrl === undefined ? undefined : createPrometheusSource(config.prometheusUrl),
+    registry,
+    handlesOf: (claim) => caches.layouts.store.byIndex("claim", claim).map(({ metadata }) => metadata.name),
+    evaluateAll: () => engine.evaluateAll(handles()),
+    intervalMs: config.evaluationIntervalMs,
+    scrapeIntervalMs: config.scrapeIntervalMs,
+    nowMs,
+    log,
+    onCycle: (durationMs, outcome) => metrics.cycles.observe({ outcome }, durationMs / 1000),
+  });
+  const engine = createEngine({
+    client,
+    events,
+    registry,
+    world: { caches, namespaceBytes: caches.namespaceBytes, metricsStale: slowPath.metricsStale },
+    policies,
+    samples,
+    metrics,
+    clusterRate: createRateLimit(CHANGES_PER_SECOND),
+    epoch: () => leadership.epoch(),
+    nowMs,
+    log,
+  });
+  const reports = createPolicyReports(client, events, caches, policies, leadership.isLeader, nowMs, log);
+  followLayouts(caches, registry, engine, nowMs, () => reports.soon(), leadership.agentKnows);
+  return {
+    engine,
+    policies,
+    samples,
+    decideAll,
+    start: () => slowPath.start(),
+    stop: async () => {
+      await slowPath.stop();
+      await reports.stop();
+      await engine.settled();
+    },
+  };
+}
+
+// An operation that ends, a size that changes, a claim that is relabelled: each asks for that one volume.
+function followLayouts(
+  caches: Caches,
+  registry: VolumeRegistry,
+  engine: Engine,
+  nowMs: () => number,
+  onCountChanged: () => void,
+  onEpoch: (epochOfAgent: number) => void,
+): void {
+  caches.layouts.subscribe({
+    added: (layout) => {
+      onEpoch(layout.status?.epoch ?? 0);
+      registry.layoutSeen(layout, nowMs());
+      onCountChanged();
+    },
+    updated: (layout) => {
+      onEpoch(layout.status?.epoch ?? 0);
+      registry.layoutSeen(layout, nowMs());
+      engine.evaluate(layout.metadata.name);
+    },
+    deleted: (layout) => {
+      registry.forget(layout.metadata.name);
+      onCountChanged();
+    },
+  });
+  caches.filesystems.subscribe({
+    added: ({ status }) => {
+      if (status?.volumeHandle !== undefined && status.scaling !== undefined)
+        registry.recall(status.volumeHandle, status.scaling);
+    },
+  });
+  caches.claims.subscribe({
+    updated: ({ metadata }) => {
+      for (const layout of caches.layouts.store.byIndex("claim", `${metadata.namespace}/${metadata.name}`))
+        engine.evaluate(layout.metadata.name);
+    },
+  });
+}

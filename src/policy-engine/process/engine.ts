@@ -1,0 +1,179 @@
+// One decision from end to end: gather → decide → apply → report, for one volume at a time. Whatever asks (a sample, a changed
+// object, the slow path) comes through `evaluate`; a volume whose last write is still under way is asked again afterwards.
+
+import { decisionTime } from "../../api/decision-time.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import type { EventRecorder } from "../../kube/events.ts";
+import { KubeError } from "../../kube/kube-error.ts";
+import type { Logger } from "../../process/log.ts";
+import type { ChangePlan, Plan } from "../plan.ts";
+import { sameConclusion } from "../plan.ts";
+import { advanceRuleTimers } from "../rule-timers.ts";
+import { applyTarget } from "./apply.ts";
+import { BATCH_VOLUMES, createDecideBatch, type Decided } from "./decide-batch.ts";
+import type { Gathered, World } from "./gather.ts";
+import type { EngineMetrics } from "./metrics.ts";
+import type { PolicyBook } from "./policy-book.ts";
+import { carryOut } from "./precautions.ts";
+import type { RateLimit } from "./rate-limit.ts";
+import { reportPlan } from "./report.ts";
+import type { SampleServer } from "./sample-server.ts";
+import type { VolumeRegistry, VolumeState } from "./volume-registry.ts";
+
+export interface EngineOptions {
+  readonly client: KubeClient;
+  readonly events: EventRecorder;
+  readonly registry: VolumeRegistry;
+  readonly world: World;
+  readonly policies: PolicyBook;
+  /** Where guidance goes. */
+  readonly samples: Pick<SampleServer, "guide">;
+  readonly metrics: EngineMetrics;
+  /** Changes to the whole cluster a second; a plan over it waits for the next evaluation. */
+  readonly clusterRate: RateLimit;
+  /** The leader's epoch, asked right before each write; undefined: this replica only watches. */
+  readonly epoch: () => number | undefined;
+  readonly nowMs: () => number;
+  readonly log: Logger;
+}
+
+export interface Engine {
+  /** Decides one volume now. Never throws, never waits. */
+  evaluate(handle: string): void;
+  /** Decides many, in batches; between two of them others get their turn. */
+  evaluateAll(handles: Iterable<string>): Promise<void>;
+  /** What evaluate would decide, with the facts it rests on; undefined while the volume's objects are not all there. */
+  look(handle: string): Decided | undefined;
+  /** Resolves when the writes under way have ended. */
+  settled(): Promise<void>;
+}
+
+/** A status is not rewritten more often than this, unless a size changes. */
+const REPORT_INTERVAL_MS = 1000;
+
+export function createEngine(options: EngineOptions): Engine {
+  const { registry, world, policies, nowMs, log } = options;
+  const onBug = (handle: string, err: unknown): void =>
+    log.error({ volume: handle, err }, "a decision failed: this is a bug; the volume's size stays");
+  const decideBatch = createDecideBatch(world, policies, onBug);
+  const underWay = new Set<Promise<void>>();
+
+  const evaluate = (handles: readonly string[]): void => {
+    const epoch = options.epoch();
+    // A replica that only watches keeps the rules' timers all the same, ready to lead.
+    const states = handles.map((handle) => registry.get(handle));
+    for (const decided of decideBatch(states, epoch ?? 0, nowMs())) {
+      const { state, policy, plan, gathered } = decided;
+      if (policy !== undefined)
+        state.timers = advanceRuleTimers(state.timers, policy, plan.heldRules, gathered.facts.nowMs);
+      if (epoch !== undefined) carryOutDecided(decided, epoch);
+    }
+  };
+  const carryOutDecided = (decided: Decided, epoch: number): void => {
+    const { state, gathered, plan, precautions } = decided;
+    if (state.applying) {
+      state.askedMeanwhile = true;
+      return;
+    }
+    const writes = writesOf(options, state, gathered, plan, epoch, () => evaluate([state.handle]));
+    const grant = carryOut(options.client, options.samples, state, gathered, precautions);
+    if (writes !== undefined || grant !== undefined) follow(state, plan, Promise.all([writes, grant]));
+  };
+  const follow = (state: VolumeState, plan: Plan, writes: Promise<unknown>): void => {
+    state.applying = true;
+    const run: Promise<void> = writes
+      .then(
+        () => undefined,
+        (error: unknown) => {
+          // The next decision is made on fresh facts; nothing is retried blindly.
+          options.metrics.refusedWrites.inc({ reason: error instanceof KubeError ? error.reason : "Internal" });
+          log.warn({ volume: state.handle, err: error, plan: plan.kind }, "a plan was not written");
+        },
+      )
+      .finally(() => {
+        underWay.delete(run);
+        state.applying = false;
+        const again = state.askedMeanwhile;
+        state.askedMeanwhile = false;
+        if (again) evaluate([state.handle]);
+      });
+    underWay.add(run);
+  };
+  return {
+    evaluate: (handle) => evaluate([handle]),
+    evaluateAll: async (handles) => {
+      const all = [...handles];
+      for (let start = 0; start < all.length; start += BATCH_VOLUMES) {
+        // Samples that came meanwhile go first.
+        await new Promise((resolve) => setImmediate(resolve));
+        evaluate(all.slice(start, start + BATCH_VOLUMES));
+      }
+    },
+    look: (handle) => decideBatch([registry.get(handle)], 0, nowMs())[0],
+    settled: async () => {
+      await Promise.all(underWay);
+    },
+  };
+}
+
+/** The writes of a plan, begun; undefined where there is nothing new to write, or not yet: then `again` is called in time. */
+function writesOf(
+  options: EngineOptions,
+  state: VolumeState,
+  gathered: Gathered,
+  plan: Plan,
+  epoch: number,
+  again: () => void,
+): Promise<void> | undefined {
+  const { nowMs } = gathered.facts;
+  if (plan.kind !== "hold")
+    return options.clusterRate.take(nowMs) ? change(options, state, gathered, plan, epoch) : undefined;
+  const { reported } = state;
+  if (reported !== undefined && sameConclusion(reported.plan, plan)) return undefined;
+  const waitMs = reported === undefined ? 0 : reported.atMs + REPORT_INTERVAL_MS - nowMs;
+  if (waitMs <= 0) return report(options, state, gathered, plan);
+  state.reportTimer ??= setTimeout(() => {
+    state.reportTimer = undefined;
+    again();
+  }, waitMs).unref();
+  return undefined;
+}
+
+async function change(
+  options: EngineOptions,
+  state: VolumeState,
+  gathered: Gathered,
+  plan: ChangePlan,
+  epoch: number,
+): Promise<void> {
+  const { nowMs } = gathered.facts;
+  const decidedAt = decisionTime(nowMs, gathered.layout, gathered.filesystem);
+  // Before the write: from here on it may have happened, whatever the answer says.
+  state.pending = {
+    kind: plan.kind === "extend" ? "Extend" : "Shrink",
+    sizeBytes: plan.sizeBytes,
+    decidedAt,
+    writtenAtMs: nowMs,
+  };
+  try {
+    await applyTarget(options.client, gathered.filesystem, {
+      sizeBytes: plan.sizeBytes,
+      fromBytes: plan.fromBytes,
+      epoch,
+      decidedAt,
+    });
+  } catch (error) {
+    if (!(error instanceof KubeError && error.reason === "Unreachable")) state.pending = undefined;
+    throw error;
+  }
+  options.metrics.targets.inc({ plan: plan.kind });
+  await report(options, state, gathered, plan);
+}
+
+async function report(options: EngineOptions, state: VolumeState, gathered: Gathered, plan: Plan): Promise<void> {
+  await reportPlan(options.client, options.events, gathered.filesystem, plan, state, gathered.facts.nowMs);
+  state.reported = { plan, atMs: gathered.facts.nowMs };
+  options.metrics.decisions.inc({ plan: plan.kind, reason: plan.reason });
+  const { namespace, name } = gathered.filesystem.metadata;
+  options.log.info({ namespace, name, plan: plan.kind, reason: plan.reason, rule: plan.rule }, plan.message);
+}

@@ -1,0 +1,127 @@
+// Joins what the caches and the streams know of one volume into the facts of one decision. It reads caches only, and waits for nothing.
+import type { Filesystem } from "../../api/filesystem.ts";
+import type { FilesystemLayout, LastOperation } from "../../api/filesystem-layout.ts";
+import { objectKey } from "../../kube/object.ts";
+import type { PersistentVolumeClaim } from "../../kube/resources.ts";
+import { parseQuantity } from "../../units/quantity.ts";
+import { type ClaimFacts, claimKey, type Facts, type FilesystemFacts, type LastOperationFacts } from "../facts.ts";
+import type { Caches } from "./caches.ts";
+import { sizeOf, type VolumeState } from "./volume-registry.ts";
+
+/** The caches that a decision reads. */
+export interface World {
+  readonly caches: Pick<Caches, "layouts" | "filesystems" | "claims" | "storageClasses">;
+  /** Sum of the sizes of a namespace's filesystems. */
+  namespaceBytes(namespace: string): number;
+  /** A configured Prometheus has not answered for several intervals. */
+  metricsStale(nowMs: number): boolean;
+}
+
+export interface Gathered {
+  readonly facts: Facts;
+  readonly filesystem: Filesystem;
+  readonly layout: FilesystemLayout;
+}
+
+/** A target that nobody has acted on for this long no longer counts as under way. */
+const PENDING_LIMIT_MS = 30_000;
+
+/** Undefined while the volume's objects are not all there: there is nothing to decide on, and nobody to tell. */
+export function gather(world: World, state: VolumeState, nowMs: number): Gathered | undefined {
+  const { caches } = world;
+  const layout = caches.layouts.store.get(state.handle);
+  const claim = layout && claimFactsOf(caches, layout);
+  if (layout === undefined || claim === undefined) return undefined;
+  const filesystem = caches.filesystems.store.get(claimKey(claim));
+  const sizeBytes = sizeOf(layout);
+  if (filesystem === undefined || sizeBytes === undefined) return undefined;
+  const facts: Facts = {
+    nowMs,
+    claim,
+    filesystem: filesystemFacts(state, layout, sizeBytes, nowMs),
+    node: state.node,
+    namespaceBytes: world.namespaceBytes(claim.namespace),
+    metricsStale: world.metricsStale(nowMs),
+    ruleTimers: state.timers,
+    changes: state,
+  };
+  return { facts, filesystem, layout };
+}
+
+/** The claim that a layout belongs to. A claim of the same name that was made anew is another claim: undefined. */
+export function claimFactsOf(
+  caches: Pick<Caches, "claims" | "storageClasses">,
+  layout: FilesystemLayout,
+): ClaimFacts | undefined {
+  const { claimRef } = layout.spec;
+  const claim = claimRef && caches.claims.store.get(objectKey(claimRef));
+  return claim?.metadata.uid === claimRef?.uid && claim !== undefined ? claimFacts(caches, claim, layout) : undefined;
+}
+
+function claimFacts(
+  caches: Pick<Caches, "storageClasses">,
+  claim: PersistentVolumeClaim,
+  layout: FilesystemLayout,
+): ClaimFacts {
+  const storageClassName = claim.spec.storageClassName ?? "";
+  const parameters = caches.storageClasses.store.get(storageClassName)?.parameters ?? {};
+  const nominalBytes = parseQuantity(claim.spec.resources?.requests?.["storage"] ?? "0");
+  const providedBytes = parseQuantity(claim.status?.capacity?.["storage"] ?? "0");
+  return {
+    namespace: claim.metadata.namespace ?? "",
+    name: claim.metadata.name,
+    labels: claim.metadata.labels ?? {},
+    annotations: claim.metadata.annotations ?? {},
+    storageClassName,
+    backend: layout.spec.backend ?? "loop",
+    fsType: layout.spec.fsType ?? "btrfs",
+    nominalBytes,
+    initialSizeBytes: quantityParameter(parameters["initialSize"]) ?? nominalBytes,
+    classMaxBytes: quantityParameter(parameters["maxSize"]),
+    raisedRequestBytes: providedBytes > 0 && nominalBytes > providedBytes ? nominalBytes : undefined,
+    createdAtMs: Date.parse(claim.metadata.creationTimestamp ?? ""),
+    deleting: claim.metadata.deletionTimestamp !== undefined,
+  };
+}
+
+// A class whose parameter cannot be read never made a volume: CreateVolume refuses it by name.
+function quantityParameter(text: string | undefined): number | undefined {
+  try {
+    return text === undefined ? undefined : parseQuantity(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function filesystemFacts(
+  state: VolumeState,
+  layout: FilesystemLayout,
+  sizeBytes: number,
+  nowMs: number,
+): FilesystemFacts {
+  const { status } = layout;
+  // Either way: a clock that was set back must not keep it under way for as long as it was ahead.
+  const isPending = state.pending !== undefined && Math.abs(nowMs - state.pending.writtenAtMs) < PENDING_LIMIT_MS;
+  const pending = isPending ? state.pending : undefined;
+  return {
+    sizeBytes,
+    mounted: status?.mounted ?? state.reading !== undefined,
+    reading: state.reading,
+    growthBytesPerSecond: state.growthBytesPerSecond,
+    peakWriteBytesPerSecond: state.peakWriteBytesPerSecond,
+    // An extend that was asked for while a shrink runs is under way, although the layout still tells of the shrink.
+    operationInProgress: pending?.kind === "Extend" ? "Extend" : (status?.operation?.kind ?? pending?.kind),
+    lastOperation: status?.lastOperation === undefined ? undefined : lastOperationFacts(status.lastOperation),
+    history: state.history,
+  };
+}
+
+function lastOperationFacts(last: LastOperation): LastOperationFacts {
+  return {
+    kind: last.kind,
+    outcome: last.outcome,
+    endedAtMs: Date.parse(last.endedAt),
+    reason: last.reason,
+    floorBytes: last.floor === undefined ? undefined : parseQuantity(last.floor),
+  };
+}

@@ -1,0 +1,67 @@
+// The policy-engine's wiring: what is made of what, in which order it starts and stops.
+import { createEventRecorder } from "../../kube/events.ts";
+import { createKubeClient } from "../../kube/http-client.ts";
+import { connectionOf } from "../../kube/kube-config.ts";
+import { systemClock } from "../../process/clock.ts";
+import { effectsOf } from "../../process/fault-effects.ts";
+import { serveOnSocket } from "../../process/grpc.ts";
+import { createLogger } from "../../process/log.ts";
+import { startMetricsServer } from "../../process/metrics-server.ts";
+import { stopAll, untilSignal } from "../../process/shutdown.ts";
+import { createCaches } from "./caches.ts";
+import { readConfig } from "./config.ts";
+import { createDecisions } from "./decisions.ts";
+import { createExplainPage } from "./explain-page.ts";
+import { createLeadership } from "./leadership.ts";
+import { createEngineMetrics } from "./metrics.ts";
+
+const COMPONENT = "tidemark-policy-engine";
+
+export async function runPolicyEngine(args: readonly string[]): Promise<void> {
+  const config = readConfig(args);
+  const log = createLogger("policy-engine", config.logLevel);
+  const nowMs = () => systemClock.nowMs();
+  const connection = await connectionOf(config.connection);
+  const client = createKubeClient({
+    connection,
+    effects: effectsOf(config),
+    log,
+    userAgent: COMPONENT,
+  });
+  const events = createEventRecorder({ client, component: COMPONENT, nowMs, log });
+  const caches = createCaches(client, log);
+  const leadership = createLeadership(client, caches, config, log, () => decisions.decideAll());
+  const metrics = createEngineMetrics(leadership.isLeader);
+  const decisions = createDecisions({ client, events, caches, leadership, metrics, config, nowMs, log });
+
+  let ready = false;
+  caches.start();
+  const http = await startMetricsServer({
+    host: config.httpHost,
+    port: config.httpPort,
+    registry: metrics.registry,
+    unhealthy: () => undefined,
+    notReady: () => (ready ? undefined : "the first list from the API server is not complete"),
+    page: createExplainPage(caches, decisions.engine, decisions.policies),
+  });
+  await caches.synced();
+  const samples = await serveOnSocket(config.samplesSocket, [decisions.samples]);
+  decisions.start();
+  leadership.start();
+  ready = true;
+  log.info({ httpPort: http.port, samplesSocket: config.samplesSocket }, "serving");
+
+  await untilSignal();
+  await stopAll(
+    [
+      { name: "API server client", stop: () => client.close() },
+      { name: "caches", stop: () => caches.stop() },
+      { name: "HTTP server", stop: () => http.close() },
+      { name: "events", stop: () => events.flush() },
+      { name: "lease", stop: () => leadership.stop() },
+      { name: "decisions", stop: () => decisions.stop() },
+      { name: "streams of samples", stop: () => samples.close() },
+    ],
+    log,
+  );
+}

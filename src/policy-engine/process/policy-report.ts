@@ -1,0 +1,98 @@
+// Tells a policy's author what became of it: Ready or Stalled with the first problems and their positions, conflicts, and how
+// many filesystems it decides. Written on change only.
+import { datedCondition } from "../../api/condition.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
+import type { ConditionReason } from "../../api/reasons.ts";
+import type { Condition } from "../../api/schema.ts";
+import { CLUSTER_VOLUME_POLICIES, type PolicyStatus, VOLUME_POLICIES } from "../../api/volume-policy.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import type { EventRecorder } from "../../kube/events.ts";
+import type { Resource } from "../../kube/object.ts";
+import type { PolicyProblem } from "../compiled-policy.ts";
+import type { AnyPolicy, PolicyEntry } from "./policy-book.ts";
+
+export interface PolicyUse {
+  readonly matchedFilesystems: number;
+  readonly conflicts: ReadonlySet<string>;
+}
+
+const PROBLEMS_SHOWN = 5;
+
+/** Writes the status when it says something new. Throws KubeError. */
+export async function reportPolicy(
+  client: KubeClient,
+  events: EventRecorder,
+  { object, compiled }: PolicyEntry,
+  use: PolicyUse,
+  nowMs: number,
+): Promise<void> {
+  const status = policyStatus(object, compiled.problems, use, nowMs);
+  if (JSON.stringify(essence(object.status)) === JSON.stringify(essence(status))) return;
+  const { namespace, name, uid } = object.metadata;
+  const resource: Resource<AnyPolicy> = object.kind === "VolumePolicy" ? VOLUME_POLICIES : CLUSTER_VOLUME_POLICIES;
+  await client.apply(
+    "policy/apply-status",
+    resource,
+    { apiVersion: API_VERSION, kind: object.kind, metadata: { namespace, name, uid }, status: { ...status } },
+    { fieldManager: FIELD_MANAGERS.policyEngine, force: true, subresource: "status" },
+  );
+  if (compiled.problems.length > 0) events.record(object, "Warning", "CompileFailed", problemsText(compiled.problems));
+}
+
+function policyStatus(
+  object: AnyPolicy,
+  problems: readonly PolicyProblem[],
+  use: PolicyUse,
+  nowMs: number,
+): PolicyStatus {
+  const { generation } = object.metadata;
+  const valid = problems.length === 0;
+  const conflicts = [...use.conflicts].sort();
+  const condition = (type: string, holds: boolean, reason: ConditionReason, message: string): Condition => {
+    const status = holds ? "True" : "False";
+    return datedCondition({ type, status, reason, message }, object.status?.conditions, generation, nowMs);
+  };
+  const reason = valid ? "Compiled" : "CompileFailed";
+  const message = valid ? "all expressions compile" : problemsText(problems);
+  return {
+    observedGeneration: generation,
+    matchedFilesystems: use.matchedFilesystems,
+    conditions: [
+      condition("Ready", valid, reason, message),
+      condition("Stalled", !valid, reason, message),
+      ...(conflicts.length === 0
+        ? []
+        : [
+            condition(
+              "Conflict",
+              true,
+              "Conflict",
+              `same scope and priority as ${conflicts.join(", ")}: the oldest decides`,
+            ),
+          ]),
+    ],
+  };
+}
+
+function problemsText(problems: readonly PolicyProblem[]): string {
+  const lines = problems.slice(0, PROBLEMS_SHOWN).map(({ field, line, column, message, hint }) => {
+    const position = line === undefined ? "" : `:${line}:${column}`;
+    return `${field}${position}: ${message}${hint === undefined ? "" : ` (${hint})`}`;
+  });
+  const more = problems.length - lines.length;
+  return more > 0 ? `${lines.join("; ")}; and ${more} more` : lines.join("; ");
+}
+
+// What a reader would see; times of unchanged conditions are carried over anyway.
+function essence(status: PolicyStatus | undefined): unknown {
+  const conditions = [...(status?.conditions ?? [])]
+    .sort((a, b) => a.type.localeCompare(b.type))
+    .map(({ type, status: holds, reason, message, observedGeneration }) => [
+      type,
+      holds,
+      reason,
+      message,
+      observedGeneration,
+    ]);
+  return [status?.observedGeneration, status?.matchedFilesystems, conditions];
+}

@@ -1,0 +1,120 @@
+// The slow path's source: a handful of global queries, whatever the number of volumes, joined in memory by namespace and claim.
+// Source of the wire format: prometheus.io/docs/prometheus/latest/querying/api (instant and range queries).
+import { z } from "zod";
+import type { HourlyMaximum } from "../usage-history.ts";
+
+/** What one claim's series say; a figure that Prometheus does not have is absent, never 0. */
+export interface PrometheusReading {
+  readonly sampledAtMs: number;
+  readonly capacityBytes: number;
+  readonly availableBytes: number;
+  readonly inodesTotal: number | undefined;
+  readonly inodesUsed: number | undefined;
+}
+
+export interface PrometheusSource {
+  /** Readings by "namespace/claim". Contradictory ones (two series for one claim, or parts of two scrapes) are left out. */
+  readings(): Promise<Map<string, PrometheusReading>>;
+  /** Hourly maxima of used bytes over the last 7 days, by "namespace/claim". */
+  hourlyMaxima(nowMs: number): Promise<Map<string, HourlyMaximum[]>>;
+}
+
+/** The slow path failing: the message says what was asked and what came back. */
+export class PrometheusError extends Error {
+  override name = "PrometheusError";
+}
+
+const QUERY_LIMIT_MS = 10_000;
+const HOUR_MS = 3_600_000;
+const BACKFILL_HOURS = 7 * 24;
+
+const series = z.object({
+  metric: z.record(z.string(), z.string()),
+  value: z.tuple([z.number(), z.string()]).optional(),
+  values: z.array(z.tuple([z.number(), z.string()])).optional(),
+});
+type Series = z.infer<typeof series>;
+const response = z.object({ status: z.literal("success"), data: z.object({ result: z.array(series) }) });
+
+export function createPrometheusSource(baseUrl: string): PrometheusSource {
+  const ask = (path: string, parameters: Record<string, string>): Promise<Series[]> => query(baseUrl, path, parameters);
+  const instant = async (expression: string): Promise<Map<string, number>> =>
+    byClaim(await ask("query", { query: expression }));
+  return {
+    readings: async () => {
+      const [capacity, available, capacityAt, availableAt, inodes, inodesUsed] = await Promise.all([
+        instant("tidemark_filesystem_capacity_bytes"),
+        instant("tidemark_filesystem_available_bytes"),
+        instant("timestamp(tidemark_filesystem_capacity_bytes)"),
+        instant("timestamp(tidemark_filesystem_available_bytes)"),
+        instant("tidemark_filesystem_inodes"),
+        instant("tidemark_filesystem_inodes_used"),
+      ]);
+      const readings = new Map<string, PrometheusReading>();
+      for (const [claim, capacityBytes] of capacity) {
+        const sampledAt = capacityAt.get(claim);
+        const availableBytes = available.get(claim);
+        if (sampledAt === undefined || availableBytes === undefined || availableAt.get(claim) !== sampledAt) continue;
+        readings.set(claim, {
+          sampledAtMs: sampledAt * 1000,
+          capacityBytes,
+          availableBytes,
+          inodesTotal: inodes.get(claim),
+          inodesUsed: inodesUsed.get(claim),
+        });
+      }
+      return readings;
+    },
+    hourlyMaxima: async (nowMs) => {
+      const endMs = Math.floor(nowMs / HOUR_MS) * HOUR_MS;
+      const found = await ask("query_range", {
+        query: "max_over_time(tidemark_filesystem_used_bytes[1h])",
+        start: String((endMs - BACKFILL_HOURS * HOUR_MS) / 1000),
+        end: String(endMs / 1000),
+        step: "3600",
+      });
+      return new Map(found.map((one) => [claimOf(one), maximaOf(one)]));
+    },
+  };
+}
+
+function claimOf(one: Series): string {
+  return `${one.metric["namespace"] ?? ""}/${one.metric["persistentvolumeclaim"] ?? ""}`;
+}
+
+// The value at an instant covers the hour before it.
+function maximaOf(one: Series): HourlyMaximum[] {
+  return (one.values ?? [])
+    .map(([atSeconds, text]) => ({ hourStartMs: atSeconds * 1000 - HOUR_MS, usedBytes: Number(text) }))
+    .filter(({ usedBytes }) => Number.isFinite(usedBytes) && usedBytes >= 0);
+}
+
+// A claim with two series is contradictory: nothing is known about it.
+function byClaim(found: readonly Series[]): Map<string, number> {
+  const values = new Map<string, number>();
+  const twice = new Set<string>();
+  for (const one of found) {
+    const claim = claimOf(one);
+    if (values.has(claim)) twice.add(claim);
+    values.set(claim, Number(one.value?.[1] ?? "NaN"));
+  }
+  for (const claim of twice) values.delete(claim);
+  return values;
+}
+
+async function query(baseUrl: string, path: string, parameters: Record<string, string>): Promise<Series[]> {
+  const url = `${baseUrl}/api/v1/${path}`;
+  const asked = `${parameters["query"] ?? ""} at ${baseUrl}`;
+  const answer = await fetch(url, {
+    method: "POST",
+    body: new URLSearchParams(parameters),
+    signal: AbortSignal.timeout(QUERY_LIMIT_MS),
+  }).catch((error: unknown) => {
+    throw new PrometheusError(`no answer to ${asked}: ${String(error)}`, { cause: error });
+  });
+  const body: unknown = await answer.json().catch(() => undefined);
+  const parsed = response.safeParse(body);
+  if (!parsed.success)
+    throw new PrometheusError(`status ${answer.status} to ${asked}: ${JSON.stringify(body).slice(0, 300)}`);
+  return parsed.data.data.result;
+}

@@ -1,0 +1,90 @@
+// Says what was decided: the Filesystem's status.scaling and an Event, both from the plan alone, so that they tell the same. When
+// to report is the engine's; it counts the metric and writes the log line right after, from the same plan.
+import type { Filesystem, ScalingStatus } from "../../api/filesystem.ts";
+import { CHANGE_TIMES_LIMIT, FILESYSTEMS } from "../../api/filesystem.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
+import type { HoldReason } from "../../api/reasons.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import type { EventRecorder } from "../../kube/events.ts";
+import { formatQuantity } from "../../units/quantity.ts";
+import type { RecentChanges } from "../facts.ts";
+import type { Plan } from "../plan.ts";
+
+/** Holds that somebody should look at; the others are the quiet normal state and make no Event. */
+const NOTABLE_HOLDS: ReadonlySet<HoldReason> = new Set<HoldReason>([
+  "PolicyInvalid",
+  "AtMaximum",
+  "CeilingReached",
+  "WouldFlap",
+  "RuleError",
+  "ShrinkFloorReached",
+  "ShrinkUnsupported",
+  "TooManyChanges",
+  "ApprovalRequired",
+]);
+const WARNINGS: ReadonlySet<HoldReason> = new Set<HoldReason>([
+  "PolicyInvalid",
+  "AtMaximum",
+  "CeilingReached",
+  "RuleError",
+]);
+
+export async function reportPlan(
+  client: KubeClient,
+  events: EventRecorder,
+  filesystem: Filesystem,
+  plan: Plan,
+  changes: RecentChanges,
+  nowMs: number,
+): Promise<void> {
+  const { namespace, name, uid } = filesystem.metadata;
+  await client.apply(
+    "report/apply-status",
+    FILESYSTEMS,
+    {
+      apiVersion: API_VERSION,
+      kind: "Filesystem",
+      metadata: { namespace, name, uid },
+      status: { scaling: { ...scalingStatus(plan, nowMs), ...changeTimes(changes) } },
+    },
+    { fieldManager: FIELD_MANAGERS.policyEngine, force: true, subresource: "status" },
+  );
+  const event = eventOf(plan);
+  if (event !== undefined) events.record(filesystem, event.type, event.reason, event.message);
+}
+
+function scalingStatus(plan: Plan, nowMs: number): ScalingStatus {
+  const common = {
+    policy: plan.policy,
+    rule: plan.rule,
+    plan: plan.kind,
+    reason: plan.reason,
+    message: plan.message,
+    uncapped: quantityOrNothing(plan.uncappedBytes),
+    decidedAt: new Date(nowMs).toISOString(),
+  };
+  if (plan.kind !== "hold") return { ...common, target: formatQuantity(plan.sizeBytes) };
+  const next = plan.nextEligibleMs;
+  return {
+    ...common,
+    preview: plan.preview,
+    nextEligibleTime: next === undefined ? undefined : new Date(next).toISOString(),
+  };
+}
+
+function changeTimes({ extendsAtMs, shrinksAtMs }: RecentChanges): Pick<ScalingStatus, "extendedAt" | "shrunkAt"> {
+  const texts = (timesMs: readonly number[]): string[] =>
+    timesMs.slice(-CHANGE_TIMES_LIMIT).map((timeMs) => new Date(timeMs).toISOString());
+  return { extendedAt: texts(extendsAtMs), shrunkAt: texts(shrinksAtMs) };
+}
+
+function quantityOrNothing(bytes: number | undefined): string | undefined {
+  return bytes === undefined || !Number.isSafeInteger(Math.ceil(bytes)) ? undefined : formatQuantity(Math.ceil(bytes));
+}
+
+function eventOf(plan: Plan): { type: "Normal" | "Warning"; reason: string; message: string } | undefined {
+  if (plan.kind !== "hold")
+    return { type: "Normal", reason: plan.kind === "extend" ? "Extending" : "Shrinking", message: plan.message };
+  if (!NOTABLE_HOLDS.has(plan.reason)) return undefined;
+  return { type: WARNINGS.has(plan.reason) ? "Warning" : "Normal", reason: plan.reason, message: plan.message };
+}

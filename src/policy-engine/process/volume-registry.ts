@@ -1,0 +1,181 @@
+// What the engine remembers of each volume between two decisions: readings, history, timers, the target under way. It is
+// memory only; all of it is gathered again after a restart, and until it is, nothing shrinks.
+import type { ScalingStatus } from "../../api/filesystem.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { Sample } from "../../gen/tidemark/samples/v1/samples.ts";
+import { parseQuantity } from "../../units/quantity.ts";
+import type { CompiledPolicy } from "../compiled-policy.ts";
+import type { NodeFacts, Reading } from "../facts.ts";
+import { MAX_AHEAD_MS } from "../measurements.ts";
+import type { Plan } from "../plan.ts";
+import { NO_RULE_TIMERS, type RuleTimers } from "../rule-timers.ts";
+import { UsageHistory } from "../usage-history.ts";
+import type { PrometheusReading } from "./prometheus.ts";
+
+/** How often an agent sends at least one sample of each filesystem. */
+const AGENT_INTERVAL_MS = 1000;
+const DAY_MS = 86_400_000;
+
+export interface PendingTarget {
+  readonly kind: "Extend" | "Shrink";
+  readonly sizeBytes: number;
+  readonly decidedAt: string;
+  readonly writtenAtMs: number;
+}
+
+/** What the agent was last asked to look out for, and on which ground. */
+export interface Guided {
+  readonly usedBytes: number;
+  readonly policy: CompiledPolicy | undefined;
+  readonly sizeBytes: number;
+  readonly atMs: number;
+}
+
+export interface VolumeState {
+  readonly handle: string;
+  readonly history: UsageHistory;
+  reading: Reading | undefined;
+  growthBytesPerSecond: number | undefined;
+  peakWriteBytesPerSecond: number | undefined;
+  node: NodeFacts | undefined;
+  timers: RuleTimers;
+  readonly extendsAtMs: number[];
+  readonly shrinksAtMs: number[];
+  lastOperationSeen: string | undefined;
+  pending: PendingTarget | undefined;
+  /** What the API server was last told: reports are written on change only. */
+  reported: { readonly plan: Plan; readonly atMs: number } | undefined;
+  guided: Guided | undefined;
+  /** An apply is under way: the next decision waits for it … */
+  applying: boolean;
+  /** … and is made right after it. */
+  askedMeanwhile: boolean;
+  /** A report that came too early is made when this fires. */
+  reportTimer: NodeJS.Timeout | undefined;
+}
+
+export interface VolumeRegistry {
+  get(handle: string): VolumeState;
+  forget(handle: string): void;
+  /** Takes one agent sample in. False when it is older than what is known. */
+  sampled(nodeName: string, sample: Sample, nowMs: number): boolean;
+  /** Takes a Prometheus reading in, unless an agent has said something newer. */
+  scraped(handle: string, reading: PrometheusReading, intervalMs: number, nowMs: number): void;
+  /** Notes the operations that the layout says have ended. */
+  layoutSeen(layout: FilesystemLayout, nowMs: number): void;
+  /** Takes up the changes that an earlier engine has reported. */
+  recall(handle: string, reported: ScalingStatus): void;
+}
+
+export function createVolumeRegistry(): VolumeRegistry {
+  const volumes = new Map<string, VolumeState>();
+  const get = (handle: string): VolumeState => {
+    const known = volumes.get(handle) ?? newState(handle);
+    volumes.set(handle, known);
+    return known;
+  };
+  return {
+    get,
+    forget: (handle) => {
+      volumes.delete(handle);
+    },
+    sampled: (nodeName, sample, nowMs) => takeSample(get(sample.volumeHandle), nodeName, sample, nowMs),
+    scraped: (handle, reading, intervalMs, nowMs) => takeScrape(get(handle), reading, intervalMs, nowMs),
+    layoutSeen: (layout, nowMs) => takeLayout(get(layout.metadata.name), layout, nowMs),
+    recall: (handle, { extendedAt = [], shrunkAt = [] }) => {
+      const state = get(handle);
+      addTimes(state.extendsAtMs, extendedAt);
+      addTimes(state.shrinksAtMs, shrunkAt);
+    },
+  };
+}
+
+function newState(handle: string): VolumeState {
+  return {
+    handle,
+    history: new UsageHistory(),
+    reading: undefined,
+    growthBytesPerSecond: undefined,
+    peakWriteBytesPerSecond: undefined,
+    node: undefined,
+    timers: NO_RULE_TIMERS,
+    extendsAtMs: [],
+    shrinksAtMs: [],
+    lastOperationSeen: undefined,
+    pending: undefined,
+    reported: undefined,
+    guided: undefined,
+    applying: false,
+    askedMeanwhile: false,
+    reportTimer: undefined,
+  };
+}
+
+function takeSample(state: VolumeState, nodeName: string, sample: Sample, nowMs: number): boolean {
+  if (isOverdue(sample.sampledAtMs, state.reading, nowMs)) return false;
+  const usedBytes = sample.capacityBytes - sample.availableBytes;
+  state.reading = {
+    sampledAtMs: sample.sampledAtMs,
+    capacityBytes: sample.capacityBytes,
+    availableBytes: sample.availableBytes,
+    usedBytes,
+    inodesTotal: sample.inodesTotal,
+    inodesUsed: sample.inodesUsed,
+    source: "agent",
+    intervalMs: AGENT_INTERVAL_MS,
+  };
+  state.growthBytesPerSecond = sample.growthBytesPerSecond;
+  state.peakWriteBytesPerSecond = sample.peakWriteBytesPerSecond;
+  state.node = { name: nodeName, freeBytes: sample.nodeFreeBytes, ioUtilizationRatio: sample.ioUtilizationRatio };
+  if (sample.operationInProgress) state.history.skip(sample.sampledAtMs, AGENT_INTERVAL_MS, nowMs);
+  else state.history.record(sample.sampledAtMs, usedBytes, AGENT_INTERVAL_MS, nowMs);
+  return true;
+}
+
+/** Not newer than what is known; a reading from the future, of a clock that was set back since, is known of nobody. */
+function isOverdue(sampledAtMs: number, known: Reading | undefined, nowMs: number): boolean {
+  return known !== undefined && sampledAtMs <= known.sampledAtMs && known.sampledAtMs <= nowMs + MAX_AHEAD_MS;
+}
+
+function takeScrape(state: VolumeState, scraped: PrometheusReading, intervalMs: number, nowMs: number): void {
+  if (isOverdue(scraped.sampledAtMs, state.reading, nowMs)) return;
+  const usedBytes = scraped.capacityBytes - scraped.availableBytes;
+  state.reading = { ...scraped, usedBytes, source: "prometheus", intervalMs };
+  state.growthBytesPerSecond = undefined;
+  state.peakWriteBytesPerSecond = undefined;
+  state.history.record(scraped.sampledAtMs, usedBytes, intervalMs, nowMs);
+}
+
+function takeLayout(state: VolumeState, layout: FilesystemLayout, nowMs: number): void {
+  const last = layout.status?.lastOperation;
+  if (last !== undefined && last.endedAt !== state.lastOperationSeen) {
+    state.lastOperationSeen = last.endedAt;
+    // A shrink that found its floor at once, or was cancelled before its first step, changed nothing.
+    if (last.reached !== last.from)
+      noteChange(last.kind === "Extend" ? state.extendsAtMs : state.shrinksAtMs, last.endedAt, nowMs);
+  }
+  const { pending } = state;
+  if (pending === undefined) return;
+  const reachedBytes = sizeOf(layout);
+  const ended =
+    last?.decidedAt === pending.decidedAt ||
+    (pending.kind === "Extend" && reachedBytes !== undefined && reachedBytes >= pending.sizeBytes);
+  if (ended) state.pending = undefined;
+}
+
+function addTimes(changesAtMs: number[], reported: readonly string[]): void {
+  const all = new Set([...changesAtMs, ...reported.map((time) => Date.parse(time))]);
+  changesAtMs.splice(0, changesAtMs.length, ...[...all].filter((timeMs) => timeMs > 0).sort((a, b) => a - b));
+}
+
+function noteChange(changesAtMs: number[], endedAt: string, nowMs: number): void {
+  addTimes(changesAtMs, [endedAt]);
+  while ((changesAtMs[0] ?? nowMs) < nowMs - DAY_MS) changesAtMs.shift();
+}
+
+/** The sum of the present members' sizes as the agent reports them; undefined before its first report. */
+export function sizeOf(layout: FilesystemLayout): number | undefined {
+  const members = layout.status?.members?.filter((member) => member.state === "Present");
+  if (members === undefined || members.length === 0) return undefined;
+  return members.reduce((sum, member) => sum + parseQuantity(member.size), 0);
+}

@@ -1,0 +1,161 @@
+// Whether a filesystem should be smaller, and how small. In doubt it stays: every figure is known, every Extend rule is known
+// not to hold, and what is left fits the window's peak, the reserve and the minimum. When it may happen is pace.ts' question.
+import type { FsType } from "../api/filesystem-layout.ts";
+import { formatDuration } from "../units/duration.ts";
+import { formatBytes } from "../units/quantity.ts";
+import { formatPercent } from "../units/ratio.ts";
+import { describeLowerBound, lowerBound } from "./bounds.ts";
+import type { CompiledPolicy, CompiledRule } from "./compiled-policy.ts";
+import type { Reading } from "./facts.ts";
+import { leastSteadySize } from "./flapping.ts";
+import { reserveBytes } from "./headroom.ts";
+import { admit } from "./pace.ts";
+import type { HoldPlan, Plan } from "./plan.ts";
+import type { Question, WantedChange } from "./question.ts";
+import { holdForFailure, roundUpToMiB, sizeForCapacity, wishedSize } from "./resizing.ts";
+import type { RuleFailure } from "./rule-round.ts";
+
+const CAN_SHRINK: Readonly<Record<FsType, boolean>> = { btrfs: true, ext4: false, xfs: false };
+
+/** After a shrink that was not finished, however short the cooldown: trying again moves data again. */
+const MIN_RETRY_MS = 2000;
+
+/** One rule's shrink. */
+interface Wish {
+  readonly rule: CompiledRule;
+  /** The most used in the rule's window. */
+  readonly peakBytes: number;
+  readonly uncappedBytes: number;
+  /** The smallest size that is safe for what was used, and at least uncappedBytes. */
+  readonly sizeBytes: number;
+  /** What is left available of it. */
+  readonly reserveBytes: number;
+}
+
+/** A size that the shrink stays at or above. */
+interface Floor {
+  readonly bytes: number;
+  /** Completes "capped by …". */
+  readonly text: string;
+}
+
+/** The plan of the Shrink rules that fire; undefined: none does. Of several the largest size wins. */
+export function shrinkAsMeasured(question: Question): Plan | undefined {
+  const rules = question.firingRules("Shrink");
+  const { policy, facts } = question;
+  const { reading } = facts.filesystem;
+  if (rules.length === 0 || policy === undefined || reading === undefined) return undefined;
+  const wishes: Wish[] = [];
+  for (const rule of rules) {
+    const wish = wishOf(question, policy, reading, rule);
+    if ("kind" in wish) return holdForFailure(question, wish);
+    wishes.push(wish);
+  }
+  return boundedShrink(
+    question,
+    policy,
+    reading,
+    wishes.reduce((a, b) => (b.sizeBytes > a.sizeBytes ? b : a)),
+  );
+}
+
+function wishOf(question: Question, policy: CompiledPolicy, reading: Reading, rule: CompiledRule): Wish | RuleFailure {
+  const peak = peakBytes(question, reading, rule);
+  if (typeof peak !== "number") return peak;
+  const wished = wishedSize(question, rule, peak);
+  if (typeof wished !== "number") return wished;
+  const reserve = reserveBytes(policy.limits, reading.capacityBytes, question.facts.filesystem);
+  const uncappedBytes = roundUpToMiB(wished);
+  const safeBytes = roundUpToMiB(sizeForCapacity(question, peak + reserve));
+  return { rule, peakBytes: peak, uncappedBytes, sizeBytes: Math.max(uncappedBytes, safeBytes), reserveBytes: reserve };
+}
+
+// Never this instant alone: a database that is compacting looks empty for a moment.
+function peakBytes({ facts }: Question, reading: Reading, rule: CompiledRule): number | RuleFailure {
+  if (rule.windowMs === 0) return reading.usedBytes;
+  const peak = facts.filesystem.history.maxUsedBytes(rule.windowMs, facts.nowMs);
+  if (typeof peak !== "number") return { rule, kind: "NotEnoughHistory", message: peak.missing };
+  return Math.max(peak, reading.usedBytes);
+}
+
+function boundedShrink(question: Question, policy: CompiledPolicy, reading: Reading, wish: Wish): Plan {
+  const { facts } = question;
+  const fromBytes = facts.filesystem.sizeBytes;
+  const details = { rule: wish.rule.name, uncappedBytes: wish.uncappedBytes };
+  const because = describePeak(wish, reading);
+  if (!CAN_SHRINK[facts.claim.fsType])
+    return question.hold(
+      "ShrinkUnsupported",
+      `${because}, but ${facts.claim.fsType} cannot shrink; use btrfs where volumes should`,
+      details,
+    );
+  const minBytes = roundUpToMiB(lowerBound(question));
+  if (fromBytes <= minBytes)
+    return question.hold("AtMinimum", `${because}, and the size is at ${describeLowerBound(question)}`, details);
+  const floor = highestFloor(question, policy, wish);
+  const wantedBytes = roundUpToMiB(floor.bytes);
+  const largestBytes = fromBytes - policy.shrink.minStepBytes;
+  if (wantedBytes > largestBytes)
+    return question.hold("StepTooSmall", `${because}; ${stepText(fromBytes, wantedBytes, policy)}`, details);
+  const { sizeBytes, obstacle } = leastSteadySize(question, policy, wantedBytes, largestBytes);
+  if (sizeBytes === undefined)
+    return question.hold("WouldFlap", `${because}, but after a shrink ${obstacle} would extend it again`, details);
+  const cap = obstacle === undefined ? floor.text : `${obstacle}, which would extend it again`;
+  const change = changeOf(wish, because, sizeBytes, cap);
+  return holdAfterLastShrink(question, policy, change) ?? admit(question, change);
+}
+
+function highestFloor(question: Question, policy: CompiledPolicy, wish: Wish): Floor {
+  const { maxStepBytes } = policy.shrink;
+  const floors: [Floor, ...Floor[]] = [
+    { bytes: wish.sizeBytes, text: `the reserve of ${formatBytes(wish.reserveBytes)}` },
+    { bytes: lowerBound(question), text: describeLowerBound(question) },
+    { bytes: question.facts.filesystem.sizeBytes - maxStepBytes, text: `maxStep (${formatBytes(maxStepBytes)})` },
+  ];
+  return floors.reduce((highest, floor) => (floor.bytes > highest.bytes ? floor : highest));
+}
+
+function changeOf(wish: Wish, because: string, sizeBytes: number, cap: string): WantedChange {
+  return {
+    direction: "shrink",
+    reason: "RuleFired",
+    rule: wish.rule,
+    uncappedBytes: wish.uncappedBytes,
+    sizeBytes,
+    because,
+    cappedBy: sizeBytes > wish.uncappedBytes ? cap : undefined,
+    urgent: false,
+  };
+}
+
+// A shrink that could not be finished is not tried again at once, unless less is asked of it this time.
+function holdAfterLastShrink(question: Question, policy: CompiledPolicy, change: WantedChange): HoldPlan | undefined {
+  const { nowMs, filesystem } = question.facts;
+  const last = filesystem.lastOperation;
+  if (last?.kind !== "Shrink") return undefined;
+  const nextEligibleMs = last.endedAtMs + Math.max(policy.shrink.cooldownMs, MIN_RETRY_MS);
+  if (!(nowMs < nextEligibleMs)) return undefined;
+  const details = { rule: change.rule?.name, uncappedBytes: change.uncappedBytes, nextEligibleMs };
+  if (last.outcome === "Cancelled")
+    return question.hold(
+      "ShrinkCancelled",
+      `the last shrink was cancelled (${last.reason ?? "a writer needed the room"})`,
+      details,
+    );
+  if (last.outcome !== "FloorReached" || change.sizeBytes >= (last.floorBytes ?? Number.POSITIVE_INFINITY))
+    return undefined;
+  const floor = last.floorBytes === undefined ? "its floor" : formatBytes(last.floorBytes);
+  return question.hold("ShrinkFloorReached", `the filesystem cannot safely be smaller than ${floor} now`, details);
+}
+
+function describePeak({ rule, peakBytes: peak }: Wish, reading: Reading): string {
+  const when = rule.windowMs === 0 ? "" : ` at the peak of the last ${formatDuration(rule.windowMs)}`;
+  return `${formatPercent(peak / reading.capacityBytes)} of ${formatBytes(reading.capacityBytes)} is used${when}`;
+}
+
+function stepText(fromBytes: number, wantedBytes: number, policy: CompiledPolicy): string {
+  const minStep = formatBytes(policy.shrink.minStepBytes);
+  if (wantedBytes >= fromBytes)
+    return `with the reserve it needs ${formatBytes(wantedBytes)}: of ${formatBytes(fromBytes)} nothing can be given back`;
+  return `${formatBytes(fromBytes - wantedBytes)} could be given back, less than minStep (${minStep})`;
+}

@@ -1,0 +1,117 @@
+// The one place that starts other programs: by absolute path, with an argument array, never through a shell. Each run is an
+// effect (or a query, which changes nothing), has a time limit, and never hangs its caller: a child in uninterruptible sleep
+// outlives SIGKILL, so the limit is raced here and the child left behind, counted in `strandedChildren`.
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import type { Readable } from "node:stream";
+import type { EffectPoint, Effects } from "./effects.ts";
+
+export interface CommandResult {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export type CommandFailure = "NotFound" | "Failed" | "TimedOut" | "OutputTooLarge";
+
+/** A program that could not be run to its end. A non-zero exit is no error here: callers read `exitCode`. */
+export class CommandError extends Error {
+  override name = "CommandError";
+  readonly code: CommandFailure;
+  readonly command: string;
+
+  constructor(code: CommandFailure, command: string, message: string, cause?: unknown) {
+    super(`${code}: ${command}: ${message}`, { cause });
+    this.code = code;
+    this.command = command;
+  }
+}
+
+export interface CommandOptions {
+  readonly timeLimitMs: number;
+  /** Ends the child early; the call then rejects with "Failed". */
+  readonly signal?: AbortSignal;
+  /** Open files that the child inherits as its descriptors 3, 4, …. */
+  readonly inherit?: readonly number[];
+}
+
+export interface CommandPort {
+  /** Runs a program that changes something. */
+  run(point: EffectPoint, path: `/${string}`, args: readonly string[], options: CommandOptions): Promise<CommandResult>;
+  /** Runs a program that only reads. */
+  query(path: `/${string}`, args: readonly string[], options: CommandOptions): Promise<CommandResult>;
+  /** Children that outlived their time limit and SIGKILL. */
+  strandedChildren(): number;
+}
+
+const OUTPUT_LIMIT_BYTES = 1 << 20;
+const ENVIRONMENT = { LC_ALL: "C", PATH: "/usr/sbin:/usr/bin:/sbin:/bin" };
+
+export function createCommandPort(effects: Effects): CommandPort {
+  let stranded = 0;
+  const start = (path: `/${string}`, args: readonly string[], options: CommandOptions): Promise<CommandResult> =>
+    runToEnd(path, args, options, (change) => {
+      stranded += change;
+    });
+  return {
+    run: (point, path, args, options) => effects.run(point, () => start(path, args, options)),
+    query: start,
+    strandedChildren: () => stranded,
+  };
+}
+
+function runToEnd(
+  path: `/${string}`,
+  args: readonly string[],
+  options: CommandOptions,
+  countStranded: (change: 1 | -1) => void,
+): Promise<CommandResult> {
+  const command = [path, ...args].join(" ");
+  return new Promise((resolve, reject) => {
+    const child = spawn(path, args, {
+      env: ENVIRONMENT,
+      stdio: ["ignore", "pipe", "pipe", ...(options.inherit ?? [])],
+    }) as ChildProcessByStdio<null, Readable, Readable>;
+    const output = { stdout: "", stderr: "" };
+    let settled = false;
+    const settle = (finish: () => void): void => {
+      if (settled) return;
+      settled = true;
+      clearTimeout(timer);
+      options.signal?.removeEventListener("abort", abort);
+      finish();
+    };
+    const giveUp = (code: CommandFailure, message: string): void => {
+      child.kill("SIGKILL");
+      countStranded(1);
+      child.once("exit", () => countStranded(-1));
+      child.unref();
+      // A grandchild may hold the pipes open for as long as it likes.
+      child.stdout.destroy();
+      child.stderr.destroy();
+      settle(() => reject(new CommandError(code, command, message)));
+    };
+    const abort = (): void => giveUp("Failed", "ended early by its caller");
+    const timer = setTimeout(() => giveUp("TimedOut", `no end after ${options.timeLimitMs} ms`), options.timeLimitMs);
+    if (options.signal?.aborted === true) abort();
+    options.signal?.addEventListener("abort", abort, { once: true });
+    for (const stream of ["stdout", "stderr"] as const) {
+      child[stream].setEncoding("utf8").on("data", (text: string) => {
+        output[stream] += text;
+        if (output[stream].length > OUTPUT_LIMIT_BYTES)
+          giveUp("OutputTooLarge", `more than ${OUTPUT_LIMIT_BYTES} bytes of ${stream}`);
+      });
+    }
+    child.once("error", (error: NodeJS.ErrnoException) => {
+      settle(() =>
+        reject(new CommandError(error.code === "ENOENT" ? "NotFound" : "Failed", command, error.message, error)),
+      );
+    });
+    child.once("close", (exitCode, signal) => {
+      settle(() =>
+        exitCode === null
+          ? reject(new CommandError("Failed", command, `ended by ${signal}`))
+          : resolve({ exitCode, ...output }),
+      );
+    });
+  });
+}

@@ -1,0 +1,71 @@
+// The one place that writes files: each write is an effect. Reading is free and done with node:fs where it is needed.
+import { mkdir, open, rename, rm, truncate } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { EffectPoint, Effects } from "./effects.ts";
+
+/** What a written file must outlive; syncing for a power cut can wait for seconds on a busy disk. */
+export type Durability = "ProcessDeath" | "PowerCut";
+
+export interface FilePort {
+  /** Replaces the file as a whole, or not at all: written beside, synced (for "PowerCut", the default), renamed. */
+  writeWhole(point: EffectPoint, path: string, text: string, mode?: number, durability?: Durability): Promise<void>;
+  /** Creates an empty file of this mode; throws EEXIST when there is one. */
+  createNew(point: EffectPoint, path: string, mode: number): Promise<void>;
+  /**
+   * Sets the length of an existing file; growing leaves a hole. Not synced: a sync would wait for all that a filesystem inside
+   * the file has just written. Whoever relies on the new length after a power cut flushes (a loop device's flush does).
+   */
+  truncate(point: EffectPoint, path: string, sizeBytes: number): Promise<void>;
+  /** Writes and waits; kernel interfaces in /sys and /proc. */
+  writeKernel(point: EffectPoint, path: string, text: string): Promise<void>;
+  makeDirectory(point: EffectPoint, path: string, mode?: number): Promise<void>;
+  /** Removes a file or an empty directory tree of ours; no error when there is none. */
+  remove(point: EffectPoint, path: string): Promise<void>;
+}
+
+export function createFilePort(effects: Effects): FilePort {
+  return {
+    writeWhole: (point, path, text, mode = 0o600, durability = "PowerCut") =>
+      effects.run(point, () => writeWhole(path, text, mode, durability)),
+    createNew: (point, path, mode) => effects.run(point, async () => (await open(path, "wx", mode)).close()),
+    truncate: (point, path, sizeBytes) => effects.run(point, () => truncate(path, sizeBytes)),
+    writeKernel: (point, path, text) => effects.run(point, () => withHandle(path, "w", (file) => file.writeFile(text))),
+    makeDirectory: (point, path, mode = 0o700) =>
+      effects.run(point, async () => {
+        await mkdir(path, { recursive: true, mode });
+      }),
+    remove: (point, path) => effects.run(point, () => rm(path, { force: true, recursive: true })),
+  };
+}
+
+async function writeWhole(path: string, text: string, mode: number, durability: Durability): Promise<void> {
+  const beside = `${path}.new`;
+  await rm(beside, { force: true });
+  await withHandle(
+    beside,
+    "wx",
+    async (file) => {
+      await file.writeFile(text);
+      if (durability === "PowerCut") await file.sync();
+    },
+    mode,
+  );
+  await rename(beside, path);
+  if (durability === "PowerCut") await withHandle(dirname(path), "r", (directory) => directory.sync());
+}
+
+type Handle = Awaited<ReturnType<typeof open>>;
+
+async function withHandle(
+  path: string,
+  flags: string,
+  use: (file: Handle) => Promise<void>,
+  mode?: number,
+): Promise<void> {
+  const file = await open(path, flags, mode);
+  try {
+    await use(file);
+  } finally {
+    await file.close();
+  }
+}

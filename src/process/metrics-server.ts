@@ -1,0 +1,86 @@
+// What every process serves over HTTP: /metrics for Prometheus, /healthz and /readyz for kubelet. It reads, it never acts.
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Registry } from "prom-client";
+
+/**
+ * Another JSON page: undefined when the path is not its own. It is served to this machine only (a port-forward comes from
+ * there, too), since it may tell of namespaces that the asker must not see.
+ */
+export type Page = (path: string) => { readonly status: number; readonly body: unknown } | undefined;
+
+export interface MetricsServerOptions {
+  readonly host: string;
+  /** 0 picks a free port. */
+  readonly port: number;
+  readonly registry: Registry;
+  /** Undefined when healthy, else what is wrong. */
+  readonly unhealthy: () => string | undefined;
+  /** Undefined when ready, else what it waits for. */
+  readonly notReady: () => string | undefined;
+  readonly page?: Page;
+}
+
+export interface MetricsServer {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
+  const server = createServer((request, response) => {
+    const page = isLoopback(request.socket.remoteAddress) ? options.page : undefined;
+    answer(request.url ?? "/", { ...options, page }).then(
+      ({ status, type, body }) => response.writeHead(status, { "content-type": type }).end(body),
+      (error: unknown) => response.writeHead(500, { "content-type": "text/plain" }).end(String(error)),
+    );
+  });
+  await listen(server, options);
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: () => new Promise((resolve) => server.close(() => resolve())),
+  };
+}
+
+function isLoopback(address = ""): boolean {
+  return address === "::1" || address.startsWith("127.") || address.startsWith("::ffff:127.");
+}
+
+interface Answer {
+  readonly status: number;
+  readonly type: string;
+  readonly body: string;
+}
+
+async function answer(url: string, options: MetricsServerOptions): Promise<Answer> {
+  const path = url.split("?")[0] ?? "/";
+  switch (path) {
+    case "/metrics":
+      return { status: 200, type: options.registry.contentType, body: await options.registry.metrics() };
+    case "/healthz":
+      return probe(options.unhealthy());
+    case "/readyz":
+      return probe(options.notReady());
+    default:
+      return other(options.page?.(path));
+  }
+}
+
+function other(page: ReturnType<Page>): Answer {
+  if (page === undefined)
+    return { status: 404, type: "text/plain", body: "not found; there are /metrics, /healthz and /readyz\n" };
+  return { status: page.status, type: "application/json", body: `${JSON.stringify(page.body)}\n` };
+}
+
+function probe(problem: string | undefined): Answer {
+  return { status: problem === undefined ? 200 : 503, type: "text/plain", body: `${problem ?? "ok"}\n` };
+}
+
+function listen(server: Server, { host, port }: MetricsServerOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,29 @@
+// The standalone process: the embedded control plane, what a cluster has before Tidemark comes, and the stand-ins for the
+// CSI sidecars and kubelet. The engine, the operator and the agent are processes of their own.
+import { startControlPlane } from "../apiserver/server.ts";
+import { createKubeClient } from "../kube/http-client.ts";
+import { directEffects } from "../process/effects.ts";
+import { createLogger } from "../process/log.ts";
+import { stopAll, untilSignal } from "../process/shutdown.ts";
+import { bootstrap } from "./bootstrap.ts";
+import { readConfig } from "./config.ts";
+import { startStandIns } from "./stand-ins.ts";
+
+/** Prints one JSON line with the server's address on stdout once everything is there. */
+export async function runStandalone(args: readonly string[]): Promise<void> {
+  const config = readConfig(args);
+  const log = createLogger("standalone", config.logLevel);
+  const controlPlane = await startControlPlane({ port: config.port, log });
+  const server = controlPlane.url;
+  const client = createKubeClient({ connection: { server }, effects: directEffects, log });
+  await bootstrap(client, config);
+  const standIns = await startStandIns(client, config, directEffects, log);
+  process.stdout.write(`${JSON.stringify({ server })}\n`);
+  await untilSignal();
+  const parts = [
+    { name: "control plane", stop: () => controlPlane.close() },
+    { name: "API server client", stop: () => client.close() },
+    ...standIns,
+  ];
+  await stopAll(parts, log);
+}

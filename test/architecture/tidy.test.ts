@@ -1,0 +1,56 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { describe, expect, it } from "@jest/globals";
+
+const LINES_LIMIT = 400;
+const VAGUE_NAMES = /^(utils?|common|helpers?|shared|misc|types|constants)$/;
+
+function filesBelow(directory: string): string[] {
+  return readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(directory, entry.name);
+    return entry.isDirectory() ? filesBelow(path) : [path];
+  });
+}
+
+const sources = filesBelow("src").filter((path) => path.endsWith(".ts") && !path.startsWith("src/gen/"));
+
+function offenders(offends: (text: string, path: string) => boolean): string[] {
+  return sources.filter((path) => offends(readFileSync(path, "utf8"), path));
+}
+
+describe("the source tree", () => {
+  it("says at the top of each file which concept it is", () => {
+    expect(offenders((text) => !text.startsWith("//") && !text.startsWith("#!"))).toEqual([]);
+  });
+
+  it(`has no file over ${LINES_LIMIT} lines`, () => {
+    expect(offenders((text) => text.split("\n").length > LINES_LIMIT)).toEqual([]);
+  });
+
+  it("calls files and folders what they are, in kebab case", () => {
+    const names = new Set(sources.flatMap((path) => [basename(path, ".ts"), ...dirname(path).split("/")]));
+    expect([...names].filter((name) => VAGUE_NAMES.test(name) || !/^[a-z0-9-]+$/.test(name))).toEqual([]);
+  });
+
+  it("leaves nothing for later without saying where it is tracked", () => {
+    expect(offenders((text) => /\b(TODO|FIXME|XXX|HACK)\b/.test(text))).toEqual([]);
+  });
+
+  it("reads the clock in decisions never, and the environment in config.ts only", () => {
+    const decisions = (path: string) =>
+      path.startsWith("src/policy-engine/") && !path.startsWith("src/policy-engine/process/");
+    expect(
+      offenders((text, path) => decisions(path) && /Date\.now|performance\.now|new Date\(\)|Math\.random/.test(text)),
+    ).toEqual([]);
+    expect(offenders((text, path) => !path.endsWith("config.ts") && /process\.env\b/.test(text))).toEqual([]);
+  });
+});
+
+describe("the list of effect points", () => {
+  const listed = JSON.parse(readFileSync("test/effect-points.json", "utf8")) as string[];
+
+  it("names each side effect as operation/step", () => {
+    expect(listed.filter((point) => !/^[a-z0-9-]+\/[a-z0-9-]+$/.test(point))).toEqual([]);
+    expect(listed.length).toBeGreaterThan(10);
+  });
+});

@@ -1,0 +1,91 @@
+// A real Prometheus for tests: Debian's, with its data in a run directory, scraping what it is told to every second.
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { recordProcess } from "../../src/demo/run-directory.ts";
+import { waitFor } from "./wait-for.ts";
+
+export interface ScrapeTarget {
+  readonly job: string;
+  readonly port: number;
+  /** Series of claims that match are dropped. */
+  readonly dropClaims?: string;
+}
+
+export interface Prometheus {
+  readonly url: string;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  /** The values that an instant query finds now. */
+  query(expression: string): Promise<string[]>;
+}
+
+/** Made, not started. Its process is recorded in the run directory, so that the directory's owner ends it. */
+export async function createPrometheus(
+  directory: string,
+  port: number,
+  targets: readonly ScrapeTarget[],
+): Promise<Prometheus> {
+  const url = `http://127.0.0.1:${port}`;
+  const configPath = join(directory, "prometheus.json");
+  const logPath = join(directory, "prometheus.log");
+  mkdirSync(join(directory, "prometheus"), { recursive: true });
+  writeFileSync(configPath, JSON.stringify(configOf(targets))); // YAML is a superset of JSON
+  let child: ChildProcess | undefined;
+  return {
+    url,
+    start: async () => {
+      const log = openSync(logPath, "a");
+      child = spawn(
+        "/usr/bin/prometheus",
+        [
+          ...[`--config.file=${configPath}`, `--storage.tsdb.path=${join(directory, "prometheus")}`],
+          ...[`--web.listen-address=127.0.0.1:${port}`, "--log.level=warn"],
+        ],
+        { stdio: ["ignore", log, log], detached: true },
+      );
+      closeSync(log);
+      if (child.pid !== undefined) recordProcess(directory, child.pid);
+      await waitFor("Prometheus to be ready", async () => ((await fetch(`${url}/-/ready`)).ok ? true : undefined), {
+        otherwise: () => readFileSync(logPath, "utf8"),
+      });
+    },
+    stop: async () => {
+      if (child === undefined || child.exitCode !== null) return;
+      const ended = once(child, "exit");
+      child.kill("SIGTERM");
+      await ended;
+    },
+    query: async (expression) => {
+      const answer = await fetch(`${url}/api/v1/query?query=${encodeURIComponent(expression)}`);
+      const { data } = (await answer.json()) as { data: { result: { value: [number, string] }[] } };
+      return data.result.map(({ value }) => value[1]);
+    },
+  };
+}
+
+/** What `promtool check metrics` says against a page of metrics; undefined: nothing. */
+export function lintMetrics(page: string): string | undefined {
+  try {
+    execFileSync("/usr/bin/promtool", ["check", "metrics"], { input: page, stdio: ["pipe", "pipe", "pipe"] });
+    return undefined;
+  } catch (error) {
+    return String((error as { stderr: Buffer }).stderr);
+  }
+}
+
+function configOf(targets: readonly ScrapeTarget[]) {
+  return {
+    global: { scrape_interval: "1s", scrape_timeout: "1s" },
+    scrape_configs: targets.map(({ job, port, dropClaims }) => ({
+      job_name: job,
+      honor_timestamps: true,
+      static_configs: [{ targets: [`127.0.0.1:${port}`] }],
+      metric_relabel_configs:
+        dropClaims === undefined
+          ? []
+          : [{ source_labels: ["persistentvolumeclaim"], regex: dropClaims, action: "drop" }],
+    })),
+  };
+}

@@ -1,0 +1,53 @@
+// The real parts that some tests cannot do without. Where one is missing, such tests are skipped loudly; in CI, which sets
+// TIDEMARK_REQUIRE_REAL=true, they fail instead.
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { describe, it } from "@jest/globals";
+import { BUNDLE_PATH } from "./bundle-process.ts";
+
+const PROBES = {
+  root: () => (process.getuid?.() === 0 ? undefined : "this is not root"),
+  loop: () => (runs("losetup", "--find") ? undefined : "there is no free loop device"),
+  btrfs: () => (runs("btrfs", "--version") ? undefined : "btrfs-progs is not installed"),
+  prometheus: () => (existsSync("/usr/bin/prometheus") ? undefined : "package prometheus is not installed"),
+  strace: () => (runs("strace", "--version") ? undefined : "package strace is not installed"),
+  uml: () => (existsSync("/usr/bin/linux.uml") ? undefined : "package user-mode-linux is not installed"),
+  bundle: () => (existsSync(BUNDLE_PATH) ? undefined : `${BUNDLE_PATH} is not built (make build)`),
+} as const;
+
+export type RealPart = keyof typeof PROBES;
+
+/** What storage on real loop devices needs. */
+export const LOOP_PARTS: readonly RealPart[] = ["root", "loop", "btrfs"];
+
+/** What the whole stack on real loop devices needs. */
+export const STACK_PARTS: readonly RealPart[] = [...LOOP_PARTS, "bundle"];
+
+/** `describe` for tests that need these parts. */
+export function describeReal(name: string, parts: readonly RealPart[], body: () => void): void {
+  const missing = parts.map((part) => PROBES[part]()).filter((problem) => problem !== undefined);
+  if (missing.length === 0) {
+    describe(name, body);
+    return;
+  }
+  const reason = `${name}: not run, since ${missing.join(" and ")}`;
+  if (process.env["TIDEMARK_REQUIRE_REAL"] !== "true") {
+    console.warn(reason);
+    describe.skip(name, body);
+    return;
+  }
+  describe(name, () => {
+    it("has its real parts", () => {
+      throw new Error(reason);
+    });
+  });
+}
+
+function runs(command: string, ...args: string[]): boolean {
+  try {
+    execFileSync(command, args, { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,98 @@
+// Filesystems that never answer, among one that does.
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, expect, it, jest } from "@jest/globals";
+import type { NodeGetVolumeStatsResponse } from "../../../src/gen/csi/v1/csi.ts";
+import { GIB } from "../../../src/units/quantity.ts";
+import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import {
+  type AgentUnderTest,
+  startAgentUnderTest,
+  type VolumeUnderTest,
+  volumeUnderTest,
+  waitFor,
+} from "./agent-under-test.ts";
+import { coverWithHungMount, type HungMount } from "./hung-mount.ts";
+
+jest.setTimeout(60_000);
+const HUNG_COUNT = 5;
+
+describeReal("five filesystems that do not answer", LOOP_PARTS, () => {
+  let agent: AgentUnderTest;
+  let well: VolumeUnderTest;
+  let ill: VolumeUnderTest[];
+  let hung: HungMount[] = [];
+  const reasonOf = async (volume: VolumeUnderTest) =>
+    (await volume.layout()).status?.conditions?.find(({ type }) => type === "Ready")?.reason;
+  const stats = (volume: VolumeUnderTest): Promise<NodeGetVolumeStatsResponse> =>
+    new Promise((resolve, reject) => {
+      const request = { volumeId: volume.handle, volumePath: volume.stagingPath, stagingTargetPath: "" };
+      agent.nodeClient.nodeGetVolumeStats(request, (error, response) => (error ? reject(error) : resolve(response)));
+    });
+  const release = (): void => {
+    for (const mount of hung.splice(0)) mount.release();
+  };
+
+  beforeAll(async () => {
+    agent = await startAgentUnderTest();
+    await agent.startAgent();
+    well = volumeUnderTest(agent, randomUUID(), "1Gi");
+    ill = Array.from({ length: HUNG_COUNT }, () => volumeUnderTest(agent, randomUUID(), "256Mi"));
+    for (const volume of [well, ...ill]) {
+      await volume.applyLayout();
+      await volume.stage();
+    }
+    for (const { handle } of [well, ...ill])
+      await waitFor("a sample of each", () => agent.samples.some(({ volumeHandle }) => volumeHandle === handle));
+    hung = ill.map(({ stagingPath }) => coverWithHungMount(stagingPath));
+  });
+  afterAll(async () => {
+    release();
+    await agent.dispose();
+  });
+
+  it("get the condition FilesystemHung, each by itself", async () => {
+    for (const volume of ill) await waitFor("the condition", async () => (await reasonOf(volume)) === "FilesystemHung");
+    expect(await reasonOf(well)).toBe("Ready");
+  });
+
+  it("delay no sample of the one that does", async () => {
+    const seen = agent.samples.length;
+    await waitFor("more samples", () => agent.samples.length >= seen + 3);
+    expect(new Set(agent.samples.slice(seen).map(({ volumeHandle }) => volumeHandle))).toEqual(new Set([well.handle]));
+  });
+
+  it("delay no operation of the one that does", async () => {
+    await well.applyLayout({ target: { size: "2Gi", from: "1Gi", epoch: 1, decidedAt: new Date().toISOString() } });
+    await waitFor("the extend", async () => (await well.layout()).status?.lastOperation?.outcome === "Succeeded");
+    expect(well.capacityBytes()).toBe(2 * GIB);
+  });
+
+  it("leave kubelet with the last figures and an abnormal condition", async () => {
+    for (const volume of ill) expect((await stats(volume)).volumeCondition?.abnormal).toBe(true);
+    expect((await stats(well)).volumeCondition?.abnormal).toBe(false);
+  });
+
+  it("are left out of the metrics, and counted", async () => {
+    const text = await (await fetch(agent.metricsUrl)).text();
+    expect(text).toContain(`tidemark_agent_hung_filesystems ${HUNG_COUNT}`);
+    expect(text).toContain(`tidemark_agent_stranded_threads ${HUNG_COUNT}`);
+  });
+
+  it("are sampled again as soon as they answer", async () => {
+    release();
+    for (const volume of ill) await waitFor("the recovery", async () => (await reasonOf(volume)) === "Ready");
+    const seen = agent.samples.length;
+    await waitFor("samples of all", () =>
+      ill.every(({ handle }) => agent.samples.slice(seen).some(({ volumeHandle }) => volumeHandle === handle)),
+    );
+  });
+
+  it("do not keep the agent from ending", async () => {
+    const [first] = ill;
+    if (first === undefined) throw new Error("no volume");
+    hung = [coverWithHungMount(first.stagingPath)];
+    await waitFor("the condition", async () => (await reasonOf(first)) === "FilesystemHung");
+    await agent.stopAgent();
+    release();
+  });
+});

@@ -1,0 +1,325 @@
+// A real agent as users run it: its own process from a bundle, against the embedded control plane, with an engine's real
+// sample server, in a directory of its own. Everything it leaves on the machine is taken away by `dispose`.
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+} from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { credentials, Metadata } from "@grpc/grpc-js";
+import { build } from "esbuild";
+import { parse } from "yaml";
+import {
+  FILESYSTEM_LAYOUTS,
+  type FilesystemLayout,
+  type FilesystemLayoutSpec,
+} from "../../../src/api/filesystem-layout.ts";
+import { volumeHandleOf } from "../../../src/api/identity.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
+import { type ControlPlane, startControlPlane } from "../../../src/apiserver/server.ts";
+import { NodeClient, VolumeCapability_AccessMode_Mode } from "../../../src/gen/csi/v1/csi.ts";
+import type { Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
+import { CUSTOM_RESOURCE_DEFINITIONS } from "../../../src/kube/resources.ts";
+import { createSampleServer, type SampleServer } from "../../../src/policy-engine/process/sample-server.ts";
+import { directEffects } from "../../../src/process/effects.ts";
+import { serveOnSocket } from "../../../src/process/grpc.ts";
+import { createLogger } from "../../../src/process/log.ts";
+import { createNodePort, type NodePort } from "../../../src/standalone/csi-client.ts";
+
+const REPOSITORY = fileURLToPath(new URL("../../../", import.meta.url));
+export const NODE_NAME = "node-a";
+const WAIT_LIMIT_MS = 30_000;
+const ANSWER_LIMIT_MS = 2000;
+
+export interface AgentUnderTest {
+  readonly directory: string;
+  readonly client: ConnectedKubeClient;
+  readonly node: NodePort;
+  readonly nodeClient: NodeClient;
+  readonly engine: SampleServer;
+  /** All samples that the engine got, in order. */
+  readonly samples: Sample[];
+  readonly metricsUrl: string;
+  /** Resolves when its CSI socket answers, or it has ended. */
+  startAgent(environment?: Record<string, string>, moreFlags?: Record<string, string>): Promise<void>;
+  /** kill -9; resolves when it is gone. */
+  killAgent(): Promise<void>;
+  /** SIGTERM; resolves with the exit code. */
+  stopAgent(): Promise<number | null>;
+  /** Resolves when the process has ended by itself. */
+  agentEnded(): Promise<void>;
+  stopControlPlane(): Promise<void>;
+  /** The agent's log so far. */
+  log(): string;
+  dispose(): Promise<void>;
+}
+
+export async function startAgentUnderTest(): Promise<AgentUnderTest> {
+  const directory = mkdtempSync("/dev/shm/tidemark-agent-test-");
+  for (const name of ["kubelet", "run"]) mkdirSync(join(directory, name));
+  await bundle(directory);
+  const log = createLogger("test", "warn");
+  const controlPlane = await startControlPlane({ port: 0, log });
+  const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
+  await applyDefinitions(client);
+  const samples: Sample[] = [];
+  const engine = createSampleServer({
+    onHello: () => {},
+    onSamples: (_node, received) => samples.push(...received),
+    onGone: () => {},
+  });
+  const enginePath = join(directory, "run/engine.sock");
+  const engineServer = await serveOnSocket(enginePath, [engine]);
+  const csiPath = join(directory, "run/csi.sock");
+  const logPath = join(directory, "agent.log");
+  const httpPort = await freePort();
+  const node = createNodePort(csiPath, directEffects);
+  const nodeClient = new NodeClient(`unix://${csiPath}`, credentials.createInsecure(), {
+    "grpc.max_reconnect_backoff_ms": 200,
+    "grpc.initial_reconnect_backoff_ms": 50,
+  });
+  let child: ChildProcess | undefined;
+  let plane: ControlPlane | undefined = controlPlane;
+
+  const ended = (): Promise<number | null> =>
+    new Promise((resolve) => {
+      if (child === undefined || child.exitCode !== null || child.signalCode !== null) resolve(child?.exitCode ?? null);
+      else child.once("exit", (code) => resolve(code));
+    });
+  const end = async (signal: NodeJS.Signals): Promise<number | null> => {
+    child?.kill(signal);
+    return ended();
+  };
+  const stopControlPlane = async (): Promise<void> => {
+    await plane?.close();
+    plane = undefined;
+  };
+  return {
+    directory,
+    client,
+    node,
+    nodeClient,
+    engine,
+    samples,
+    metricsUrl: `http://127.0.0.1:${httpPort}/metrics`,
+    startAgent: async (environment = {}, moreFlags = {}) => {
+      const flags: Record<string, string> = {
+        server: controlPlane.url,
+        "node-name": NODE_NAME,
+        "csi-socket": csiPath,
+        engine: `unix://${enginePath}`,
+        "state-directory": join(directory, "state"),
+        "member-directory": join(directory, "members"),
+        "kubelet-directory": join(directory, "kubelet"),
+        "http-host": "127.0.0.1",
+        "http-port": String(httpPort),
+        "log-level": "debug",
+        ...moreFlags,
+      };
+      const args = Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, value]);
+      child = spawn(process.execPath, [join(directory, "agent.mjs"), ...args], {
+        env: { ...process.env, NODE_OPTIONS: "", ...environment },
+        stdio: ["ignore", "ignore", "pipe"],
+      });
+      child.stderr?.on("data", (text: Buffer) => appendFileSync(logPath, text));
+      const started = child;
+      const gone = (): boolean => started.exitCode !== null || started.signalCode !== null;
+      await waitFor("the agent's socket", async () => gone() || (await answers(nodeClient)));
+    },
+    killAgent: async () => void (await end("SIGKILL")),
+    stopAgent: () => end("SIGTERM"),
+    agentEnded: async () => void (await ended()),
+    stopControlPlane,
+    log: () => (existsSync(logPath) ? readFileSync(logPath, "utf8") : ""),
+    dispose: async () => {
+      await end("SIGKILL");
+      node.close();
+      nodeClient.close();
+      await engineServer.close();
+      await client.close();
+      await stopControlPlane();
+      takeAway(directory);
+    },
+  };
+}
+
+function answers(nodeClient: NodeClient): Promise<boolean> {
+  return new Promise((resolve) => {
+    const options = { deadline: Date.now() + ANSWER_LIMIT_MS };
+    nodeClient.nodeGetInfo({}, new Metadata(), options, (error) => resolve(error === null));
+  });
+}
+
+/** What an agent left: mounts, loop devices, files. */
+function takeAway(directory: string): void {
+  const mounts = readFileSync("/proc/self/mountinfo", "utf8")
+    .split("\n")
+    .flatMap((line) => line.split(" ")[4] ?? [])
+    .filter((path) => path.startsWith(directory));
+  for (const path of mounts.reverse()) execFileSync("/usr/bin/umount", [path]);
+  const devices = execFileSync("/usr/sbin/losetup", ["--list", "--noheadings", "--output", "NAME,BACK-FILE"], {
+    encoding: "utf8",
+  });
+  for (const line of devices.split("\n")) {
+    const [device, file] = line.trim().split(/\s+/);
+    if (device !== undefined && file?.startsWith(directory)) execFileSync("/usr/sbin/losetup", ["--detach", device]);
+  }
+  rmSync(directory, { recursive: true, force: true });
+}
+
+/** The sampling thread and the process, as the product's bundle has them. */
+async function bundle(directory: string): Promise<void> {
+  const banner =
+    "import { createRequire as bundleRequire } from 'node:module'; const require = bundleRequire(import.meta.url);";
+  const shared = {
+    bundle: true,
+    platform: "node",
+    target: "node20.19",
+    format: "esm",
+    banner: { js: banner },
+    minifyWhitespace: true,
+    minifySyntax: true,
+  } as const;
+  const contents = `import { runAgent } from "./src/agent/main.ts"; await runAgent(process.argv.slice(2));`;
+  await Promise.all([
+    build({
+      ...shared,
+      stdin: { contents, resolveDir: REPOSITORY, loader: "ts" },
+      entryNames: "agent",
+      splitting: true, // what a process does not load it need not hold in memory
+      outdir: directory,
+      outExtension: { ".js": ".mjs" },
+    }),
+    bundleSamplerWorker(join(directory, "sampler-worker.mjs")),
+  ]);
+}
+
+export async function bundleSamplerWorker(outfile: string): Promise<void> {
+  const entryPoints = [join(REPOSITORY, "src/agent/sampler-worker.ts")];
+  await build({ entryPoints, outfile, bundle: true, platform: "node", target: "node20.19", format: "esm" });
+}
+
+async function applyDefinitions(client: ConnectedKubeClient): Promise<void> {
+  const directory = join(REPOSITORY, "kustomize/base/crds");
+  for (const file of readdirSync(directory).filter((name) => name.startsWith("tidemark.dev_filesystem"))) {
+    const definition = parse(readFileSync(join(directory, file), "utf8")) as Parameters<typeof client.apply>[2];
+    await client.apply("test/definition", CUSTOM_RESOURCE_DEFINITIONS, definition, { fieldManager: "test" });
+  }
+  await waitFor("the kinds to be served", () =>
+    client.list(FILESYSTEM_LAYOUTS).then(
+      () => true,
+      () => false,
+    ),
+  );
+}
+
+async function freePort(): Promise<number> {
+  const { createServer } = await import("node:net");
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === "string") throw new Error("no port");
+  return address.port;
+}
+
+/** Waits for a condition of the outside world; the limit only ends a test that has failed. */
+export async function waitFor(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
+  const deadlineMs = performance.now() + WAIT_LIMIT_MS;
+  while (!(await holds())) {
+    if (performance.now() > deadlineMs) throw new Error(`waited ${WAIT_LIMIT_MS} ms in vain for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+/** One volume as the operator and kubelet would handle it. */
+export interface VolumeUnderTest {
+  readonly handle: string;
+  readonly stagingPath: string;
+  readonly targetPath: string;
+  readonly memberPath: string;
+  /** Server-side apply of the operator's part of the layout. */
+  applyLayout(change?: Partial<FilesystemLayoutSpec>): Promise<void>;
+  applyGrant(grant: FilesystemLayoutSpec["emergency"]): Promise<void>;
+  layout(): Promise<FilesystemLayout>;
+  stage(): Promise<void>;
+  publish(readonly?: boolean): Promise<void>;
+  unpublish(): Promise<void>;
+  unstage(): Promise<void>;
+  capacityBytes(): number;
+  availableBytes(): number;
+}
+
+export function volumeUnderTest(
+  agent: AgentUnderTest,
+  volumeUID: string,
+  size: string,
+  fsType: "btrfs" | "xfs" = "btrfs",
+): VolumeUnderTest {
+  const handle = volumeHandleOf(volumeUID);
+  const memberFile = `${handle}-0`;
+  const stagingPath = join(agent.directory, "kubelet/plugins", handle, "globalmount");
+  const targetPath = join(agent.directory, "kubelet/pods", handle, "mount");
+  const volumeCapability = {
+    accessType: { $case: "mount" as const, value: { fsType: "", mountFlags: [], volumeMountGroup: "" } },
+    accessMode: { mode: VolumeCapability_AccessMode_Mode.SINGLE_NODE_WRITER },
+  };
+  const request = {
+    ...{ volumeId: handle, stagingTargetPath: stagingPath, volumeCapability },
+    ...{ publishContext: {}, secrets: {}, volumeContext: {} },
+  };
+  const spec: FilesystemLayoutSpec = {
+    claimRef: { namespace: "shop", name: "data", uid: volumeUID },
+    volumeUID,
+    backend: "loop",
+    fsType,
+    nodeName: NODE_NAME,
+    members: [{ name: "member-0", size, source: { loop: { file: memberFile } } }],
+  };
+  const apply = (fieldManager: string, fields: object) =>
+    agent.client.apply(
+      "test/layout",
+      FILESYSTEM_LAYOUTS,
+      { apiVersion: API_VERSION, kind: "FilesystemLayout", metadata: { name: handle }, spec: fields },
+      { fieldManager },
+    );
+  return {
+    handle,
+    stagingPath,
+    targetPath,
+    memberPath: join(agent.directory, "members", memberFile),
+    applyLayout: async (change = {}) => void (await apply(FIELD_MANAGERS.operator, { ...spec, ...change })),
+    applyGrant: async (emergency) => void (await apply(FIELD_MANAGERS.policyEngine, { emergency })),
+    layout: async () => {
+      const layout = await agent.client.get(FILESYSTEM_LAYOUTS, { name: handle });
+      if (layout === undefined) throw new Error(`no layout ${handle}`);
+      return layout;
+    },
+    stage: async () => {
+      mkdirSync(stagingPath, { recursive: true });
+      await agent.node.stage(request);
+    },
+    publish: async (readonly = false) => {
+      mkdirSync(join(targetPath, ".."), { recursive: true });
+      await agent.node.publish({ ...request, targetPath, readonly });
+    },
+    unpublish: () => agent.node.unpublish({ volumeId: handle, targetPath }),
+    unstage: () => agent.node.unstage({ volumeId: handle, stagingTargetPath: stagingPath }),
+    capacityBytes: () => {
+      const { blocks, bsize } = statfsSync(stagingPath);
+      return blocks * bsize;
+    },
+    availableBytes: () => {
+      const { bavail, bsize } = statfsSync(stagingPath);
+      return bavail * bsize;
+    },
+  };
+}

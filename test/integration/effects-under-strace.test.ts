@@ -1,0 +1,90 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { INITIAL_SIZE, live } from "../harness/lifecycle.ts";
+import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
+import { createStack, type Stack } from "../harness/stack.ts";
+import { changesIn, straceTo } from "../harness/strace.ts";
+
+const LIMIT_MS = 120_000;
+
+/** Which points stand for which change: each passage of one of them is one such change, and there is no other. */
+const CHANGES: readonly (readonly [change: RegExp, points: readonly string[]])[] = [
+  [/^run \S+\/losetup --find/, ["stage/attach"]],
+  [/^run \S+\/losetup --set-capacity/, ["extend/refresh-loop", "shrink/refresh-loop", "stage/refresh-loop"]],
+  [/^run \S+\/losetup --detach/, ["unstage/detach"]],
+  [/^run \S+\/mkfs\.btrfs -q -U/, ["stage/format"]],
+  [/^run \S+\/mount -t/, ["stage/mount"]],
+  [/^run \S+\/mount --bind/, ["publish/bind"]],
+  [/^run \S+\/umount \//, ["unstage/unmount", "unpublish/unmount"]],
+  [/^run \S+\/rmdir \//, ["unpublish/remove-directory"]],
+  [/^run \S+\/btrfs filesystem resize \d+:/, ["extend/resize-filesystem", "shrink/resize-filesystem"]],
+  [/^run \S+\/btrfs filesystem resize cancel/, ["shrink/cancel-resize"]],
+  [/^run \S+\/btrfs balance start -dusage/, ["shrink/balance"]],
+  [/^run \S+\/btrfs device scan --forget/, ["unstage/forget"]],
+  [/^run \S+\/fstrim/, ["trim/fstrim"]],
+  [/^run \S+\/flock/, ["agent-lock/acquire"]],
+  [/^open(at)? state\/locks\/\S+ .*O_EXCL/, ["agent-lock/create-file"]],
+  [/^rename\w* state\/volumes\/\S+\.json$/, ["agent-record/write"]],
+  [/^unlink\w* state\/volumes\/\S+\.json$/, ["agent-record/remove"]],
+  [/^mkdir\w* members\/\.records$/, ["stage/make-record-directory"]],
+  [/^open(at)? members\/[^/]+\.img .*O_EXCL/, ["stage/create-member"]],
+  [/^open(at)? members\/[^/]+\.img O_RDWR/, ["stage/size-member", "extend/grow-file", "shrink/truncate-file"]],
+  [/^rename\w* members\/\.records\//, ["stage/record-formatting", "stage/record-formatted", "stage/record-mounted"]],
+  [/^unlink\w* members\/[^/]+\.img$/, ["remove/member"]],
+  [/^unlink\w* members\/\.records\//, ["remove/record"]],
+  [/^mkdir\w* kubelet\/plugins\/\S+$/, ["stage/make-mount-point"]],
+  [/^mkdir\w* kubelet\/pods\/\S+$/, ["publish/make-directory"]],
+];
+
+/** What needs no point: programs that only read, the making of our directories at start, and files that a rename then puts in place. */
+const NO_EFFECT: readonly RegExp[] = [
+  /^run \S+\/losetup --noheadings --output \w+ --associated/,
+  /^run \S+\/wipefs --noheadings --output/,
+  /^run \S+\/btrfs inspect-internal min-dev-size/,
+  /^run \S+\/sync --file-system/,
+  /^mkdir\w* (members|state\/volumes|state\/locks)$/,
+  /^open(at)? (state\/volumes|members\/\.records)\/\S+\.new .*O_EXCL/,
+];
+
+describeReal("an agent under strace, over a volume's whole life", [...STACK_PARTS, "strace"], () => {
+  let stack: Stack;
+  let changes: readonly string[] = [];
+  let passed: readonly string[] = [];
+
+  beforeAll(async () => {
+    stack = await createStack({ initialSize: INITIAL_SIZE });
+    const [tracePath, logPath] = [join(stack.directory, "agent.trace"), join(stack.directory, "agent.effects")];
+    await Promise.all([
+      stack.start("operator"),
+      stack.start("policy-engine"),
+      stack.start("agent", { TIDEMARK_EFFECT_LOG: logPath }, straceTo(tracePath)),
+    ]);
+    await live(stack, "plain", "traced", { before: async () => undefined, after: async () => undefined });
+    const logged = (path: string): boolean => /\/agent\.effects( |$)/.test(path);
+    changes = changesIn(tracePath, stack.directory).filter((change) => !logged(change));
+    passed = readFileSync(logPath, "utf8")
+      .split("\n")
+      .filter((line) => line.endsWith("/before"));
+  }, LIMIT_MS);
+
+  afterAll(() => stack.close(), LIMIT_MS);
+
+  it("starts no program and changes no file that is not known", () => {
+    const known = [...CHANGES.map(([change]) => change), ...NO_EFFECT];
+    const ours = changes.filter((change) => /^run |^\w+ (members|state|kubelet)\b/.test(change));
+    expect(ours.filter((change) => !known.some((pattern) => pattern.test(change)))).toEqual([]);
+  });
+
+  it.each(CHANGES.map(([change, points]) => ({ change, points })))(
+    "does what $points stand for as often as it passes them",
+    ({ change, points }) => {
+      const times = passed.filter((line) => points.includes(line.slice(0, -"/before".length))).length;
+      expect(changes.filter((done) => change.test(done))).toHaveLength(times);
+    },
+  );
+
+  it("has grown and shrunk the filesystem meanwhile", () => {
+    expect(passed).toEqual(expect.arrayContaining(["extend/resize-filesystem/before", "shrink/truncate-file/before"]));
+  });
+});

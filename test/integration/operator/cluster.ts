@@ -1,0 +1,134 @@
+// The embedded control plane, the operator and the stand-ins in this process, with a node that has no disks.
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type ControlPlane, startControlPlane } from "../../../src/apiserver/server.ts";
+import type { ConnectedKubeClient } from "../../../src/kube/http-client.ts";
+import { createKubeClient } from "../../../src/kube/http-client.ts";
+import { EVENTS } from "../../../src/kube/resources.ts";
+import { startOperator } from "../../../src/operator/start-operator.ts";
+import { directEffects } from "../../../src/process/effects.ts";
+import { createLogger } from "../../../src/process/log.ts";
+import type { Stoppable } from "../../../src/process/shutdown.ts";
+import { bootstrap } from "../../../src/standalone/bootstrap.ts";
+import { startStandIns } from "../../../src/standalone/stand-ins.ts";
+import { type FakeCsiNode, startFakeCsiNode } from "../../fakes/fake-csi-node.ts";
+
+export const NODE_NAME = "node-1";
+
+export interface TestCluster {
+  readonly controlPlane: ControlPlane;
+  readonly client: ConnectedKubeClient;
+  readonly node: FakeCsiNode;
+  readonly operatorSocket: string;
+  readonly kubeletDirectory: string;
+  readonly operatorHttpPort: () => number;
+  stopOperator(): Promise<void>;
+  startOperator(): Promise<void>;
+  /** A second replica, with a socket of its own; returns what stops it. */
+  startAnotherOperator(): Promise<() => Promise<void>>;
+  stop(): Promise<void>;
+}
+
+const LOG_LEVEL = process.env["TIDEMARK_TEST_LOG"] === "debug" ? "debug" : "silent";
+
+export async function startTestCluster(): Promise<TestCluster> {
+  const log = createLogger("test", LOG_LEVEL);
+  const directory = mkdtempSync(join(tmpdir(), "tidemark-operator-test-"));
+  const controlPlane = await startControlPlane({ port: 0, log });
+  const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
+  await bootstrap(client, {
+    crdDirectory: "kustomize/base/crds",
+    nodeName: NODE_NAME,
+    initialSize: "1Gi",
+    fsType: "btrfs",
+  });
+  const operatorSocket = join(directory, "controller.sock");
+  const agentSocket = join(directory, "node.sock");
+  const kubeletDirectory = join(directory, "kubelet");
+  const node = await startFakeCsiNode(client, NODE_NAME, agentSocket, log);
+  let operator: Awaited<ReturnType<typeof startOperator>> | undefined;
+  const stopOperator = async (): Promise<void> => {
+    await stopParts(operator?.parts ?? []);
+    operator = undefined;
+  };
+  const startReplica = (csiSocket: string) =>
+    startOperator(
+      {
+        connection: { server: controlPlane.url },
+        identity: `operator-${randomUUID()}`,
+        leaseNamespace: "tidemark-system",
+        csiSocket,
+        httpHost: "127.0.0.1",
+        httpPort: 0,
+        logLevel: LOG_LEVEL,
+        fault: undefined,
+        effectLog: undefined,
+      },
+      log,
+    );
+  const start = async (): Promise<void> => {
+    operator = await startReplica(operatorSocket);
+  };
+  await start();
+  const settings = { nodeName: NODE_NAME, operatorSocket, agentSocket, kubeletDirectory };
+  const standIns = await startStandIns(client, settings, directEffects, log);
+  return {
+    controlPlane,
+    client,
+    node,
+    operatorSocket,
+    kubeletDirectory,
+    operatorHttpPort: () => operator?.httpPort ?? 0,
+    stopOperator,
+    startOperator: start,
+    startAnotherOperator: async () => {
+      const { parts } = await startReplica(join(directory, "second-controller.sock"));
+      return () => stopParts(parts);
+    },
+    stop: async () => {
+      await stopParts(standIns);
+      await stopOperator();
+      await node.stop();
+      await client.close();
+      await controlPlane.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function stopParts(parts: readonly Stoppable[]): Promise<void> {
+  for (const { stop } of [...parts].reverse()) await stop();
+}
+
+const LIMIT_MS = 20_000;
+const LOOK_AGAIN_MS = 20;
+
+/** Reads until `holds`; the limit only ends a test that has failed. */
+export async function untilRead<T>(what: string, read: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
+  const deadlineMs = performance.now() + LIMIT_MS;
+  for (;;) {
+    const value = await read();
+    if (holds(value)) return value;
+    if (performance.now() > deadlineMs) throw new Error(`waited in vain: ${what}; last: ${JSON.stringify(value)}`);
+    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+  }
+}
+
+/** The message of the Event on an object of this name that has the reason and contains the text, once there is one. */
+export async function eventMessage(
+  client: ConnectedKubeClient,
+  name: string,
+  reason: string,
+  text: string,
+): Promise<string | undefined> {
+  const read = async (): Promise<string[]> =>
+    (await client.list(EVENTS)).items
+      .filter((event) => event.involvedObject.name === name && event.reason === reason)
+      .map(({ message }) => message ?? "");
+  const messages = await untilRead(`an Event ${reason} on ${name} that says "${text}"`, read, (all) =>
+    all.some((message) => message.includes(text)),
+  );
+  return messages.find((message) => message.includes(text));
+}

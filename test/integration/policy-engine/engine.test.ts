@@ -1,0 +1,268 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
+import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
+import { VOLUME_POLICIES } from "../../../src/api/volume-policy.ts";
+import { EVENTS } from "../../../src/kube/resources.ts";
+import { applyTarget } from "../../../src/policy-engine/process/apply.ts";
+import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { waitFor } from "../../harness/wait-for.ts";
+import {
+  applyPolicy,
+  type Cluster,
+  type EngineUnderTest,
+  layoutOf,
+  makeVolume,
+  reportSize,
+  startCluster,
+  startEngine,
+  untilFilesystem,
+} from "./engine-under-test.ts";
+
+const BREATHING = {
+  limits: { min: "1Gi", max: "10Gi", minAvailable: "64Mi" },
+  mode: { extend: "Enforce" as const, shrink: "Enforce" as const },
+  rules: [
+    { name: "extend-at-80", action: "Extend" as const, when: "volume.usedRatio >= 0.8", targetUsed: "60%" },
+    { name: "shrink-below-30", action: "Shrink" as const, when: "volume.usedRatioMax('2s') < 0.3", targetUsed: "50%" },
+  ],
+  behavior: { extend: { minStep: "256Mi" }, shrink: { cooldown: "1s", minStep: "256Mi" } },
+};
+
+describe("the policy-engine", () => {
+  let cluster: Cluster;
+  let engines: EngineUnderTest[] = [];
+  const engine = async (args: readonly string[] = []): Promise<EngineUnderTest> => {
+    const started = await startEngine(cluster, args);
+    engines.push(started);
+    return started;
+  };
+  const leader = async (): Promise<EngineUnderTest> => {
+    const started = await engine();
+    await waitFor("leadership", () => (started.leadership.isLeader() ? true : undefined));
+    return started;
+  };
+  beforeAll(async () => {
+    cluster = await startCluster();
+  });
+  afterEach(async () => {
+    for (const started of engines) await started.stop();
+    engines = [];
+  });
+  afterAll(() => cluster.stop());
+
+  it("extends on the sample that crosses the threshold, and says why on the Filesystem and in an Event", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "crossing", GIB);
+    const started = await leader();
+    started.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB });
+    const filesystem = await untilFilesystem(
+      cluster,
+      "crossing",
+      "an extend",
+      ({ status }) => status?.scaling?.plan === "extend",
+    );
+    expect(filesystem.spec.target).toMatchObject({ size: "1417Mi", from: "1Gi", epoch: started.leadership.epoch() });
+    expect(filesystem.status?.scaling).toMatchObject({
+      reason: "RuleFired",
+      rule: "extend-at-80",
+      policy: "default/breathing",
+    });
+    await waitFor("the event", async () => {
+      const { items } = await cluster.client.list(EVENTS, { namespace: "default" });
+      return items.find(({ reason, involvedObject }) => reason === "Extending" && involvedObject.name === "crossing");
+    });
+  });
+
+  it("asks once for one crossing, however many samples tell of it, and again only when the operation has ended", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "once", GIB);
+    const started = await leader();
+    started.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB });
+    const first = await untilFilesystem(cluster, "once", "an extend", ({ spec }) => spec.target !== undefined);
+    for (let i = 1; i <= 20; i += 1) started.send(handle, { sizeBytes: GIB, usedBytes: (850 + i) * MIB });
+    await untilFilesystem(cluster, "once", "a hold", ({ status }) => status?.scaling?.reason === "OperationInProgress");
+    const later = await cluster.client.get(FILESYSTEMS, { namespace: "default", name: "once" });
+    expect(later?.spec.target).toEqual(first.spec.target);
+    await reportSize(cluster, handle, 1417 * MIB);
+    started.send(handle, { sizeBytes: 1417 * MIB, usedBytes: 1200 * MIB });
+    await untilFilesystem(cluster, "once", "the next extend", ({ spec }) => spec.target?.from === "1417Mi");
+  });
+
+  it("leaves an emergency grant on the layout, and tells the agent from which use on an extend would come", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "grant", GIB);
+    const started = await leader();
+    started.send(handle, { sizeBytes: GIB, usedBytes: 300 * MIB });
+    const layout = await waitFor("a grant", async () => {
+      const seen = await layoutOf(cluster, handle);
+      return seen?.spec.emergency === undefined ? undefined : seen;
+    });
+    expect(layout.spec.emergency).toMatchObject({ minAvailable: "64Mi", epoch: started.leadership.epoch() });
+    const guided = await waitFor("guidance", () =>
+      started.guidance.find(
+        ({ volumeHandle, nextExtendUsedBytes }) => volumeHandle === handle && nextExtendUsedBytes > 0,
+      ),
+    );
+    expect(guided.nextExtendUsedBytes / GIB).toBeCloseTo(0.8, 2);
+  });
+
+  it("takes the grant back when the policy that allowed it is gone", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "revoked", GIB);
+    const started = await leader();
+    started.send(handle, { sizeBytes: GIB, usedBytes: 300 * MIB });
+    await waitFor("a grant", async () => (await layoutOf(cluster, handle))?.spec.emergency);
+    await cluster.client.delete("test/policy", VOLUME_POLICIES, { namespace: "default", name: "breathing" });
+    await waitFor("no grant", async () => {
+      started.send(handle, { sizeBytes: GIB, usedBytes: 300 * MIB });
+      return (await layoutOf(cluster, handle))?.spec.emergency === undefined ? true : undefined;
+    });
+  });
+
+  it("tells a policy's author where it does not compile, holds its volumes, and still extends at minAvailable", async () => {
+    const broken = [
+      { name: "extend-at-80", action: "Extend" as const, when: "volume.usedRato >= 0.8", targetUsed: "60%" },
+    ];
+    await applyPolicy(cluster, "breathing", { ...BREATHING, rules: broken });
+    const handle = await makeVolume(cluster, "invalid", GIB);
+    const started = await leader();
+    started.send(handle, { sizeBytes: GIB, usedBytes: 900 * MIB });
+    await untilFilesystem(
+      cluster,
+      "invalid",
+      "PolicyInvalid",
+      ({ status }) => status?.scaling?.reason === "PolicyInvalid",
+    );
+    const policy = await waitFor("the policy's status", async () => {
+      const seen = await cluster.client.get(VOLUME_POLICIES, { namespace: "default", name: "breathing" });
+      return seen?.status?.conditions?.some(({ type, status }) => type === "Stalled" && status === "True")
+        ? seen
+        : undefined;
+    });
+    const message = policy.status?.conditions?.find(({ type }) => type === "Ready")?.message;
+    expect(message).toContain("spec.rules[0].when");
+    expect(message).toContain("usedRatio");
+    started.send(handle, { sizeBytes: GIB, usedBytes: 980 * MIB });
+    await untilFilesystem(
+      cluster,
+      "invalid",
+      "an extend",
+      ({ status }) => status?.scaling?.reason === "BelowMinAvailable",
+    );
+  });
+
+  it("puts an edited policy into force at once", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "edited", GIB);
+    const started = await leader();
+    started.send(handle, { sizeBytes: GIB, usedBytes: 600 * MIB });
+    await untilFilesystem(cluster, "edited", "a hold", ({ status }) => status?.scaling?.plan === "hold");
+    const [extend, shrink] = BREATHING.rules;
+    await applyPolicy(cluster, "breathing", {
+      ...BREATHING,
+      rules: [{ ...extend!, when: "volume.usedRatio >= 0.5" }, shrink!],
+    });
+    await untilFilesystem(cluster, "edited", "an extend", ({ status }) => status?.scaling?.plan === "extend");
+  });
+
+  it("never decides on what it was not told: readings of the future, of long ago, or that cannot be", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "absurd", 4 * GIB);
+    const started = await leader();
+    for (const usage of [
+      { sizeBytes: 4 * GIB, usedBytes: 3.9 * GIB, sampledAtMs: Date.now() + 3_600_000 },
+      { sizeBytes: 4 * GIB, usedBytes: -GIB },
+      { sizeBytes: 4 * GIB, usedBytes: 5 * GIB },
+    ])
+      started.send(handle, { ...usage, usedBytes: Math.round(usage.usedBytes) });
+    await untilFilesystem(cluster, "absurd", "a hold", ({ status }) => status?.scaling?.plan === "hold");
+    const filesystem = await cluster.client.get(FILESYSTEMS, { namespace: "default", name: "absurd" });
+    expect(filesystem?.spec.target).toBeUndefined();
+  });
+
+  it("has one leader of two, and the API server refuses what a deposed one writes late", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "two", GIB);
+    const first = await leader();
+    const second = await engine();
+    first.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB });
+    second.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB });
+    const before = await untilFilesystem(cluster, "two", "an extend", ({ spec }) => spec.target !== undefined);
+    expect(second.leadership.isLeader()).toBe(false);
+    const epoch = before.spec.target?.epoch ?? 0;
+    const target = { sizeBytes: 2 * GIB, fromBytes: GIB, decidedAt: new Date().toISOString() };
+    await applyTarget(cluster.client, before, { ...target, epoch: epoch + 1 });
+    await expect(applyTarget(cluster.client, before, { ...target, sizeBytes: 9 * GIB, epoch })).rejects.toMatchObject({
+      reason: "Invalid",
+    });
+    const after = await cluster.client.get(FILESYSTEMS, { namespace: "default", name: "two" });
+    expect(after?.spec.target?.size).toBe("2Gi");
+  });
+
+  it("takes a higher epoch than any that is recorded, also after every Lease is gone", async () => {
+    const handle = await makeVolume(cluster, "epochs", GIB);
+    await reportSize(cluster, handle, GIB, { epoch: 41 });
+    const started = await leader();
+    expect(started.leadership.epoch()).toBeGreaterThan(41);
+  });
+
+  it("leads anew under a higher epoch when agents know one above its own, as after a restore from a backup", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "restored", GIB);
+    const started = await leader();
+    const known = (started.leadership.epoch() ?? 0) + 40;
+    await reportSize(cluster, handle, GIB, { epoch: known });
+    await waitFor("a higher epoch", () => ((started.leadership.epoch() ?? 0) > known ? true : undefined));
+    started.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB });
+    const { spec } = await untilFilesystem(cluster, "restored", "an extend", (one) => one.spec.target !== undefined);
+    expect(spec.target?.epoch).toBeGreaterThan(known);
+  });
+
+  it("hears again of a volume whose node's clock was far ahead and was set back", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "set-back", GIB);
+    const started = await leader();
+    started.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB, sampledAtMs: Date.now() + 3_600_000 });
+    started.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB });
+    await untilFilesystem(cluster, "set-back", "an extend", ({ spec }) => spec.target !== undefined);
+  });
+
+  it("decides after the target that stands, though its own clock is behind that of who decided it", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "behind", GIB);
+    const started = await leader();
+    const filesystem = await untilFilesystem(cluster, "behind", "being there", () => true);
+    const decidedAt = new Date(Date.now() + 3_600_000).toISOString();
+    await applyTarget(cluster.client, filesystem, { sizeBytes: GIB, fromBytes: GIB, epoch: 1, decidedAt });
+    await waitFor("an extend", async () => {
+      started.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB });
+      const { spec } = await untilFilesystem(cluster, "behind", "being there", () => true);
+      return Date.parse(spec.target?.decidedAt ?? "") > Date.parse(decidedAt) ? true : undefined;
+    });
+  });
+
+  it("believes of a volume only the agent of its own node", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const [elsewhere, own] = [await makeVolume(cluster, "elsewhere", GIB), await makeVolume(cluster, "own", GIB)];
+    const moved = { spec: { nodeName: "node-2" } };
+    await cluster.client.mergePatch("test/move", FILESYSTEM_LAYOUTS, { name: elsewhere }, moved);
+    const started = await leader();
+    started.send(elsewhere, { sizeBytes: GIB, usedBytes: 850 * MIB });
+    started.send(own, { sizeBytes: GIB, usedBytes: 850 * MIB });
+    await untilFilesystem(cluster, "own", "an extend", ({ spec }) => spec.target !== undefined);
+    const untold = await cluster.client.get(FILESYSTEMS, { namespace: "default", name: "elsewhere" });
+    expect(untold?.spec.target).toBeUndefined();
+  });
+
+  it("is not kept from leading by an epoch that no leader can have written", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const [poisoned, sound] = [await makeVolume(cluster, "poisoned", GIB), await makeVolume(cluster, "sound", GIB)];
+    await reportSize(cluster, poisoned, GIB, { epoch: Number.MAX_SAFE_INTEGER });
+    const first = await leader();
+    await first.stop();
+    engines = [];
+    const started = await leader();
+    started.send(sound, { sizeBytes: GIB, usedBytes: 850 * MIB });
+    await untilFilesystem(cluster, "sound", "an extend", ({ spec }) => spec.target !== undefined);
+  });
+});

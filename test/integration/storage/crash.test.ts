@@ -1,0 +1,176 @@
+// The process ended by SIGKILL around its side effects, on real btrfs: the next process finishes or undoes, nothing is lost.
+
+import { spawn, spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, jest } from "@jest/globals";
+import { buildSync } from "esbuild";
+import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
+import { deviceSizeBytes } from "../../../src/agent/storage/loop-device.ts";
+import type { MountedVolume, Volume } from "../../../src/agent/storage/storage.ts";
+import { eventually } from "../../fakes/eventually.ts";
+import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import {
+  createStorageFixture,
+  GIB,
+  MIB,
+  makeShrinkControl,
+  makeVolume,
+  remount,
+  type StorageFixture,
+} from "./storage-fixture.ts";
+import { scatterFiles, verifyFiles } from "./written-files.ts";
+
+// Real devices on a busy machine.
+jest.setTimeout(60_000);
+
+const OPERATION = fileURLToPath(new URL("run-storage-operation.ts", import.meta.url));
+
+describeReal("after kill -9", LOOP_PARTS, () => {
+  let bundleDirectory: string;
+  let fixture: StorageFixture;
+  let volume: Volume;
+  let manifest: string;
+
+  // Bundled once: each case starts it as a process of its own.
+  beforeAll(() => {
+    bundleDirectory = mkdtempSync("/dev/shm/tidemark-storage-test-");
+    const outfile = join(bundleDirectory, "operation.cjs");
+    buildSync({ entryPoints: [OPERATION], outfile, bundle: true, platform: "node", format: "cjs", logLevel: "error" });
+  });
+  afterAll(() => rmSync(bundleDirectory, { recursive: true }));
+
+  beforeEach(() => {
+    fixture = createStorageFixture();
+    volume = makeVolume();
+    manifest = join(fixture.directory, "manifest");
+  });
+  afterEach(() => fixture.cleanUp());
+
+  /** Runs one operation in a process that the fault ends. */
+  function runUntil(fault: string, operation: string, sizeBytes: number): void {
+    const args = [fixture.directory, JSON.stringify(volume), operation, String(sizeBytes), fault];
+    const program = join(bundleDirectory, "operation.cjs");
+    const { signal, stderr } = spawnSync(process.execPath, [program, ...args], { encoding: "utf8" });
+    if (signal !== "SIGKILL") throw new Error(`${operation} was not ended at ${fault}: ${stderr}`);
+  }
+
+  async function stageWithData(sizeBytes: number): Promise<MountedVolume> {
+    const mounted = await fixture.storage.stage(volume, sizeBytes, fixture.mountPathOf(volume));
+    scatterFiles(mounted.mountPath, manifest, 40, 4);
+    return mounted;
+  }
+
+  async function recoverAfterRestart(): Promise<{ mounted: MountedVolume; sizeBytes: number }> {
+    const mounted = await fixture.storage.find(volume, fixture.mountPathOf(volume));
+    if (mounted === undefined) throw new Error("it is no longer mounted");
+    return { mounted, sizeBytes: await fixture.storage.recover(mounted) };
+  }
+
+  async function expectWhole(mounted: MountedVolume, sizeBytes: number): Promise<void> {
+    const again = await remount(fixture, mounted);
+    const { files, corrupt } = verifyFiles(again.mountPath, manifest);
+    expect({ files, corrupt }).toEqual({ files: 10, corrupt: [] });
+    expect(statSync(fixture.memberPathOf(volume)).size).toBe(sizeBytes);
+    expect(deviceSizeBytes(again.device)).toBe(sizeBytes);
+    expect((await fixture.storage.freshReading(again)).capacityBytes).toBe(sizeBytes);
+  }
+
+  it.each([
+    ["extend/grow-file/before", GIB],
+    ["extend/grow-file/after", 2 * GIB],
+    ["extend/refresh-loop/after", 2 * GIB],
+    ["extend/resize-filesystem/after", 2 * GIB],
+  ])(
+    "at %s, recover makes member and filesystem agree",
+    async (fault, expectedBytes) => {
+      await stageWithData(GIB);
+      runUntil(fault, "extend", 2 * GIB);
+      const { mounted, sizeBytes } = await recoverAfterRestart();
+      expect(sizeBytes).toBe(expectedBytes);
+      expect(await fixture.storage.extend(mounted, 2 * GIB)).toBe(2 * GIB);
+      await expectWhole(mounted, 2 * GIB);
+    },
+    60_000,
+  );
+
+  it.each([
+    "shrink/resize-filesystem/before",
+    "shrink/resize-filesystem/after",
+    "shrink/truncate-file/before",
+    "shrink/truncate-file/after#2",
+    "shrink/refresh-loop/after",
+  ])(
+    "at %s, the shrink is taken up again",
+    async (fault) => {
+      await stageWithData(3 * GIB);
+      runUntil(fault, "shrink", GIB + 200 * MIB);
+      const { mounted } = await recoverAfterRestart();
+      const result = await fixture.storage.shrink(mounted, GIB + 200 * MIB, makeShrinkControl());
+      expect(result).toEqual({ outcome: "Succeeded", sizeBytes: GIB + 200 * MIB });
+      await expectWhole(mounted, GIB + 200 * MIB);
+    },
+    60_000,
+  );
+
+  it("while the kernel goes on with a dead process' step, recover stops it first", async () => {
+    const { fsid, mountPath } = await fixture.storage.stage(volume, 3 * GIB, fixture.mountPathOf(volume));
+    scatterFiles(mountPath, manifest, 150, 15);
+    const program = join(bundleDirectory, "operation.cjs");
+    const args = [fixture.directory, JSON.stringify(volume), "shrink", String(GIB + 200 * MIB)];
+    const child = spawn(process.execPath, [program, ...args]);
+    const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+    while (child.exitCode === null && exclusiveOperation(fsid) === "none") await pause(1);
+    child.kill("SIGKILL");
+    await ended;
+    const { mounted } = await recoverAfterRestart();
+    expect(child.signalCode).toBe("SIGKILL");
+    await eventually("nothing runs on it any more", () => exclusiveOperation(fsid) === "none");
+    const result = await fixture.storage.shrink(mounted, GIB + 200 * MIB, makeShrinkControl());
+    expect(result).toEqual({ outcome: "Succeeded", sizeBytes: GIB + 200 * MIB });
+    await expectWhole(mounted, GIB + 200 * MIB);
+  });
+
+  it("in mid-shrink without a restart of the agent, the member still mounts whole", async () => {
+    await stageWithData(3 * GIB);
+    runUntil("shrink/truncate-file/after", "shrink", GIB + 200 * MIB);
+    const sizeBytes = statSync(fixture.memberPathOf(volume)).size;
+    const mounted = await fixture.storage.find(volume, fixture.mountPathOf(volume));
+    if (mounted === undefined) throw new Error("it is no longer mounted");
+    await expectWhole(mounted, sizeBytes);
+  });
+
+  it.each([
+    "stage/create-member/after",
+    "stage/size-member/after",
+    "stage/attach/after",
+    "stage/record-formatting/after",
+    "stage/format/after",
+    "stage/record-formatted/after",
+    "stage/record-mounted/after",
+    "stage/mount/after",
+  ])(
+    "at %s, the next stage ends with one filesystem on one device",
+    async (fault) => {
+      runUntil(fault, "stage", GIB);
+      const mounted = await stageWithData(GIB);
+      await expectWhole(mounted, GIB);
+    },
+    60_000,
+  );
+
+  it.each(["unstage/unmount/after", "unstage/detach/before"])(
+    "at %s, the next unstage lets go of all",
+    async (fault) => {
+      await stageWithData(GIB);
+      runUntil(fault, "unstage", GIB);
+      await fixture.storage.unstage(volume, fixture.mountPathOf(volume));
+      expect(await fixture.storage.find(volume, fixture.mountPathOf(volume))).toBeUndefined();
+      const mounted = await fixture.storage.stage(volume, GIB, fixture.mountPathOf(volume));
+      await expectWhole(mounted, GIB);
+    },
+    60_000,
+  );
+});

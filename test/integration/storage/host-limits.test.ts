@@ -1,0 +1,152 @@
+// Where the node itself sets the limit: a full host, a missing capability, filesystems other than btrfs, and what statfs hides.
+
+import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { closeSync, mkdirSync, openSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it, jest } from "@jest/globals";
+import { openReader } from "../../../src/agent/storage/read-filesystem.ts";
+import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import {
+  createStorageFixture,
+  GIB,
+  MIB,
+  makeShrinkControl,
+  makeVolume,
+  type StorageFixture,
+} from "./storage-fixture.ts";
+
+// Real devices on a busy machine.
+jest.setTimeout(60_000);
+
+describeReal("storage on a node", LOOP_PARTS, () => {
+  let fixture: StorageFixture;
+
+  beforeEach(() => {
+    fixture = createStorageFixture();
+  });
+  afterEach(() => fixture.cleanUp());
+
+  it("promises the host's free bytes once only: neither an extend nor a second member may take them again", async () => {
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=800M", "tidemark-test", fixture.memberDirectory]);
+    const volume = makeVolume();
+    const mounted = await fixture.storage.stage(volume, 512 * MIB, fixture.mountPathOf(volume));
+    expect(await fixture.storage.freeBytes()).toBeLessThanOrEqual(288 * MIB);
+    await expect(fixture.storage.extend(mounted, GIB)).rejects.toMatchObject({ code: "DiskFull" });
+    expect(statSync(fixture.memberPathOf(volume)).size).toBe(512 * MIB);
+    const second = makeVolume();
+    await expect(fixture.storage.stage(second, 512 * MIB, fixture.mountPathOf(second))).rejects.toMatchObject({
+      code: "DiskFull",
+    });
+    expect(await fixture.storage.sizeBytes(second)).toBeUndefined();
+    expect(await fixture.storage.extend(mounted, 768 * MIB)).toBe(768 * MIB);
+    await fixture.storage.unstage(volume, mounted.mountPath);
+    rmSync(fixture.memberPathOf(volume));
+  });
+
+  it("promises the host's free bytes once only to two volumes that grow at the same instant", async () => {
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=800M", "tidemark-test", fixture.memberDirectory]);
+    const volumes = [makeVolume(), makeVolume()];
+    const mounted = await Promise.all(
+      volumes.map((volume) => fixture.storage.stage(volume, 256 * MIB, fixture.mountPathOf(volume))),
+    );
+    const ends = await Promise.allSettled(mounted.map((volume) => fixture.storage.extend(volume, 512 * MIB)));
+    expect(ends.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    for (const volume of mounted) {
+      await fixture.storage.unstage(volume, volume.mountPath);
+      rmSync(fixture.memberPathOf(volume));
+    }
+  });
+
+  it("grows xfs while it is mounted, and refuses to shrink it", async () => {
+    const volume = makeVolume("xfs");
+    const mounted = await fixture.storage.stage(volume, 512 * MIB, fixture.mountPathOf(volume));
+    expect(await fixture.storage.extend(mounted, GIB)).toBe(GIB);
+    const { capacityBytes, inodesTotal } = await fixture.storage.freshReading(mounted);
+    expect(capacityBytes).toBeGreaterThan(900 * MIB);
+    expect(inodesTotal).toBeGreaterThan(0);
+    await expect(fixture.storage.shrink(mounted, 512 * MIB, makeShrinkControl())).rejects.toThrow("cannot shrink");
+    expect(await fixture.storage.sizeBytes(volume)).toBe(GIB);
+  });
+
+  it("grows ext4 where the process may, and else says which capability is missing before it changes anything", async () => {
+    const volume = makeVolume("ext4");
+    const mounted = await fixture.storage.stage(volume, 512 * MIB, fixture.mountPathOf(volume));
+    const extended = await fixture.storage.extend(mounted, GIB).catch((error: unknown) => error);
+    const { capacityBytes } = await fixture.storage.freshReading(mounted);
+    if (extended === GIB) {
+      expect(capacityBytes).toBeGreaterThan(900 * MIB);
+    } else {
+      expect(extended).toMatchObject({ code: "NotPermitted", message: expect.stringContaining("CAP_SYS_RESOURCE") });
+      expect(await fixture.storage.sizeBytes(volume)).toBe(512 * MIB);
+      expect(capacityBytes).toBeLessThan(512 * MIB);
+    }
+    await fixture.storage.unstage(volume, mounted.mountPath);
+  });
+
+  it("sees buffered writes on btrfs before they are committed", async () => {
+    const volume = makeVolume();
+    const mounted = await fixture.storage.stage(volume, GIB, fixture.mountPathOf(volume));
+    const reader = openReader(mounted);
+    const before = reader.read();
+    const file = openSync(join(mounted.mountPath, "buffered"), "w");
+    for (let written = 0; written < 200; written += 10) writeSync(file, randomBytes(10 * MIB));
+    const after = reader.read();
+    closeSync(file);
+    reader.close();
+    expect(after.capacityBytes).toBe(before.capacityBytes);
+    expect(before.availableBytes - after.availableBytes).toBeGreaterThanOrEqual(200 * MIB);
+    expect(after.dataBytes - before.dataBytes).toBeGreaterThanOrEqual(200 * MIB);
+  });
+
+  it("sees a deletion at once in a fresh reading, and gives its blocks back to the host", async () => {
+    const volume = makeVolume();
+    const mounted = await fixture.storage.stage(volume, GIB, fixture.mountPathOf(volume));
+    writeFileSync(join(mounted.mountPath, "large"), randomBytes(300 * MIB));
+    const full = await fixture.storage.freshReading(mounted);
+    const allocatedFull = statSync(fixture.memberPathOf(volume)).blocks;
+    rmSync(join(mounted.mountPath, "large"));
+    const emptied = await fixture.storage.freshReading(mounted);
+    expect(emptied.availableBytes - full.availableBytes).toBeGreaterThan(250 * MIB);
+    expect(await fixture.storage.trim(mounted)).toBeGreaterThan(250 * MIB);
+    expect(statSync(fixture.memberPathOf(volume)).blocks).toBeLessThan(allocatedFull / 4);
+  });
+
+  it.each(["btrfs", "ext4", "xfs"] as const)(
+    "stops reading %s when it is unmounted, with the reader still open",
+    async (fsType) => {
+      const volume = makeVolume(fsType);
+      const mounted = await fixture.storage.stage(volume, 512 * MIB, fixture.mountPathOf(volume));
+      const reader = openReader(mounted);
+      expect(reader.read().capacityBytes).toBeGreaterThan(400 * MIB);
+      await fixture.storage.unstage(volume, mounted.mountPath);
+      expect(() => reader.read()).toThrow();
+      reader.close();
+    },
+  );
+
+  it("does not take another filesystem at the mount path for the volume", async () => {
+    const volume = makeVolume();
+    const mountPath = fixture.mountPathOf(volume);
+    const mounted = await fixture.storage.stage(volume, 512 * MIB, mountPath);
+    await fixture.storage.unstage(volume, mounted.mountPath);
+    mkdirSync(mountPath, { recursive: true });
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=1M", "tidemark-test", mountPath]);
+    await expect(fixture.storage.find(volume, mountPath)).rejects.toMatchObject({ code: "WrongFilesystem" });
+    await expect(fixture.storage.stage(volume, 512 * MIB, mountPath)).rejects.toMatchObject({
+      code: "WrongFilesystem",
+    });
+    await expect(fixture.storage.unstage(volume, mountPath)).rejects.toMatchObject({ code: "WrongFilesystem" });
+  });
+
+  it("says that a filesystem is read-only instead of handing it out", async () => {
+    const volume = makeVolume();
+    const mounted = await fixture.storage.stage(volume, 512 * MIB, fixture.mountPathOf(volume));
+    execFileSync("mount", ["-o", "remount,ro", mounted.mountPath]);
+    await expect(fixture.storage.stage(volume, 512 * MIB, mounted.mountPath)).rejects.toMatchObject({
+      code: "ReadOnly",
+    });
+    await fixture.storage.unstage(volume, mounted.mountPath);
+    expect((await fixture.storage.stage(volume, 512 * MIB, mounted.mountPath)).device).toBeTruthy();
+  });
+});

@@ -1,0 +1,153 @@
+// Shrinking real btrfs under writers that know nothing of it: nothing lost, never read-only, cancelled in time.
+
+import { execFileSync } from "node:child_process";
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it, jest } from "@jest/globals";
+import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
+import { deviceSizeBytes } from "../../../src/agent/storage/loop-device.ts";
+import { mountAt } from "../../../src/agent/storage/mount-table.ts";
+import type { MountedVolume } from "../../../src/agent/storage/storage.ts";
+import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import {
+  createStorageFixture,
+  GIB,
+  MIB,
+  makeShrinkControl,
+  makeVolume,
+  remount,
+  type StorageFixture,
+} from "./storage-fixture.ts";
+import { scatterFiles, startWriter, verifyFiles, type Writer } from "./written-files.ts";
+
+// Real devices on a busy machine.
+jest.setTimeout(60_000);
+
+describeReal("shrink of btrfs", LOOP_PARTS, () => {
+  let fixture: StorageFixture;
+  let mounted: MountedVolume;
+  let manifest: string;
+  const writers: Writer[] = [];
+
+  beforeEach(async () => {
+    fixture = createStorageFixture();
+    const volume = makeVolume();
+    mounted = await fixture.storage.stage(volume, 3 * GIB, fixture.mountPathOf(volume));
+    manifest = join(fixture.directory, "manifest");
+  });
+  afterEach(async () => {
+    for (const writer of writers.splice(0)) await writer.stop();
+    fixture.cleanUp();
+  });
+
+  function write(settings: Parameters<typeof startWriter>[2]): Writer {
+    const writer = startWriter(mounted.mountPath, manifest, settings);
+    writers.push(writer);
+    return writer;
+  }
+
+  /** After unmount and mount: all files as written, member, device and filesystem of one size. */
+  async function expectWhole(): Promise<void> {
+    expect(mountAt(mounted.mountPath)?.readOnly).toBe(false);
+    mounted = await remount(fixture, mounted);
+    const { files, corrupt } = verifyFiles(mounted.mountPath, manifest);
+    expect(files).toBeGreaterThan(0);
+    expect(corrupt).toEqual([]);
+    const sizeBytes = statSync(fixture.memberPathOf(mounted)).size;
+    expect(deviceSizeBytes(mounted.device)).toBe(sizeBytes);
+    expect((await fixture.storage.freshReading(mounted)).capacityBytes).toBe(sizeBytes);
+    execFileSync("btrfs", ["scrub", "start", "-B", mounted.mountPath]);
+  }
+
+  it("moves scattered data under a 60 MB/s writer, and loses none", async () => {
+    scatterFiles(mounted.mountPath, manifest, 200, 6);
+    const writer = write({ megabytesPerSecond: 60, keptFiles: 20 });
+    const result = await fixture.storage.shrink(mounted, 1536 * MIB, makeShrinkControl());
+    await writer.stop();
+    expect(result).toEqual({ outcome: "Succeeded", sizeBytes: 1536 * MIB });
+    expect(writer.error()).toBeUndefined();
+    await expectWhole();
+  });
+
+  it("grows and shrinks over and over under a writer, and loses nothing", async () => {
+    const writer = write({ megabytesPerSecond: 100, keptFiles: 40 });
+    for (let round = 0; round < 3; round += 1) {
+      expect(await fixture.storage.extend(mounted, 4 * GIB)).toBe(4 * GIB);
+      const result = await fixture.storage.shrink(mounted, 2 * GIB, makeShrinkControl());
+      expect(result.outcome).toBe("Succeeded");
+    }
+    await writer.stop();
+    expect(writer.error()).toBeUndefined();
+    await expectWhole();
+  });
+
+  it("is cancelled by a writer that would outgrow it", async () => {
+    scatterFiles(mounted.mountPath, manifest, 150, 3);
+    let reserveBytes = 256 * MIB;
+    const writer = write({ megabytesPerSecond: 400, keptFiles: 400 });
+    await until(() => fixtureHasFile(mounted, "w10"));
+    const shrinking = fixture.storage.shrink(mounted, 1 * GIB, makeShrinkControl({ reserveBytes: () => reserveBytes }));
+    reserveBytes = 768 * MIB;
+    const result = await shrinking;
+    await fixture.storage.extend(mounted, 8 * GIB);
+    await writer.stop();
+    expect(["Cancelled", "FloorReached"]).toContain(result.outcome);
+    expect(result.sizeBytes).toBeGreaterThan(1 * GIB);
+    expect(writer.error()).toBeUndefined();
+    await expectWhole();
+  });
+
+  it("is cancelled in the middle of a step by its signal, and leaves nothing running", async () => {
+    scatterFiles(mounted.mountPath, manifest, 300, 3);
+    const controller = new AbortController();
+    let ended = false;
+    const shrinking = fixture.storage.shrink(mounted, 1500 * MIB, makeShrinkControl({ signal: controller.signal }));
+    const result = shrinking.finally(() => {
+      ended = true;
+    });
+    await until(() => ended || exclusiveOperation(mounted.fsid) === "resize");
+    controller.abort(new Error("an extend goes first"));
+    expect((await result).outcome).toBe("Cancelled");
+    expect(exclusiveOperation(mounted.fsid)).toBe("none");
+    expect((await result).sizeBytes).toBe(statSync(fixture.memberPathOf(mounted)).size);
+    await expectWhole();
+  });
+
+  it("repacks emptied chunks where only their places hold the filesystem up", async () => {
+    scatterFiles(mounted.mountPath, manifest, 300, 30);
+    expect(minDeviceBytes(mounted)).toBeGreaterThan(2 * GIB);
+    const result = await fixture.storage.shrink(mounted, 1 * GIB, makeShrinkControl());
+    expect(result).toEqual({ outcome: "Succeeded", sizeBytes: 1 * GIB });
+    await expectWhole();
+  });
+
+  it("stops at the filesystem's own floor, with the numbers", async () => {
+    scatterFiles(mounted.mountPath, manifest, 100, 1);
+    const result = await fixture.storage.shrink(mounted, 512 * MIB, makeShrinkControl());
+    if (result.outcome !== "FloorReached") throw new Error(`ended as ${result.outcome}`);
+    expect(result.sizeBytes).toBeLessThan(3 * GIB);
+    expect(result.floorBytes).toBeGreaterThan(800 * MIB);
+    expect(result.message).toMatch(/minimum is \d+(\.\d+)? [MG]iB/);
+    await expectWhole();
+  });
+
+  it("refuses to run on a filesystem that the kernel has made read-only", async () => {
+    execFileSync("mount", ["-o", "remount,ro", mounted.mountPath]);
+    await expect(fixture.storage.shrink(mounted, GIB, makeShrinkControl())).rejects.toMatchObject({ code: "ReadOnly" });
+    await expect(fixture.storage.extend(mounted, 4 * GIB)).rejects.toMatchObject({ code: "ReadOnly" });
+    expect(await fixture.storage.sizeBytes(mounted)).toBe(3 * GIB);
+  });
+});
+
+function fixtureHasFile({ mountPath }: MountedVolume, name: string): boolean {
+  return statSync(join(mountPath, name), { throwIfNoEntry: false }) !== undefined;
+}
+
+function minDeviceBytes({ mountPath }: MountedVolume): number {
+  const said = execFileSync("btrfs", ["inspect-internal", "min-dev-size", mountPath], { encoding: "utf8" });
+  return Number.parseInt(said, 10);
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 1));
+}

@@ -1,0 +1,107 @@
+// A loop storage over a directory of its own on /dev/shm, with everything that a test attached or mounted taken down at the
+// end, also when the test failed half-way.
+import { execFileSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { pino } from "pino";
+import { createLoopStorage } from "../../../src/agent/storage/loop-storage.ts";
+import type { MountedVolume, ShrinkControl, Storage, Volume } from "../../../src/agent/storage/storage.ts";
+import type { FsType } from "../../../src/api/filesystem-layout.ts";
+import { fsidOf, volumeHandleOf } from "../../../src/api/identity.ts";
+import { systemClock } from "../../../src/process/clock.ts";
+import { createCommandPort } from "../../../src/process/command-port.ts";
+import { directEffects, type Effects } from "../../../src/process/effects.ts";
+import { createFilePort } from "../../../src/process/file-port.ts";
+
+export const MIB = 2 ** 20;
+export const GIB = 2 ** 30;
+
+export interface StorageFixture {
+  readonly directory: string;
+  readonly memberDirectory: string;
+  readonly storage: Storage;
+  readonly mountPathOf: (volume: Volume) => string;
+  readonly memberPathOf: (volume: Volume) => string;
+  readonly recordPathOf: (volume: Volume) => string;
+  cleanUp(): void;
+}
+
+/** `directory` gives the fixture of another process; its owner cleans up. */
+export function createStorageFixture(effects: Effects = directEffects, directory = makeDirectory()): StorageFixture {
+  const memberDirectory = join(directory, "members");
+  const recordDirectory = join(directory, "records");
+  mkdirSync(memberDirectory, { recursive: true });
+  return {
+    directory,
+    memberDirectory,
+    storage: createLoopStorage({
+      memberDirectory,
+      recordDirectory,
+      commands: createCommandPort(effects),
+      files: createFilePort(effects),
+      clock: systemClock,
+      log: pino({ level: process.env.LOG_LEVEL ?? "silent" }),
+    }),
+    mountPathOf: (volume) => join(directory, "mounts", volume.handle),
+    memberPathOf: (volume) => join(memberDirectory, volume.memberFile),
+    recordPathOf: (volume) => join(recordDirectory, `${volume.memberFile}.member.json`),
+    cleanUp: () => cleanUp(directory),
+  };
+}
+
+export function makeVolume(fsType: FsType = "btrfs", volumeUID: string = randomUUID()): Volume {
+  const handle = volumeHandleOf(volumeUID);
+  return { handle, volumeUID, fsid: fsidOf(volumeUID), fsType, memberFile: `${handle}-0` };
+}
+
+export function makeShrinkControl(overrides: Partial<ShrinkControl> = {}): ShrinkControl {
+  return {
+    reserveBytes: () => 256 * MIB,
+    signal: new AbortController().signal,
+    onStep: () => undefined,
+    ...overrides,
+  };
+}
+
+/** Unmounts, detaches, and mounts again on a cold cache: what is read now comes from the member. */
+export async function remount({ storage }: StorageFixture, volume: MountedVolume): Promise<MountedVolume> {
+  await storage.unstage(volume, volume.mountPath);
+  return storage.stage(volume, GIB, volume.mountPath);
+}
+
+function makeDirectory(): string {
+  return mkdtempSync("/dev/shm/tidemark-storage-test-");
+}
+
+function cleanUp(directory: string): void {
+  unmountUnder(join(directory, "mounts"));
+  const members = join(directory, "members");
+  for (const name of existsSync(members) ? readdirSync(members) : [])
+    for (const device of devicesOf(join(members, name))) execFileSync("losetup", ["--detach", device]);
+  unmountUnder(directory);
+  rmSync(directory, { recursive: true, force: true });
+}
+
+function unmountUnder(directory: string): void {
+  const mounts = execFileSync("findmnt", ["--noheadings", "--list", "--output", "TARGET"], { encoding: "utf8" });
+  for (const target of mounts.split("\n").reverse()) if (target.startsWith(`${directory}/`)) unmount(target);
+}
+
+/** A command whose work is done may still have the mount open: an extend returns as soon as statfs shows it. */
+function unmount(target: string, attemptsLeft = 100): void {
+  try {
+    execFileSync("umount", [target], { stdio: attemptsLeft > 0 ? "ignore" : "inherit" });
+  } catch (error) {
+    if (attemptsLeft === 0) throw error;
+    execFileSync("sleep", ["0.05"]);
+    unmount(target, attemptsLeft - 1);
+  }
+}
+
+export function devicesOf(file: string): string[] {
+  const listed = execFileSync("losetup", ["--noheadings", "--output", "NAME", "--associated", file], {
+    encoding: "utf8",
+  });
+  return listed.split("\n").filter(Boolean);
+}

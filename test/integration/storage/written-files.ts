@@ -1,0 +1,72 @@
+// Files with known checksums: made by a writer process that knows nothing of Tidemark, or at once; and their verification.
+import { type ChildProcess, spawn } from "node:child_process";
+import { createHash, randomBytes } from "node:crypto";
+import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { MIB } from "./storage-fixture.ts";
+
+const WRITER = fileURLToPath(new URL("checksummed-writer.mjs", import.meta.url));
+
+export interface Writer {
+  /** What the first failing write said ("ENOSPC", "EROFS"); undefined while all went well. */
+  readonly error: () => string | undefined;
+  stop(): Promise<void>;
+}
+
+export interface WriterSettings {
+  readonly megabytesPerSecond: number;
+  /** Older files are deleted. */
+  readonly keptFiles: number;
+  readonly prefix?: string;
+}
+
+export function startWriter(directory: string, manifest: string, settings: WriterSettings): Writer {
+  const { megabytesPerSecond, keptFiles, prefix = "w" } = settings;
+  const args = [WRITER, directory, manifest, String(megabytesPerSecond), String(keptFiles), prefix];
+  const child: ChildProcess = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  let error: string | undefined;
+  child.stdout?.on("data", (text: Buffer) => {
+    error = text.toString().trim();
+  });
+  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  return {
+    error: () => error,
+    stop: async () => {
+      child.kill("SIGKILL");
+      await ended;
+    },
+  };
+}
+
+/** Fills with `count` files of 8 MiB and deletes all but every `nth`, so that what stays lies all over the device. */
+export function scatterFiles(directory: string, manifest: string, count: number, nth: number): void {
+  const content = randomBytes(8 * MIB);
+  for (let index = 0; index < count; index += 1) {
+    content.writeUInt32LE(index, 0);
+    writeFileSync(join(directory, `s${index}`), content);
+    if (index % nth === 0) appendFileSync(manifest, `s${index} ${createHash("sha1").update(content).digest("hex")}\n`);
+  }
+  for (let index = 0; index < count; index += 1) if (index % nth !== 0) rmSync(join(directory, `s${index}`));
+}
+
+export interface Verification {
+  readonly files: number;
+  readonly corrupt: readonly string[];
+}
+
+/** Compares every file of the manifest that is still there with what was written last under its name. */
+export function verifyFiles(directory: string, manifest: string): Verification {
+  const sums = new Map<string, string>();
+  for (const line of readFileSync(manifest, "utf8").split("\n").filter(Boolean)) {
+    const [name = "", sum = ""] = line.split(" ");
+    sums.set(name, sum);
+  }
+  const present = [...sums].filter(([name]) => existsSync(join(directory, name)));
+  const corrupt = present.filter(([name, sum]) => checksum(readFileSync(join(directory, name))) !== sum);
+  return { files: present.length, corrupt: corrupt.map(([name]) => name) };
+}
+
+function checksum(content: Buffer): string {
+  return createHash("sha1").update(content).digest("hex");
+}

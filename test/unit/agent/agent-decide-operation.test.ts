@@ -1,0 +1,154 @@
+import { describe, expect, it } from "@jest/globals";
+import {
+  decideOperation,
+  type IdleReason,
+  type OperationFacts,
+  type TargetFacts,
+} from "../../../src/agent/decide-operation.ts";
+import type { Operation } from "../../../src/api/filesystem-layout.ts";
+import { GIB } from "../../../src/units/quantity.ts";
+
+const target = (change: Partial<TargetFacts> = {}): TargetFacts => ({
+  sizeBytes: 4 * GIB,
+  fromBytes: 2 * GIB,
+  epoch: 3,
+  decidedAt: "2026-01-01T00:00:10Z",
+  ...change,
+});
+const facts = (change: Partial<OperationFacts> = {}): OperationFacts => ({
+  mounted: true,
+  sizeBytes: 2 * GIB,
+  layoutKnown: true,
+  removalWanted: false,
+  removed: false,
+  target: undefined,
+  highestEpoch: 3,
+  endedDecidedAt: undefined,
+  running: undefined,
+  interrupted: undefined,
+  ...change,
+});
+const shrinkOperation: Operation = {
+  kind: "Shrink",
+  from: "4Gi",
+  to: "1Gi",
+  epoch: 3,
+  decidedAt: "2026-01-01T00:00:00Z",
+  startedAt: "2026-01-01T00:00:01Z",
+  step: "shrinking",
+};
+const shrinking = { kind: "Shrink", decidedAt: shrinkOperation.decidedAt, cancelling: false } as const;
+
+describe("deciding what to do about a volume's size", () => {
+  it.each<[string, Partial<OperationFacts>, IdleReason]>([
+    ["no target has been decided", {}, "NoTarget"],
+    ["the size is the target's", { target: target({ sizeBytes: 2 * GIB }) }, "AtTarget"],
+    ["the filesystem is not mounted", { mounted: false, target: target() }, "NotMounted"],
+    ["the member was not found", { sizeBytes: undefined, target: target() }, "MemberMissing"],
+    ["the target has ended before", { target: target(), endedDecidedAt: target().decidedAt }, "TargetEnded"],
+    [
+      "the target is older than the one that ended last, as after a restore from a backup, though the size is its from again",
+      { target: target({ sizeBytes: GIB, decidedAt: "2026-01-01T00:00:05Z" }), endedDecidedAt: "2026-01-01T00:00:10Z" },
+      "TargetEnded",
+    ],
+    [
+      "a shrink was decided on another size",
+      { target: target({ sizeBytes: GIB, fromBytes: 4 * GIB }) },
+      "DecidedOnAnotherSize",
+    ],
+    [
+      "an extend is running, whatever is wanted next",
+      { running: { ...shrinking, kind: "Extend" }, target: target() },
+      "OperationInProgress",
+    ],
+    [
+      "a shrink is being cancelled already",
+      { running: { ...shrinking, cancelling: true }, target: target() },
+      "OperationInProgress",
+    ],
+    [
+      "the running shrink is the target",
+      { running: shrinking, target: target({ sizeBytes: GIB, fromBytes: 4 * GIB, decidedAt: shrinking.decidedAt }) },
+      "OperationInProgress",
+    ],
+    [
+      "a shrink runs and the extend comes from a deposed leader",
+      { running: shrinking, target: target({ epoch: 2 }) },
+      "OperationInProgress",
+    ],
+    [
+      "a shrink runs and another shrink is decided",
+      { running: shrinking, target: target({ sizeBytes: GIB, fromBytes: 2 * GIB }) },
+      "OperationInProgress",
+    ],
+    [
+      "an interrupted shrink, and the API server has not been heard",
+      { interrupted: shrinkOperation, layoutKnown: false },
+      "WaitingForLayout",
+    ],
+    ["the member is to be removed and still mounted", { removalWanted: true }, "StillMounted"],
+    ["the member has been removed", { removalWanted: true, removed: true, mounted: false }, "MemberRemoved"],
+  ])("does nothing when %s", (_when, change, reason) => {
+    expect(decideOperation(facts(change))).toMatchObject({ act: "Nothing", reason });
+  });
+
+  it("extends to a larger target, whatever size it was decided on", () => {
+    const wanted = target({ fromBytes: GIB });
+    expect(decideOperation(facts({ target: wanted }))).toEqual({
+      act: "Start",
+      kind: "Extend",
+      target: wanted,
+      fromBytes: 2 * GIB,
+    });
+  });
+
+  it("shrinks to a smaller target while the size is the one it was decided on", () => {
+    const wanted = target({ sizeBytes: GIB, fromBytes: 2 * GIB });
+    expect(decideOperation(facts({ target: wanted }))).toMatchObject({
+      act: "Start",
+      kind: "Shrink",
+      fromBytes: 2 * GIB,
+    });
+  });
+
+  it("refuses a deposed leader's target and names both epochs", () => {
+    const decision = decideOperation(facts({ target: target({ epoch: 2 }) }));
+    expect(decision).toMatchObject({ act: "Refuse", message: expect.stringMatching(/epoch 2 .* epoch 3/) });
+  });
+
+  it("cancels a running shrink for an extend", () => {
+    expect(decideOperation(facts({ running: shrinking, target: target() }))).toMatchObject({ act: "CancelShrink" });
+  });
+
+  it("resumes an interrupted extend without asking anybody", () => {
+    const interrupted: Operation = { ...shrinkOperation, kind: "Extend", to: "8Gi" };
+    expect(decideOperation(facts({ interrupted, layoutKnown: false }))).toEqual({
+      act: "Resume",
+      operation: interrupted,
+    });
+  });
+
+  it("resumes an interrupted shrink that is still the target", () => {
+    const wanted = target({ sizeBytes: GIB, fromBytes: 4 * GIB, decidedAt: "2026-01-01T00:00:00Z" });
+    const decision = decideOperation(facts({ interrupted: shrinkOperation, target: wanted }));
+    expect(decision).toEqual({ act: "Resume", operation: shrinkOperation });
+  });
+
+  it("gives up an interrupted shrink when the target is another one", () => {
+    const decision = decideOperation(facts({ interrupted: shrinkOperation, target: target() }));
+    expect(decision).toMatchObject({ act: "Abandon", operation: shrinkOperation });
+  });
+
+  it("keeps an interrupted operation waiting while the filesystem is not mounted", () => {
+    expect(decideOperation(facts({ mounted: false, interrupted: shrinkOperation }))).toMatchObject({
+      reason: "NotMounted",
+    });
+  });
+
+  it("removes the member once it is unmounted, whatever else is recorded", () => {
+    const decision = decideOperation(
+      facts({ removalWanted: true, mounted: false, interrupted: shrinkOperation, target: target() }),
+    );
+    expect(decision).toEqual({ act: "RemoveMember" });
+  });
+});

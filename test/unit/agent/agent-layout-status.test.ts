@@ -1,0 +1,101 @@
+import { describe, expect, it } from "@jest/globals";
+import { recordWithLayout } from "../../../src/agent/layout-record.ts";
+import { layoutStatus } from "../../../src/agent/layout-status.ts";
+import { newVolumeState, type VolumeState, volumeOf } from "../../../src/agent/volume-state.ts";
+import type { LastOperation } from "../../../src/api/filesystem-layout.ts";
+import { GIB } from "../../../src/units/quantity.ts";
+import { buildLayout } from "../../builders/filesystem-layout.ts";
+
+const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
+const live = buildLayout();
+
+function mountedState(change: Partial<VolumeState> = {}): VolumeState {
+  const record = { ...recordWithLayout(live, undefined), memberMade: true };
+  const mounted = { ...volumeOf(record), device: "/dev/loop9", mountPath: "/mnt" };
+  return { ...newVolumeState(record, true), mounted, sizeBytes: GIB, ...change };
+}
+function conditions(state: VolumeState, layout = live): Record<string, string> {
+  const status = layoutStatus({ state, nodeName: "node-a", nowMs: NOW_MS, live: layout });
+  return Object.fromEntries((status.conditions ?? []).map(({ type, status, reason }) => [type, `${status} ${reason}`]));
+}
+const operation = { kind: "Shrink", from: "2Gi", to: "1Gi", epoch: 1, startedAt: "2026-01-01T00:00:00Z" } as const;
+const failed: LastOperation = {
+  ...operation,
+  outcome: "Failed",
+  reached: "2Gi",
+  message: "no room",
+  endedAt: "2026-01-01T00:00:01Z",
+};
+
+describe("the status of a layout", () => {
+  it.each<[string, VolumeState, Record<string, string>]>([
+    ["mounted", mountedState(), { Ready: "True Ready", Reconciling: "False Ready", Stalled: "False Ready" }],
+    [
+      "not mounted",
+      mountedState({ mounted: undefined }),
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "False Ready" },
+    ],
+    [
+      "never made",
+      newVolumeState(recordWithLayout(live, undefined), false),
+      { Ready: "False Provisioning", Reconciling: "True Provisioning", Stalled: "False Ready" },
+    ],
+    [
+      "hung",
+      mountedState({ hung: true }),
+      { Ready: "False FilesystemHung", Reconciling: "False Ready", Stalled: "True FilesystemHung" },
+    ],
+    [
+      "missing its member",
+      mountedState({ mounted: undefined, sizeBytes: undefined }),
+      { Ready: "False MembersMissing", Reconciling: "False Ready", Stalled: "True MembersMissing" },
+    ],
+    [
+      "under the target of a deposed leader",
+      mountedState({ refusal: "epoch 2 < 3" }),
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True StaleEpoch" },
+    ],
+    [
+      "after a failed operation",
+      mountedState({ record: { ...mountedState().record, lastOperation: failed } }),
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True ResizeFailed" },
+    ],
+    [
+      "unable to be formatted",
+      mountedState({ mounted: undefined, problem: { reason: "SignatureFound", message: "ext4" } }),
+      { Ready: "False SignatureFound", Reconciling: "False Ready", Stalled: "True SignatureFound" },
+    ],
+  ])("of a filesystem that is %s says so as kstatus reads it", (_when, state, expected) => {
+    expect(conditions(state)).toEqual(expected);
+  });
+
+  it("shows the running operation, and the filesystem stays ready", () => {
+    const running = {
+      operation: { ...operation, step: "shrunk to 1.5 GiB" },
+      cancel: new AbortController(),
+      ended: Promise.resolve(),
+      begun: true,
+    };
+    const state = mountedState({ running });
+    expect(conditions(state)).toMatchObject({ Ready: "True Ready", Reconciling: "True OperationRunning" });
+    expect(layoutStatus({ state, nodeName: "node-a", nowMs: NOW_MS, live }).operation).toEqual(running.operation);
+  });
+
+  it("keeps the time of a condition that has not changed", () => {
+    const since = "2025-12-31T00:00:00Z";
+    const ready = { type: "Ready", status: "True" as const, reason: "Ready", message: "", lastTransitionTime: since };
+    const before = buildLayout({}, { conditions: [ready] });
+    const status = layoutStatus({ state: mountedState(), nodeName: "node-a", nowMs: NOW_MS, live: before });
+    const times = status.conditions?.map(({ type, lastTransitionTime }) => [type, lastTransitionTime]);
+    expect(Object.fromEntries(times ?? [])).toMatchObject({ Ready: since, Stalled: "2026-01-01T00:00:00Z" });
+  });
+
+  it("reports a member's last size while it is missing, and after its removal", () => {
+    const before = buildLayout({}, { members: [{ name: "member-0", size: "7Gi", state: "Present" }] });
+    const gone = mountedState({ mounted: undefined, sizeBytes: undefined });
+    const membersOf = (state: VolumeState) =>
+      layoutStatus({ state, nodeName: "node-a", nowMs: NOW_MS, live: before }).members;
+    expect(membersOf(gone)).toEqual([{ name: "member-0", size: "7Gi", state: "Missing" }]);
+    expect(membersOf({ ...gone, removed: true })).toEqual([{ name: "member-0", size: "7Gi", state: "Removed" }]);
+  });
+});

@@ -1,0 +1,54 @@
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { recordWithLayout } from "../../../src/agent/layout-record.ts";
+import { createNodeRecords, type NodeRecords } from "../../../src/agent/node-records.ts";
+import { directEffects } from "../../../src/process/effects.ts";
+import { createFilePort } from "../../../src/process/file-port.ts";
+import { buildLayout } from "../../builders/filesystem-layout.ts";
+
+describe("the node's records", () => {
+  let directory: string;
+  let unreadable: string[];
+  let records: NodeRecords;
+  const record = recordWithLayout(buildLayout(), undefined);
+
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), "tidemark-records-"));
+    unreadable = [];
+    records = createNodeRecords(directory, createFilePort(directEffects), (path) => unreadable.push(path));
+  });
+  afterEach(() => rmSync(directory, { recursive: true }));
+
+  it("read back what was written", async () => {
+    const staged = { ...record, stagingPath: "/var/lib/kubelet/x", memberMade: true, epoch: 4 };
+    await records.write(staged, "PowerCut");
+    expect(records.readAll()).toEqual([staged]);
+  });
+
+  it("hold the last of many writes at the same time", async () => {
+    const writes = Array.from({ length: 20 }, (_, epoch) => records.write({ ...record, epoch }, "ProcessDeath"));
+    await Promise.all(writes);
+    expect(records.readAll()).toMatchObject([{ epoch: 19 }]);
+    expect(readdirSync(directory)).toHaveLength(1);
+  });
+
+  it("report one that cannot be read, and read the others", async () => {
+    await records.write(record, "PowerCut");
+    writeFileSync(join(directory, "fs-broken.json"), "{");
+    writeFileSync(join(directory, "fs-other.json"), JSON.stringify({ ...record, handle: "../../etc" }));
+    expect(records.readAll()).toHaveLength(1);
+    expect(unreadable.map((path) => path.slice(directory.length + 1)).sort()).toEqual([
+      "fs-broken.json",
+      "fs-other.json",
+    ]);
+  });
+
+  it("are gone after a removal, which may be repeated", async () => {
+    await records.write(record, "PowerCut");
+    await records.remove(record.handle);
+    await records.remove(record.handle);
+    expect(records.readAll()).toEqual([]);
+  });
+});

@@ -1,0 +1,115 @@
+import { describe, expect, it } from "@jest/globals";
+import { pino } from "pino";
+import type { AgentMetrics } from "../../../src/agent/metrics.ts";
+import type { NodeRecord } from "../../../src/agent/node-records.ts";
+import { createOperationRunner, type OperationEnvironment } from "../../../src/agent/run-operation.ts";
+import { createSampleSink } from "../../../src/agent/sample-sink.ts";
+import type { Sampler } from "../../../src/agent/sampler.ts";
+import { spendEmergency } from "../../../src/agent/spend-emergency.ts";
+import type { StatusReporter } from "../../../src/agent/status-reporter.ts";
+import type { MountedVolume, Storage } from "../../../src/agent/storage/storage.ts";
+import { newVolumeState, type VolumeState, volumeOf } from "../../../src/agent/volume-state.ts";
+import type { Operation } from "../../../src/api/filesystem-layout.ts";
+import { volumeHandleOf } from "../../../src/api/identity.ts";
+import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { VOLUME_UID } from "../../builders/filesystem-layout.ts";
+import { eventually } from "../../fakes/eventually.ts";
+
+const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
+const HOUR_MS = 3_600_000;
+const log = pino({ level: "silent" });
+const operationOf = (kind: Operation["kind"], to: string): Operation => ({
+  kind,
+  from: "1Gi",
+  to,
+  epoch: 3,
+  decidedAt: "2026-01-01T00:00:00Z",
+  startedAt: "2026-01-01T00:00:00Z",
+  step: "waiting",
+});
+
+/** A nearly full filesystem with a grant, on a node whose API server takes requests and never answers. */
+function nearlyFull() {
+  const record: NodeRecord = {
+    handle: volumeHandleOf(VOLUME_UID),
+    fsType: "btrfs",
+    memberName: "m0",
+    memberFile: "m0.img",
+    memberMade: true,
+    epoch: 3,
+    grant: { size: "2Gi", minAvailable: "200Mi", expiry: "2026-01-02T00:00:00Z", epoch: 3 },
+  };
+  const mounted: MountedVolume = { ...volumeOf(record), device: "/dev/loop9", mountPath: "/mnt" };
+  const state: VolumeState = { ...newVolumeState(record, true), mounted, sizeBytes: GIB };
+  const done: string[] = [];
+  const storage = {
+    extend: async (_volume: MountedVolume, sizeBytes: number) => {
+      done.push(`extended to ${sizeBytes / GIB} GiB`);
+      return sizeBytes;
+    },
+    shrink: async () => {
+      throw new Error("a shrink that was given up must never begin");
+    },
+  } as Partial<Storage> as Storage;
+  const environment: OperationEnvironment = {
+    storage,
+    records: { readAll: () => [], write: async () => undefined, remove: async () => undefined },
+    reporter: {
+      report: () => new Promise(() => undefined),
+      operationEnded: () => undefined,
+    } as Partial<StatusReporter> as StatusReporter,
+    sampler: { operation: () => undefined } as Partial<Sampler> as Sampler,
+    metrics: { operationEnded: () => undefined } as Partial<AgentMetrics> as AgentMetrics,
+    clock: { nowMs: () => NOW_MS, monotonicMs: () => 0 },
+    log,
+    ended: () => undefined,
+  };
+  const runner = createOperationRunner(environment);
+  const read = (sampledAtMs = NOW_MS): void =>
+    createSampleSink({
+      states: new Map([[state.handle, state]]),
+      sampleOf: () => undefined,
+      offer: () => undefined,
+      spendEmergency: (one) => void spendEmergency({ runner, clock: environment.clock, log }, one),
+      changed: () => undefined,
+      nowMs: () => NOW_MS,
+      log,
+    }).readings([
+      {
+        handle: state.handle,
+        sampledAtMs,
+        capacityBytes: GIB,
+        availableBytes: 100 * MIB,
+        inodesTotal: 0,
+        inodesUsed: 0,
+        growthBytesPerSecond: 0,
+        peakWriteBytesPerSecond: 0,
+      },
+    ]);
+  return { state, runner, done, read };
+}
+
+describe("an emergency", () => {
+  it.each(["Shrink", "Extend"] as const)(
+    "never waits for an API server that does not answer the start of a decided %s",
+    async (kind) => {
+      const { state, runner, done, read } = nearlyFull();
+      const start = runner.start(state, operationOf(kind, kind === "Shrink" ? "512Mi" : "1200Mi"), "Anew");
+      start.catch(() => undefined);
+      read();
+      await expect(start).rejects.toThrow("given up before it began");
+      await eventually("the emergency extend", () => done.length > 0);
+      expect(done).toEqual(["extended to 2 GiB"]);
+      expect(state.sizeBytes).toBe(2 * GIB);
+    },
+  );
+
+  it("is met on the first reading after the node's clock was set back, too", async () => {
+    const { state, done, read } = nearlyFull();
+    state.operationEndedAtMs = NOW_MS + HOUR_MS;
+    state.emergencyRetryAtMs = NOW_MS - 1;
+    read();
+    await eventually("the emergency extend", () => done.length > 0);
+    expect(done).toEqual(["extended to 2 GiB"]);
+  });
+});

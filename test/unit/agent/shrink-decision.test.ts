@@ -1,0 +1,148 @@
+import { describe, expect, it } from "@jest/globals";
+import {
+  cancelReason,
+  DEVICE_MIN_BYTES,
+  nextShrinkMove,
+  type ShrinkFacts,
+  type SpaceSample,
+  STEP_MAX_BYTES,
+  STEP_MIN_BYTES,
+} from "../../../src/agent/storage/shrink-decision.ts";
+
+const MIB = 2 ** 20;
+const GIB = 2 ** 30;
+
+function makeFacts(overrides: Partial<ShrinkFacts> = {}): ShrinkFacts {
+  const sizeBytes = overrides.sizeBytes ?? 8 * GIB;
+  const usedBytes = overrides.usedBytes ?? 512 * MIB;
+  return {
+    sizeBytes,
+    usedBytes,
+    targetBytes: 2 * GIB,
+    availableBytes: sizeBytes - usedBytes,
+    reserveBytes: 256 * MIB,
+    filesystemMinBytes: 300 * MIB,
+    stepMaxBytes: STEP_MAX_BYTES,
+    balancesDone: 0,
+    ...overrides,
+  };
+}
+
+describe("nextShrinkMove", () => {
+  it.each([
+    ["takes a step of 1 GiB where there is room", {}, { kind: "resize", toBytes: 7 * GIB }],
+    ["ends at the target exactly", { sizeBytes: 2 * GIB + 100 * MIB }, { kind: "resize", toBytes: 2 * GIB }],
+    ["ends at the target even by a tiny step", { sizeBytes: 2 * GIB + 4096 }, { kind: "resize", toBytes: 2 * GIB }],
+    ["is done at the target", { sizeBytes: 2 * GIB }, { kind: "reached" }],
+    ["is done under the target", { sizeBytes: 1 * GIB }, { kind: "reached" }],
+    [
+      "takes small steps where data that is moved has reached the reserve before",
+      { stepMaxBytes: STEP_MIN_BYTES },
+      { kind: "resize", toBytes: 8 * GIB - 256 * MIB },
+    ],
+    [
+      "takes a smaller step where a large one and a chunk in motion would not leave the reserve",
+      { sizeBytes: 4 * GIB, usedBytes: 2.5 * GIB },
+      { kind: "resize", toBytes: 3.25 * GIB },
+    ],
+    [
+      "never plans under used + reserve",
+      { sizeBytes: 3 * GIB, usedBytes: 2 * GIB, reserveBytes: 900 * MIB },
+      { kind: "resize", toBytes: 2 * GIB + 900 * MIB },
+    ],
+    [
+      "never plans under the filesystem's own minimum",
+      { sizeBytes: 4 * GIB, filesystemMinBytes: 3.5 * GIB, balancesDone: 3 },
+      { kind: "resize", toBytes: 3.5 * GIB },
+    ],
+    [
+      "never plans a device under 256 MiB",
+      { sizeBytes: 400 * MIB, targetBytes: 10 * MIB, usedBytes: 1 * MIB, reserveBytes: 0, filesystemMinBytes: 2 * MIB },
+      { kind: "resize", toBytes: DEVICE_MIN_BYTES },
+    ],
+  ] as const)("%s", (_name, overrides, move) => {
+    expect(nextShrinkMove(makeFacts(overrides))).toEqual(move);
+  });
+
+  it("repacks chunks up to 0, 25, 50% used, once each, where only the filesystem's minimum is in the way", () => {
+    const moves = [0, 1, 2, 3].map((balancesDone) =>
+      nextShrinkMove(makeFacts({ sizeBytes: 4 * GIB, filesystemMinBytes: 4 * GIB, balancesDone })),
+    );
+    expect(moves.map((move) => (move.kind === "balance" ? move.usagePercent : move.kind))).toEqual([
+      0,
+      25,
+      50,
+      "floor",
+    ]);
+  });
+
+  it("does not repack where used + reserve are in the way as well", () => {
+    const move = nextShrinkMove(
+      makeFacts({ sizeBytes: 4 * GIB, usedBytes: 3 * GIB, reserveBytes: GIB, filesystemMinBytes: 4 * GIB }),
+    );
+    expect(move.kind).toBe("floor");
+  });
+
+  it("names the floor and what it is made of", () => {
+    const move = nextShrinkMove(makeFacts({ sizeBytes: 3 * GIB, usedBytes: 2 * GIB, reserveBytes: GIB }));
+    if (move.kind !== "floor") throw new Error(move.kind);
+    expect(move.floorBytes).toBe(3 * GIB);
+    for (const text of ["3 GiB", "2 GiB used", "reserve of 1 GiB", "300 MiB"]) expect(move.message).toContain(text);
+  });
+});
+
+describe("cancelReason", () => {
+  /** One sample each 50 ms, the last ones given by functions of the index. */
+  function makeSamples(count: number, available: (index: number) => number, data: (index: number) => number) {
+    return Array.from(
+      { length: count },
+      (_, index): SpaceSample => ({ atMs: index * 50, availableBytes: available(index), dataBytes: data(index) }),
+    );
+  }
+
+  it("lets a step go on without samples, and while there is room", () => {
+    expect(cancelReason([], 256 * MIB)).toBeUndefined();
+    expect(
+      cancelReason(
+        makeSamples(
+          20,
+          () => GIB,
+          () => 0,
+        ),
+        256 * MIB,
+      ),
+    ).toBeUndefined();
+  });
+
+  it("cancels under the reserve at the first sample", () => {
+    expect(
+      cancelReason(
+        makeSamples(
+          1,
+          () => 255 * MIB,
+          () => 0,
+        ),
+        256 * MIB,
+      ),
+    ).toContain("under the reserve");
+  });
+
+  it("cancels when a writer would reach the reserve before the cancel is done", () => {
+    const samples = makeSamples(
+      21,
+      () => 500 * MIB,
+      (index) => index * 20 * MIB,
+    );
+    expect(cancelReason(samples, 256 * MIB)).toContain("would be reached");
+    expect(cancelReason(samples, 50 * MIB)).toBeUndefined();
+  });
+
+  it("does not take a chunk that is moved for a writer", () => {
+    const samples = makeSamples(
+      21,
+      () => 500 * MIB,
+      (index) => (index % 6) * 60 * MIB,
+    );
+    expect(cancelReason(samples, 256 * MIB)).toBeUndefined();
+  });
+});

@@ -1,0 +1,106 @@
+// Cleaning up after runs, with real processes, and real mounts and loop devices where this machine has them.
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { makeFixedVolume } from "../../../src/demo/fixed-volume.ts";
+import { loopDevicesUnder, mountsUnder } from "../../../src/demo/mount-table.ts";
+import { groupMembers, identityOf, isAlive } from "../../../src/demo/process-table.ts";
+import { createRunDirectory, recordProcess, removeRun, removeStaleRuns } from "../../../src/demo/run-directory.ts";
+import { createCommandPort } from "../../../src/process/command-port.ts";
+import { directEffects } from "../../../src/process/effects.ts";
+import { MIB } from "../../../src/units/quantity.ts";
+import { eventually } from "../../fakes/eventually.ts";
+
+const commands = createCommandPort(directEffects);
+let base: string;
+let children: ChildProcess[] = [];
+beforeEach(() => {
+  base = mkdtempSync(join(tmpdir(), "tidemark-runs-"));
+});
+afterEach(() => {
+  for (const child of children) child.kill("SIGKILL");
+  children = [];
+  rmSync(base, { recursive: true });
+});
+
+function startSleeper(script = "sleep 1000"): number {
+  const child = spawn("/bin/sh", ["-c", script], { detached: true, stdio: "ignore" });
+  children.push(child);
+  if (child.pid === undefined) throw new Error("sh did not start");
+  return child.pid;
+}
+
+/** A run directory whose owner is long dead. */
+function staleRun(...pids: number[]): string {
+  const directory = join(base, "run-stale");
+  mkdirSync(directory);
+  writeFileSync(join(directory, "processes"), "4194303 1\n");
+  for (const pid of pids) recordProcess(directory, pid);
+  return directory;
+}
+
+describe("a stale run", () => {
+  it("is removed at the next start, its processes ended", async () => {
+    const pid = startSleeper();
+    const directory = staleRun(pid);
+    expect(await removeStaleRuns(base, commands)).toEqual([directory]);
+    expect(existsSync(directory)).toBe(false);
+    await eventually("the process ends", () => identityOf(pid) === undefined);
+  });
+
+  it("has the commands ended that its processes have left behind", async () => {
+    const pid = startSleeper("sleep 1000 & sleep 1000 & wait");
+    const leader = identityOf(pid);
+    if (leader === undefined) throw new Error("sh is gone");
+    await eventually("its commands run", () => groupMembers(leader).length === 3);
+    const members = groupMembers(leader);
+    staleRun(pid);
+    process.kill(pid, "SIGKILL");
+    await eventually("it is dead", () => !isAlive(leader));
+    await removeStaleRuns(base, commands);
+    await eventually("its commands end", () => !members.some(isAlive));
+  });
+
+  it("never costs a stranger that has got the same pid its life", async () => {
+    const pid = startSleeper();
+    const directory = staleRun();
+    writeFileSync(join(directory, "processes"), `4194303 1\n${pid} 1\n`);
+    await removeStaleRuns(base, commands);
+    expect(identityOf(pid)).toBeDefined();
+  });
+
+  it("is left alone while its owner lives", async () => {
+    const directory = createRunDirectory(base);
+    expect(await removeStaleRuns(base, commands)).toEqual([]);
+    expect(existsSync(directory)).toBe(true);
+  });
+
+  it("needs no earlier run to be looked for", async () => {
+    expect(await removeStaleRuns(join(base, "never-made"), commands)).toEqual([]);
+  });
+});
+
+const realStorage = process.getuid?.() === 0 && existsSync("/dev/loop-control");
+(realStorage ? describe : describe.skip)("a run with real filesystems", () => {
+  it("is unmounted, detached and deleted, and a second removal finds nothing to do", async () => {
+    const directory = createRunDirectory(base);
+    const { path } = await makeFixedVolume(join(directory, "fixed volume"), 256 * MIB, commands);
+    expect(mountsUnder(directory)).toEqual([path]);
+    expect(loopDevicesUnder(directory)).toHaveLength(1);
+    await removeRun(directory, commands);
+    expect(mountsUnder(directory)).toEqual([]);
+    expect(loopDevicesUnder(directory)).toEqual([]);
+    expect(existsSync(directory)).toBe(false);
+    await removeRun(directory, commands);
+  });
+});
+
+describe("the mount table", () => {
+  it("lists what is mounted under a directory, the last first, with odd names read", () => {
+    const line = (path: string): string => `1 2 0:3 / ${path} rw - btrfs /dev/loop0 rw`;
+    const table = ["/run/a", "/run/a/b\\040c", "/run/ab", "/other"].map(line).join("\n");
+    expect(mountsUnder("/run/a", table)).toEqual(["/run/a/b c", "/run/a"]);
+  });
+});

@@ -1,0 +1,42 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "@jest/globals";
+import { RELEASE } from "../../../src/api/names.ts";
+import { readConfig } from "../../../src/operator/config.ts";
+
+describe("the operator's configuration", () => {
+  it("has a default for everything but the cluster", () => {
+    expect(readConfig([], {})).toMatchObject({
+      connection: { server: undefined, kubeconfig: undefined },
+      leaseNamespace: "tidemark-system",
+      csiSocket: "/run/tidemark/csi-controller.sock",
+      httpPort: 9465,
+      logLevel: "info",
+      fault: undefined,
+    });
+  });
+
+  it("gives every start another identity", () => {
+    expect(readConfig(["--identity", "a"], {}).identity).not.toBe(readConfig(["--identity", "a"], {}).identity);
+  });
+
+  it("takes the pod's cluster and a planted fault from the environment", () => {
+    const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1", TIDEMARK_FAULT: "create-volume/layout/after" };
+    expect(readConfig([], environment)).toMatchObject({
+      connection: { serviceHost: "10.0.0.1" },
+      fault: { point: "create-volume/layout", moment: "after" },
+    });
+  });
+
+  it.each([
+    [["--http-port", "x"], "--http-port x is no port"],
+    [["--log-level", "loud"], "--log-level loud is none of"],
+    [["--unknown"], "--unknown"],
+  ])("refuses %j", (args, text) => {
+    expect(() => readConfig(args, {})).toThrow(text);
+  });
+
+  it("tells CSI the release that package.json names", () => {
+    const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
+    expect(RELEASE).toBe(version);
+  });
+});

@@ -1,0 +1,119 @@
+import { describe, expect, it } from "@jest/globals";
+import type { FilesystemStatus } from "../../../src/api/filesystem.ts";
+import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
+import type { Condition } from "../../../src/api/schema.ts";
+import { decideStatus, type StatusFacts } from "../../../src/operator/volume/decide-status.ts";
+import { buildFilesystem, buildLayout, HANDLE, NODE, reported } from "../../builders/volume.ts";
+
+const NOW_MS = Date.parse("2030-01-01T00:00:10.500Z");
+const NOW = "2030-01-01T00:00:10Z";
+const BEFORE = "2029-01-01T00:00:00Z";
+
+function statusOf(layout: FilesystemLayout | undefined, more: Partial<StatusFacts> = {}): FilesystemStatus {
+  const facts = { handle: HANDLE, filesystem: buildFilesystem(), layout, missing: [], staleEpoch: undefined, ...more };
+  return decideStatus(facts, NOW_MS)["status"] as FilesystemStatus;
+}
+
+const conditionOf = (status: FilesystemStatus, type: string): Condition | undefined =>
+  status.conditions?.find((condition) => condition.type === type);
+const summary = (status: FilesystemStatus) =>
+  Object.fromEntries((status.conditions ?? []).map((one) => [one.type, `${one.status} ${one.reason}`]));
+
+const nodeSays = (type: string, status: "True" | "False", reason: string): Condition => ({
+  type,
+  status,
+  reason,
+  message: `the node: ${reason}`,
+  lastTransitionTime: BEFORE,
+});
+
+describe("a Filesystem's status", () => {
+  it("shows handle, node, and the members' sizes added up", () => {
+    const members = ["1Gi", "512Mi"].map((size, i) => ({ name: `m${i}`, size, state: "Present" as const }));
+    expect(statusOf(buildLayout({ status: { nodeName: NODE, members } }))).toMatchObject({
+      capacity: "1536Mi",
+      volumeHandle: HANDLE,
+      nodeName: NODE,
+      observedGeneration: 3,
+    });
+  });
+
+  const cases: [string, FilesystemLayout | undefined, Partial<StatusFacts>, Record<string, string>][] = [
+    [
+      "waits for the node before its first report",
+      buildLayout(),
+      {},
+      { Ready: "False WaitingForNode", Reconciling: "True WaitingForNode", Stalled: "False WaitingForNode" },
+    ],
+    [
+      "is Ready when the node reports a size",
+      buildLayout({ status: reported("1Gi") }),
+      {},
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "False Ready" },
+    ],
+    [
+      "is Reconciling while an operation runs",
+      buildLayout({
+        status: reported("1Gi", {
+          operation: { kind: "Extend", from: "1Gi", to: "2Gi", step: "grow", epoch: 1, startedAt: BEFORE },
+        }),
+      }),
+      {},
+      { Ready: "True Ready", Reconciling: "True OperationRunning", Stalled: "False Ready" },
+    ],
+    [
+      "passes on what the node says",
+      buildLayout({
+        status: reported("1Gi", {
+          conditions: [nodeSays("Ready", "False", "ReadOnly"), nodeSays("Stalled", "True", "ReadOnly")],
+        }),
+      }),
+      {},
+      { Ready: "False ReadOnly", Reconciling: "False ReadOnly", Stalled: "True ReadOnly" },
+    ],
+    [
+      "is Stalled when the node misses a member",
+      buildLayout({ status: { nodeName: NODE, members: [{ name: "m0", size: "1Gi", state: "Missing" }] } }),
+      {},
+      { Ready: "False MembersMissing", Reconciling: "False MembersMissing", Stalled: "True MembersMissing" },
+    ],
+    [
+      "is Stalled, not broken, when a deposed leader wrote",
+      buildLayout({ status: reported("1Gi") }),
+      { staleEpoch: "epoch 3" },
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True StaleEpoch" },
+    ],
+    [
+      "is Stalled when the layout cannot be made again",
+      undefined,
+      { missing: ["claimRef"] },
+      { Ready: "False MembersMissing", Reconciling: "False MembersMissing", Stalled: "True MembersMissing" },
+    ],
+  ];
+  it.each(cases)("%s", (_name, layout, more, expected) => {
+    expect(summary(statusOf(layout, more))).toEqual(expected);
+  });
+
+  it("keeps the last known capacity while there is none to report, and never says 0", () => {
+    const filesystem = buildFilesystem({ status: { capacity: "3Gi" } });
+    expect(statusOf(buildLayout(), { filesystem }).capacity).toBe("3Gi");
+    expect(statusOf(buildLayout()).capacity).toBeUndefined();
+  });
+
+  it("names the sizes and the step of a running operation", () => {
+    const operation = { kind: "Shrink" as const, from: "2Gi", to: "1Gi", step: "resize", epoch: 1, startedAt: BEFORE };
+    const status = statusOf(buildLayout({ status: reported("2Gi", { operation }) }));
+    expect(conditionOf(status, "Reconciling")?.message).toBe("Shrink from 2 GiB to 1 GiB: resize");
+  });
+
+  it("moves lastTransitionTime with a condition's status only, not with its reason", () => {
+    const filesystem = buildFilesystem({
+      status: {
+        conditions: [nodeSays("Ready", "True", "OperationRunning"), nodeSays("Reconciling", "True", "Provisioning")],
+      },
+    });
+    const status = statusOf(buildLayout({ status: reported("1Gi") }), { filesystem });
+    expect(conditionOf(status, "Ready")).toMatchObject({ status: "True", reason: "Ready", lastTransitionTime: BEFORE });
+    expect(conditionOf(status, "Reconciling")).toMatchObject({ status: "False", lastTransitionTime: NOW });
+  });
+});

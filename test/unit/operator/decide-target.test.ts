@@ -1,0 +1,79 @@
+import { describe, expect, it } from "@jest/globals";
+import type { SizeTarget } from "../../../src/api/filesystem.ts";
+import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
+import { decideTarget } from "../../../src/operator/volume/decide-target.ts";
+import { buildFilesystem, buildLayout, reported } from "../../builders/volume.ts";
+
+const at = (second: number): string => new Date(Date.parse("2030-01-01T00:00:00Z") + second * 1000).toISOString();
+const target = (second: number, epoch: number, size = "2Gi"): SizeTarget => ({
+  size,
+  from: "1Gi",
+  epoch,
+  decidedAt: at(second),
+});
+const decide = (layout: FilesystemLayout, wanted: SizeTarget | undefined) =>
+  decideTarget(layout, buildFilesystem(wanted === undefined ? {} : { target: wanted }));
+const withTarget = (known: SizeTarget) => buildLayout({ spec: { target: known } });
+
+describe("the policy-engine's target", () => {
+  it("is copied to a layout that has none", () => {
+    expect(decide(buildLayout(), target(1, 1))).toEqual({ do: "copy", target: target(1, 1) });
+  });
+
+  it("is copied when it was decided later, under the same epoch or a higher one", () => {
+    expect(decide(withTarget(target(1, 1)), target(2, 1)).do).toBe("copy");
+    expect(decide(withTarget(target(1, 1)), target(2, 5)).do).toBe("copy");
+  });
+
+  it("is copied when it goes back to a smaller size: whether it may is the node's to judge", () => {
+    expect(decide(withTarget(target(1, 1, "4Gi")), target(2, 1, "1Gi")).do).toBe("copy");
+  });
+
+  const kept: [string, FilesystemLayout, SizeTarget | undefined][] = [
+    ["there is none", buildLayout(), undefined],
+    ["it is there already", withTarget(target(1, 1)), target(1, 1)],
+    ["a raised request was decided later", withTarget(target(5, 1, "12Gi")), target(2, 1)],
+    ["it is old and its epoch too, which was right when it was written", withTarget(target(5, 9)), target(2, 1)],
+    [
+      "the node has ended it, and the layout was made again without it",
+      buildLayout({
+        status: reported("2Gi", {
+          lastOperation: {
+            kind: "Extend",
+            from: "1Gi",
+            to: "2Gi",
+            reached: "2Gi",
+            outcome: "Succeeded",
+            epoch: 1,
+            decidedAt: at(1),
+            startedAt: at(1),
+            endedAt: at(1),
+          },
+        }),
+      }),
+      target(1, 1),
+    ],
+    [
+      "the volume is being deleted",
+      buildLayout({ spec: { members: [{ name: "m0", state: "Removed", source: {} }] } }),
+      target(1, 1),
+    ],
+  ];
+  it.each(kept)("stays where it is when %s", (_name, layout, wanted) => {
+    expect(decide(layout, wanted)).toEqual({ do: "keep" });
+  });
+
+  const stale: [string, FilesystemLayout][] = [
+    ["on the layout's target", withTarget(target(1, 7))],
+    ["reported by the node", buildLayout({ status: reported("1Gi", { epoch: 7 }) })],
+    [
+      "on the emergency grant",
+      buildLayout({ spec: { emergency: { size: "2Gi", minAvailable: "1Gi", expiry: at(99), epoch: 7 } } }),
+    ],
+  ];
+  it.each(stale)("is refused under an epoch lower than one %s", (_name, layout) => {
+    const plan = decide(layout, target(2, 6));
+    expect(plan.do).toBe("refuse");
+    expect(plan).toMatchObject({ message: expect.stringContaining("epoch 6, but epoch 7 has been seen") });
+  });
+});

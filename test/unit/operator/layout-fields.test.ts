@@ -1,0 +1,58 @@
+import { describe, expect, it } from "@jest/globals";
+import { isRemoved, presentBytes, reportedBytes } from "../../../src/operator/volume/layout-facts.ts";
+import { changedLayout, removedMembers } from "../../../src/operator/volume/layout-fields.ts";
+import { GIB } from "../../../src/units/quantity.ts";
+import { buildLayout, reported } from "../../builders/volume.ts";
+
+describe("a change to a layout", () => {
+  it("carries every field that the operator owns, and the version it was decided on", () => {
+    const layout = buildLayout();
+    const members = removedMembers(layout);
+    expect(changedLayout(layout, { members })).toEqual({
+      apiVersion: layout.apiVersion,
+      kind: layout.kind,
+      metadata: layout.metadata,
+      spec: { ...layout.spec, members: [{ ...layout.spec.members?.[0], state: "Removed" }] },
+    });
+  });
+
+  it("takes nothing that others own: not the engine's grant, not people's annotations", () => {
+    const layout = buildLayout({
+      annotations: { "tidemark.dev/max-size": "1Ti", "example.com/note": "mine" },
+      spec: { emergency: { size: "2Gi", minAvailable: "1Gi", expiry: "2030-01-01T00:00:00Z", epoch: 1 } },
+    });
+    const change = changedLayout(layout, {});
+    expect(change.metadata.annotations).toEqual({ "tidemark.dev/max-size": "1Ti" });
+    expect(change["spec"]).not.toHaveProperty("emergency");
+  });
+});
+
+describe("the size of a layout", () => {
+  it("is what the node reports, whatever was ordered", () => {
+    expect(presentBytes(buildLayout({ status: reported("3Gi") }))).toBe(3 * GIB);
+  });
+
+  it("is as ordered before the first report, and unknown where nothing was ordered", () => {
+    expect(presentBytes(buildLayout())).toBe(GIB);
+    expect(presentBytes(buildLayout({ spec: { members: [{ name: "m0", source: {} }] } }))).toBeUndefined();
+  });
+
+  it("is unknown, not smaller, while a member is missing", () => {
+    const status = { members: [{ name: "m0", size: "1Gi", state: "Missing" as const }] };
+    expect(reportedBytes(buildLayout({ status }))).toBeUndefined();
+    expect(presentBytes(buildLayout({ status }))).toBeUndefined();
+  });
+});
+
+describe("a layout's data is gone", () => {
+  const gone = { name: "m0", size: "0", state: "Removed" as const };
+  it("when the node says so of every member", () => {
+    expect(isRemoved(buildLayout({ status: { members: [gone] } }))).toBe(true);
+  });
+
+  it("not before its word, not while a member is left, and not when there are no members to speak of", () => {
+    expect(isRemoved(buildLayout())).toBe(false);
+    expect(isRemoved(buildLayout({ status: reported("1Gi") }))).toBe(false);
+    expect(isRemoved(buildLayout({ spec: { members: [] }, status: { members: [gone] } }))).toBe(false);
+  });
+});

@@ -1,0 +1,751 @@
+import { describe, expect, it } from "@jest/globals";
+import type { ChangeReason, HoldReason } from "../../../src/api/reasons.ts";
+import { type Ceilings, NO_CEILINGS, readCeilings } from "../../../src/policy-engine/ceilings.ts";
+import type { CompiledPolicy } from "../../../src/policy-engine/compiled-policy.ts";
+import { decide } from "../../../src/policy-engine/decide.ts";
+import type { Facts, RecentChanges } from "../../../src/policy-engine/facts.ts";
+import type { Plan } from "../../../src/policy-engine/plan.ts";
+import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { aVolume, NOW_MS, steadyHistory } from "../../builders/facts.ts";
+import { aPolicy, EXTEND_AT_80, SHRINK_BELOW_30 } from "../../builders/policy.ts";
+
+interface Case {
+  facts: Facts;
+  policy?: CompiledPolicy | "none";
+  ceilings?: Ceilings;
+  plan: Plan["kind"];
+  reason: HoldReason | ChangeReason;
+  sizeBytes?: number;
+  rule?: string;
+  message?: RegExp;
+  nextEligibleMs?: number;
+  preview?: string;
+}
+
+const HOUR_MS = 3_600_000;
+const full = { usedRatio: 0.9 };
+const empty = { usedRatio: 0.1 };
+const extendedAt = (...extendsAtMs: number[]): RecentChanges => ({ extendsAtMs, shrinksAtMs: [] });
+const shrunkAt = (...shrinksAtMs: number[]): RecentChanges => ({ extendsAtMs: [], shrinksAtMs });
+const ceilings = (spec: Parameters<typeof readCeilings>[1]): Ceilings => readCeilings("guard", spec);
+const LARGE = ceilings({ max: "1Ti" });
+const everySecond = (count: number): number[] => Array.from({ length: count }, (_, i) => NOW_MS - (count - i) * 1000);
+
+const cases: Record<string, Case> = {
+  "holds while no rule holds": { facts: aVolume(), plan: "hold", reason: "WithinBounds" },
+  "extends to the size at which targetUsed is used": {
+    facts: aVolume({ usedRatio: 0.9 }),
+    plan: "extend",
+    reason: "RuleFired",
+    rule: "extend-at-80",
+    sizeBytes: 15 * GIB,
+  },
+  "extends by at least minStep, however little the rule asks for": {
+    facts: aVolume({ usedRatio: 0.61, filesystem: { growthBytesPerSecond: 20 * MIB } }),
+    policy: aPolicy({ rules: [{ ...EXTEND_AT_80, when: "volume.secondsToFull < 300.0" }] }),
+    plan: "extend",
+    reason: "RuleFired",
+    sizeBytes: 11 * GIB,
+  },
+  "extends by a percentage of the size": {
+    facts: aVolume(full),
+    policy: aPolicy({ rules: [{ name: "grow", action: "Extend", when: "volume.usedRatio >= 0.8", by: "25%" }] }),
+    plan: "extend",
+    reason: "RuleFired",
+    sizeBytes: 12.5 * GIB,
+  },
+  "extends by a quantity": {
+    facts: aVolume(full),
+    policy: aPolicy({ rules: [{ name: "grow", action: "Extend", when: "volume.usedRatio >= 0.8", by: "3Gi" }] }),
+    plan: "extend",
+    reason: "RuleFired",
+    sizeBytes: 13 * GIB,
+  },
+  "extends to the size that an expression names": {
+    facts: aVolume(full),
+    policy: aPolicy({
+      rules: [
+        { name: "grow", action: "Extend", when: "volume.usedRatio >= 0.8", toExpression: "volume.usedBytes * 2" },
+      ],
+    }),
+    plan: "extend",
+    reason: "RuleFired",
+    sizeBytes: 18 * GIB,
+  },
+  "takes the largest size of all Extend rules that hold": {
+    facts: aVolume(full),
+    policy: aPolicy({
+      rules: [EXTEND_AT_80, { name: "more", action: "Extend", when: "volume.usedRatio > 0.5", to: "17Gi" }],
+    }),
+    plan: "extend",
+    reason: "RuleFired",
+    rule: "more",
+    sizeBytes: 17 * GIB,
+  },
+  "lets any Extend beat every Shrink": {
+    facts: aVolume(empty),
+    policy: aPolicy({ rules: [{ ...EXTEND_AT_80, when: "volume.usedRatio > 0.05" }, SHRINK_BELOW_30] }),
+    plan: "extend",
+    reason: "RuleFired",
+    rule: "extend-at-80",
+  },
+  "extends on inodes where the filesystem has a fixed number of them": {
+    facts: aVolume({ claim: { fsType: "ext4" }, reading: { inodesTotal: 1000, inodesUsed: 950 } }),
+    policy: aPolicy({
+      rules: [{ name: "inodes", action: "Extend", when: "volume.inodesUsedRatio >= 0.9", by: "25%" }],
+    }),
+    plan: "extend",
+    reason: "RuleFired",
+  },
+  "reads zero inodes as unlimited": {
+    facts: aVolume({ reading: { inodesTotal: 0, inodesUsed: 0 } }),
+    policy: aPolicy({
+      rules: [{ name: "inodes", action: "Extend", when: "volume.inodesUsedRatio >= 0.9", by: "25%" }],
+    }),
+    plan: "hold",
+    reason: "WithinBounds",
+  },
+  "counts the devices' size where the filesystem shows less of it": {
+    facts: aVolume({
+      claim: { fsType: "ext4" },
+      reading: { capacityBytes: 9 * GIB, usedBytes: 8294 * MIB, availableBytes: 922 * MIB },
+    }),
+    plan: "extend",
+    reason: "RuleFired",
+    sizeBytes: 15 * GIB,
+  },
+  "adds the rule's own message": {
+    facts: aVolume(full),
+    policy: aPolicy({ rules: [{ ...EXTEND_AT_80, messageExpression: "'now at ' + percent(volume.usedRatio)" }] }),
+    plan: "extend",
+    reason: "RuleFired",
+    message: /extend-at-80: 90% of 10 GiB is used; extend from 10 GiB to 15 GiB \(now at 90%\)/,
+  },
+
+  "extends when minAvailable is crossed, although no rule holds": {
+    facts: aVolume({ usedRatio: 0.75 }),
+    policy: aPolicy({ limits: { min: "1Gi", max: "100Gi", minAvailable: "3Gi" } }),
+    plan: "extend",
+    reason: "BelowMinAvailable",
+    sizeBytes: 13.5 * GIB,
+  },
+  "counts 5 s of growth as minAvailable by default": {
+    facts: aVolume({ usedRatio: 0.7, filesystem: { growthBytesPerSecond: GIB } }),
+    plan: "hold",
+    reason: "WithinBounds",
+  },
+  "never counts more than 20% of capacity as minAvailable by default": {
+    facts: aVolume({ usedRatio: 0.79, filesystem: { growthBytesPerSecond: 100 * GIB } }),
+    plan: "hold",
+    reason: "WithinBounds",
+  },
+  "does not let a cooldown hold an extend for minAvailable": {
+    facts: aVolume({ usedRatio: 0.98, facts: { changes: extendedAt(NOW_MS - 1000) } }),
+    policy: aPolicy({ behavior: { extend: { cooldown: "1h", maxPerDay: 1 } } }),
+    plan: "extend",
+    reason: "BelowMinAvailable",
+    sizeBytes: 16.333984375 * GIB,
+  },
+  "counts emergencies but does not hold them": {
+    facts: aVolume({ usedRatio: 0.98, facts: { changes: extendedAt(...everySecond(100)) } }),
+    plan: "extend",
+    reason: "BelowMinAvailable",
+  },
+  "extends to limits.min": {
+    facts: aVolume({ sizeBytes: 4 * GIB }),
+    policy: aPolicy({ limits: { min: "5Gi", max: "100Gi" } }),
+    plan: "extend",
+    reason: "BelowMinimum",
+    sizeBytes: 5 * GIB,
+  },
+  "extends to limits.min even when nothing is measured": {
+    facts: aVolume({ sizeBytes: 4 * GIB, reading: "none", filesystem: { mounted: false } }),
+    policy: aPolicy({ limits: { min: "5Gi", max: "100Gi" } }),
+    plan: "extend",
+    reason: "BelowMinimum",
+  },
+  "takes the class' initial size for the minimum when none is written": {
+    facts: aVolume({ sizeBytes: 2 * GIB, claim: { initialSizeBytes: 3 * GIB } }),
+    policy: aPolicy({ limits: { max: "100Gi" } }),
+    plan: "extend",
+    reason: "BelowMinimum",
+    sizeBytes: 3 * GIB,
+  },
+  "extends to a raised request": {
+    facts: aVolume({ claim: { raisedRequestBytes: 20 * GIB } }),
+    plan: "extend",
+    reason: "RequestRaised",
+    sizeBytes: 20 * GIB,
+  },
+  "extends to a raised request without any policy": {
+    facts: aVolume({ claim: { raisedRequestBytes: 20 * GIB } }),
+    policy: "none",
+    plan: "extend",
+    reason: "RequestRaised",
+    sizeBytes: 20 * GIB,
+  },
+  "extends to a raised request although the policy only recommends": {
+    facts: aVolume({ claim: { raisedRequestBytes: 20 * GIB } }),
+    policy: aPolicy({ mode: { extend: "Recommend" } }),
+    plan: "extend",
+    reason: "RequestRaised",
+  },
+  "never extends a raised request over limits.max": {
+    facts: aVolume({ claim: { raisedRequestBytes: 200 * GIB } }),
+    plan: "extend",
+    reason: "RequestRaised",
+    sizeBytes: 100 * GIB,
+  },
+
+  "holds without a policy": { facts: aVolume(full), policy: "none", plan: "hold", reason: "NoPolicy" },
+  "holds while the claim is being deleted": {
+    facts: aVolume({ ...full, claim: { deleting: true } }),
+    plan: "hold",
+    reason: "Deleting",
+  },
+  "holds while the policy is suspended": {
+    facts: aVolume(full),
+    policy: aPolicy({ suspend: true }),
+    plan: "hold",
+    reason: "PolicySuspended",
+  },
+  "holds under an invalid policy and says what is wrong with it": {
+    facts: aVolume(full),
+    policy: aPolicy({ rules: [{ ...EXTEND_AT_80, when: "volume.usedRatio >= 80" }] }),
+    plan: "hold",
+    reason: "PolicyInvalid",
+    message: /spec\.rules\[0\]\.when/,
+  },
+  "still extends for minAvailable under an invalid policy": {
+    facts: aVolume({ usedRatio: 0.99 }),
+    policy: aPolicy({ rules: [{ ...EXTEND_AT_80, when: "volume.usedRatio >= 80" }] }),
+    plan: "extend",
+    reason: "BelowMinAvailable",
+  },
+  "does not extend under an invalid policy whose limits cannot be read": {
+    facts: aVolume({ usedRatio: 0.99 }),
+    policy: aPolicy({ limits: { min: "5Gi", max: "1Gi" } }),
+    plan: "hold",
+    reason: "PolicyInvalid",
+    message: /max \(1Gi\) is smaller than min \(5Gi\)/,
+  },
+  "holds while an operation runs": {
+    facts: aVolume({ ...full, filesystem: { operationInProgress: "Extend" } }),
+    plan: "hold",
+    reason: "OperationInProgress",
+  },
+  "lets a running shrink go on while its rollback would give the writer enough": {
+    facts: aVolume({
+      reading: { capacityBytes: 5 * GIB, usedBytes: 5018 * MIB, availableBytes: 102 * MIB },
+      filesystem: { operationInProgress: "Shrink" },
+    }),
+    plan: "hold",
+    reason: "OperationInProgress",
+  },
+  "extends over a running shrink when even its rollback would not be enough": {
+    facts: aVolume({
+      reading: { capacityBytes: 10035 * MIB, usedBytes: 9984 * MIB, availableBytes: 51 * MIB },
+      filesystem: { operationInProgress: "Shrink" },
+    }),
+    plan: "extend",
+    reason: "BelowMinAvailable",
+  },
+
+  "recommends an extend and shows what would happen": {
+    facts: aVolume(full),
+    policy: aPolicy({ mode: { extend: "Recommend" } }),
+    plan: "hold",
+    reason: "Recommended",
+    preview: "extend from 10 GiB to 15 GiB",
+  },
+  "recommends a shrink unless the policy says Enforce": {
+    facts: aVolume(empty),
+    policy: aPolicy({ mode: {} }),
+    plan: "hold",
+    reason: "Recommended",
+    preview: "shrink from 10 GiB to 2 GiB",
+  },
+  "asks for an approval and shows what would happen": {
+    facts: aVolume(full),
+    policy: aPolicy({ mode: { extend: "Approve" } }),
+    plan: "hold",
+    reason: "ApprovalRequired",
+    preview: "extend from 10 GiB to 15 GiB",
+  },
+  "recommends where a ceiling allows no more than that": {
+    facts: aVolume(full),
+    ceilings: ceilings({ max: "1Ti", modes: { extend: "Recommend" } }),
+    plan: "hold",
+    reason: "Recommended",
+    message: /ClusterVolumePolicy guard/,
+  },
+  "cools down after an extend": {
+    facts: aVolume({ ...full, facts: { changes: extendedAt(NOW_MS - 60_000) } }),
+    policy: aPolicy({ behavior: { extend: { cooldown: "5m" } } }),
+    plan: "hold",
+    reason: "CoolingDown",
+    nextEligibleMs: NOW_MS + 240_000,
+  },
+  "extends right after a shrink that was too much": {
+    facts: aVolume({ ...full, facts: { changes: shrunkAt(NOW_MS - 1000) } }),
+    policy: aPolicy({ behavior: { extend: { cooldown: "5m" } } }),
+    plan: "extend",
+    reason: "RuleFired",
+  },
+  "cools down before a shrink after an extend, too": {
+    facts: aVolume({ ...empty, facts: { changes: extendedAt(NOW_MS - HOUR_MS) } }),
+    plan: "hold",
+    reason: "CoolingDown",
+    nextEligibleMs: NOW_MS + 5 * HOUR_MS,
+  },
+  "waits a little after an operation that failed": {
+    facts: aVolume({
+      ...full,
+      filesystem: {
+        lastOperation: {
+          kind: "Extend",
+          outcome: "Failed",
+          endedAtMs: NOW_MS - 2000,
+          reason: "DiskFull",
+          floorBytes: undefined,
+        },
+      },
+    }),
+    plan: "hold",
+    reason: "CoolingDown",
+    message: /DiskFull/,
+    nextEligibleMs: NOW_MS + 8000,
+  },
+  "waits until the rule has held for long enough": {
+    facts: aVolume(empty),
+    policy: aPolicy({ rules: [{ ...SHRINK_BELOW_30, for: "1h" }] }),
+    plan: "hold",
+    reason: "RuleNotLongEnough",
+    rule: "shrink-below-30",
+    nextEligibleMs: NOW_MS + HOUR_MS,
+  },
+  "waits for its window and says when it opens": {
+    facts: aVolume(empty),
+    policy: aPolicy({
+      behavior: { shrink: { windows: [{ cron: "0 2 * * *", duration: "3h", timeZone: "Europe/Berlin" }] } },
+    }),
+    plan: "hold",
+    reason: "OutsideWindow",
+    nextEligibleMs: Date.parse("2026-11-21T01:00:00Z"),
+  },
+  "shrinks inside its window": {
+    facts: aVolume(empty),
+    policy: aPolicy({
+      behavior: { shrink: { windows: [{ cron: "0 13 * * *", duration: "1h", timeZone: "Europe/Berlin" }] } },
+    }),
+    plan: "shrink",
+    reason: "RuleFired",
+  },
+  "makes no more changes a day than the policy allows": {
+    facts: aVolume({ ...empty, facts: { changes: shrunkAt(NOW_MS - 20 * HOUR_MS, NOW_MS - 10 * HOUR_MS) } }),
+    policy: aPolicy({ behavior: { shrink: { maxPerDay: 2 } } }),
+    plan: "hold",
+    reason: "TooManyChanges",
+    nextEligibleMs: NOW_MS + 4 * HOUR_MS,
+  },
+  "makes no more than 60 changes an hour, whatever the policy says": {
+    facts: aVolume({ ...full, facts: { changes: extendedAt(...everySecond(60)) } }),
+    plan: "hold",
+    reason: "TooManyChanges",
+    nextEligibleMs: NOW_MS - 60_000 + HOUR_MS,
+  },
+  "leaves changes under minStep": {
+    facts: aVolume({ usedRatio: 0.29 }),
+    policy: aPolicy({ behavior: { shrink: { minStep: "8Gi" } } }),
+    plan: "hold",
+    reason: "StepTooSmall",
+  },
+  "leaves a size alone that has reached what its rule names": {
+    facts: aVolume(full),
+    policy: aPolicy({ rules: [{ name: "to-10", action: "Extend", when: "volume.usedRatio >= 0.8", to: "10Gi" }] }),
+    plan: "hold",
+    reason: "StepTooSmall",
+    message: /the size asked for is 10 GiB/,
+  },
+  "makes large changes in steps": {
+    facts: aVolume({ sizeBytes: 40 * GIB, usedRatio: 0.9 }),
+    policy: aPolicy({ behavior: { extend: { maxStep: "5Gi" } } }),
+    plan: "extend",
+    reason: "RuleFired",
+    sizeBytes: 45 * GIB,
+    message: /capped by maxStep \(5 GiB\)/,
+  },
+  "shrinks in steps, too": {
+    facts: aVolume(empty),
+    policy: aPolicy({ behavior: { shrink: { maxStep: "2Gi" } } }),
+    plan: "shrink",
+    reason: "RuleFired",
+    sizeBytes: 8 * GIB,
+  },
+
+  "holds at limits.max": {
+    facts: aVolume(full),
+    policy: aPolicy({ limits: { max: "10Gi" } }),
+    plan: "hold",
+    reason: "AtMaximum",
+    message: /limits\.max \(10 GiB\)/,
+  },
+  "extends the last bit up to limits.max, even if it is under minStep": {
+    facts: aVolume(full),
+    policy: aPolicy({ limits: { max: "10752Mi" } }),
+    plan: "extend",
+    reason: "RuleFired",
+    sizeBytes: 10.5 * GIB,
+  },
+  "never extends over ten times the request while no ceiling is set": {
+    facts: aVolume({ ...full, claim: { nominalBytes: 1 * GIB } }),
+    plan: "hold",
+    reason: "AtMaximum",
+    message: /10 × the claim's request/,
+  },
+  "extends over ten times the request under a ceiling that allows it": {
+    facts: aVolume({ ...full, claim: { nominalBytes: 1 * GIB } }),
+    ceilings: LARGE,
+    plan: "extend",
+    reason: "RuleFired",
+  },
+  "never extends over the maxSize of the class": {
+    facts: aVolume({ ...full, claim: { classMaxBytes: 12 * GIB } }),
+    plan: "extend",
+    reason: "RuleFired",
+    sizeBytes: 12 * GIB,
+  },
+  "never extends over the free space of the node": {
+    facts: aVolume({ ...full, facts: { node: { name: "node-a", freeBytes: 2 * GIB, ioUtilizationRatio: 0 } } }),
+    plan: "extend",
+    reason: "RuleFired",
+    sizeBytes: 12 * GIB,
+  },
+  "never extends over a ceiling": {
+    facts: aVolume(full),
+    ceilings: ceilings({ max: "12Gi" }),
+    plan: "extend",
+    reason: "RuleFired",
+    sizeBytes: 12 * GIB,
+  },
+  "holds at a ceiling and names who set it": {
+    facts: aVolume(full),
+    ceilings: ceilings({ max: "10Gi" }),
+    plan: "hold",
+    reason: "CeilingReached",
+    message: /ClusterVolumePolicy guard/,
+  },
+  "reads a ceiling that cannot be read as nothing allowed": {
+    facts: aVolume(full),
+    ceilings: ceilings({ max: "lots" }),
+    plan: "hold",
+    reason: "CeilingReached",
+  },
+  "never extends over the namespace's budget": {
+    facts: aVolume({ ...full, facts: { namespaceBytes: 18 * GIB } }),
+    ceilings: ceilings({ max: "1Ti", bytesPerNamespace: "20Gi" }),
+    plan: "extend",
+    reason: "RuleFired",
+    sizeBytes: 12 * GIB,
+  },
+  "holds when the namespace's budget is spent": {
+    facts: aVolume({ ...full, facts: { namespaceBytes: 25 * GIB } }),
+    ceilings: ceilings({ max: "1Ti", bytesPerNamespace: "20Gi" }),
+    plan: "hold",
+    reason: "CeilingReached",
+  },
+  "changes nothing of a class that the ceilings leave out": {
+    facts: aVolume(empty),
+    ceilings: ceilings({ storageClassNames: ["other"] }),
+    plan: "hold",
+    reason: "CeilingReached",
+  },
+
+  "shrinks to the size at which targetUsed was used at the peak": {
+    facts: aVolume({ usedRatio: 0.05, peakRatio: 0.2 }),
+    plan: "shrink",
+    reason: "RuleFired",
+    rule: "shrink-below-30",
+    sizeBytes: 4 * GIB,
+  },
+  "never shrinks for what this instant alone shows": {
+    facts: aVolume({ usedRatio: 0.05, peakRatio: 0.5 }),
+    plan: "hold",
+    reason: "WithinBounds",
+  },
+  "never shrinks under limits.min": {
+    facts: aVolume(empty),
+    policy: aPolicy({ limits: { min: "6Gi", max: "100Gi" } }),
+    plan: "shrink",
+    reason: "RuleFired",
+    sizeBytes: 6 * GIB,
+    message: /capped by limits\.min \(6 GiB\)/,
+  },
+  "never shrinks under the class' initial size unless limits.min says so": {
+    facts: aVolume({ ...empty, claim: { initialSizeBytes: 7 * GIB } }),
+    policy: aPolicy({ limits: { max: "100Gi" } }),
+    plan: "shrink",
+    reason: "RuleFired",
+    sizeBytes: 7 * GIB,
+    message: /capped by initialSize of StorageClass \S+ \(7 GiB\)/,
+  },
+  "holds at its minimum": {
+    facts: aVolume(empty),
+    policy: aPolicy({ limits: { min: "10Gi", max: "100Gi" } }),
+    plan: "hold",
+    reason: "AtMinimum",
+    message: /the size is at limits\.min \(10 GiB\)/,
+  },
+  "always leaves the reserve available": {
+    facts: aVolume(empty),
+    policy: aPolicy({ rules: [{ name: "to-1", action: "Shrink", when: "volume.usedRatio < 0.3", to: "1Gi" }] }),
+    plan: "shrink",
+    reason: "RuleFired",
+    sizeBytes: 1.5 * GIB,
+    message: /capped by the reserve of 512 MiB/,
+  },
+  "leaves 256 MiB available however small the filesystem is": {
+    facts: aVolume({ sizeBytes: 4 * GIB, usedRatio: 0.25 }),
+    policy: aPolicy({ rules: [{ name: "to-1", action: "Shrink", when: "volume.usedRatio < 0.3", to: "1Gi" }] }),
+    plan: "shrink",
+    reason: "RuleFired",
+    sizeBytes: 1280 * MIB,
+  },
+  "counts two seconds of the writer's peak into the reserve": {
+    facts: aVolume({ ...empty, filesystem: { peakWriteBytesPerSecond: GIB } }),
+    policy: aPolicy({ rules: [{ name: "to-1", action: "Shrink", when: "volume.usedRatio < 0.3", to: "1Gi" }] }),
+    plan: "shrink",
+    reason: "RuleFired",
+    sizeBytes: 3 * GIB,
+  },
+  "takes the largest size of all Shrink rules that hold": {
+    facts: aVolume(empty),
+    policy: aPolicy({
+      rules: [SHRINK_BELOW_30, { name: "careful", action: "Shrink", when: "volume.usedRatio < 0.3", by: "10%" }],
+    }),
+    plan: "shrink",
+    reason: "RuleFired",
+    rule: "careful",
+    sizeBytes: 9 * GIB,
+  },
+  "shrinks less where an Extend would hold on the predicted facts": {
+    facts: aVolume({ usedRatio: 0.2 }),
+    policy: aPolicy({ rules: [EXTEND_AT_80, { ...SHRINK_BELOW_30, targetUsed: "79%" }] }),
+    plan: "shrink",
+    reason: "RuleFired",
+    sizeBytes: 2826 * MIB,
+    message: /capped by extend-at-80, which would extend it again/,
+  },
+  "does not shrink where an Extend would hold at any smaller size": {
+    facts: aVolume({ usedRatio: 0.28 }),
+    policy: aPolicy({ rules: [{ ...EXTEND_AT_80, when: "volume.usedRatio >= 0.3" }, SHRINK_BELOW_30] }),
+    plan: "hold",
+    reason: "WouldFlap",
+    message: /extend-at-80/,
+  },
+  "does not shrink what cannot shrink, and says what could be saved": {
+    facts: aVolume({ ...empty, claim: { fsType: "xfs" }, reading: { inodesTotal: 100, inodesUsed: 1 } }),
+    plan: "hold",
+    reason: "ShrinkUnsupported",
+    message: /xfs/,
+  },
+  "leaves a filesystem alone that has just found its floor": {
+    facts: aVolume({
+      ...empty,
+      filesystem: {
+        lastOperation: {
+          kind: "Shrink",
+          outcome: "FloorReached",
+          endedAtMs: NOW_MS - HOUR_MS,
+          reason: undefined,
+          floorBytes: 6 * GIB,
+        },
+      },
+    }),
+    plan: "hold",
+    reason: "ShrinkFloorReached",
+    message: /6 GiB/,
+    nextEligibleMs: NOW_MS + 5 * HOUR_MS,
+  },
+  "shrinks again when no more is asked for than the floor allows": {
+    facts: aVolume({
+      usedRatio: 0.1,
+      filesystem: {
+        lastOperation: {
+          kind: "Shrink",
+          outcome: "FloorReached",
+          endedAtMs: NOW_MS - HOUR_MS,
+          reason: undefined,
+          floorBytes: 1 * GIB,
+        },
+      },
+    }),
+    plan: "shrink",
+    reason: "RuleFired",
+  },
+  "leaves a filesystem alone whose shrink a writer has cancelled": {
+    facts: aVolume({
+      ...empty,
+      filesystem: {
+        lastOperation: {
+          kind: "Shrink",
+          outcome: "Cancelled",
+          endedAtMs: NOW_MS - HOUR_MS,
+          reason: "Burst",
+          floorBytes: undefined,
+        },
+      },
+    }),
+    plan: "hold",
+    reason: "ShrinkCancelled",
+    nextEligibleMs: NOW_MS + 5 * HOUR_MS,
+  },
+  "does not shrink while its window has gaps": {
+    facts: aVolume({ ...empty, history: steadyHistory({ missing: "7% of the last 24h was not measured" }) }),
+    plan: "hold",
+    reason: "NotEnoughHistory",
+  },
+  "does not shrink while an Extend rule cannot be told": {
+    facts: aVolume(empty),
+    policy: aPolicy({
+      rules: [{ ...EXTEND_AT_80, when: "double(volume.labels['threshold']) < volume.usedRatio" }, SHRINK_BELOW_30],
+    }),
+    plan: "hold",
+    reason: "RuleError",
+    rule: "extend-at-80",
+  },
+  "extends by the rule that can be told while another cannot": {
+    facts: aVolume(full),
+    policy: aPolicy({
+      rules: [EXTEND_AT_80, { name: "labelled", action: "Extend", when: "volume.labels['nope'] == 'x'", by: "10%" }],
+    }),
+    plan: "extend",
+    reason: "RuleFired",
+    rule: "extend-at-80",
+  },
+  "holds when the size that a rule names cannot be told": {
+    facts: aVolume(full),
+    policy: aPolicy({
+      rules: [
+        {
+          name: "labelled",
+          action: "Extend",
+          when: "volume.usedRatio >= 0.8",
+          toExpression: "quantity(volume.labels['nope'])",
+        },
+      ],
+    }),
+    plan: "hold",
+    reason: "RuleError",
+  },
+
+  "holds while it is not mounted": {
+    facts: aVolume({ ...full, filesystem: { mounted: false } }),
+    plan: "hold",
+    reason: "NotMounted",
+  },
+  "holds while nothing was measured": { facts: aVolume({ reading: "none" }), plan: "hold", reason: "StaleMetrics" },
+  "holds on an old reading": {
+    facts: aVolume({ ...full, reading: { sampledAtMs: NOW_MS - 11_000 } }),
+    plan: "hold",
+    reason: "StaleMetrics",
+  },
+  "takes a reading for fresh for three intervals of its source": {
+    facts: aVolume({ ...full, reading: { sampledAtMs: NOW_MS - 40_000, source: "prometheus", intervalMs: 15_000 } }),
+    plan: "extend",
+    reason: "RuleFired",
+  },
+  "holds on a reading from the future": {
+    facts: aVolume({ ...full, reading: { sampledAtMs: NOW_MS + 60_000 } }),
+    plan: "hold",
+    reason: "MetricsContradict",
+  },
+  "holds on NaN": {
+    facts: aVolume({ reading: { usedBytes: Number.NaN } }),
+    plan: "hold",
+    reason: "MetricsContradict",
+  },
+  "holds on a negative figure": {
+    facts: aVolume({ reading: { availableBytes: -1 } }),
+    plan: "hold",
+    reason: "MetricsContradict",
+  },
+  "holds on figures that do not add up": {
+    facts: aVolume({ reading: { usedBytes: 1 } }),
+    plan: "hold",
+    reason: "MetricsContradict",
+  },
+  "holds on more used inodes than there are": {
+    facts: aVolume({ reading: { inodesTotal: 10, inodesUsed: 11 } }),
+    plan: "hold",
+    reason: "MetricsContradict",
+  },
+  "holds while the capacity lags a resize": {
+    facts: aVolume({
+      sizeBytes: 20 * GIB,
+      reading: { capacityBytes: 10 * GIB, usedBytes: 9 * GIB, availableBytes: 1 * GIB },
+    }),
+    plan: "hold",
+    reason: "MetricsContradict",
+  },
+  "holds while the filesystem shows more than its members have": {
+    facts: aVolume({ reading: { capacityBytes: 12 * GIB, usedBytes: 10 * GIB, availableBytes: 2 * GIB } }),
+    plan: "hold",
+    reason: "MetricsContradict",
+  },
+  "holds on a reading from before the last operation ended": {
+    facts: aVolume({
+      ...full,
+      filesystem: {
+        lastOperation: {
+          kind: "Extend",
+          outcome: "Succeeded",
+          endedAtMs: NOW_MS - 100,
+          reason: undefined,
+          floorBytes: undefined,
+        },
+      },
+    }),
+    plan: "hold",
+    reason: "MetricsContradict",
+  },
+  "extends on a fresh reading of the agent while Prometheus is down": {
+    facts: aVolume({ ...full, facts: { metricsStale: true } }),
+    plan: "extend",
+    reason: "RuleFired",
+  },
+  "holds an Extend rule while Prometheus is down where the policy says Hold": {
+    facts: aVolume({ ...full, facts: { metricsStale: true } }),
+    policy: aPolicy({ onStaleMetrics: "Hold" }),
+    plan: "hold",
+    reason: "StaleMetrics",
+  },
+  "still extends for minAvailable while Prometheus is down and the policy says Hold": {
+    facts: aVolume({ usedRatio: 0.99, facts: { metricsStale: true } }),
+    policy: aPolicy({ onStaleMetrics: "Hold" }),
+    plan: "extend",
+    reason: "BelowMinAvailable",
+  },
+  "never shrinks while Prometheus is down": {
+    facts: aVolume({ ...empty, facts: { metricsStale: true } }),
+    plan: "hold",
+    reason: "StaleMetrics",
+  },
+};
+
+describe("decide", () => {
+  it.each(Object.entries(cases))("%s", (_sentence, expected) => {
+    const policy = expected.policy === "none" ? undefined : (expected.policy ?? aPolicy());
+    const plan = decide(expected.facts, policy, expected.ceilings ?? NO_CEILINGS);
+    expect({ plan: plan.kind, reason: plan.reason, message: plan.message }).toMatchObject({
+      plan: expected.plan,
+      reason: expected.reason,
+      message: expect.stringMatching(expected.message ?? /./),
+    });
+    if (expected.rule !== undefined) expect(plan.rule).toBe(expected.rule);
+    if (plan.kind === "hold") {
+      if (expected.nextEligibleMs !== undefined) expect(plan.nextEligibleMs).toBe(expected.nextEligibleMs);
+      if (expected.preview !== undefined) expect(plan.preview).toBe(expected.preview);
+    } else if (expected.sizeBytes !== undefined) expect(plan.sizeBytes).toBe(expected.sizeBytes);
+  });
+});

@@ -1,0 +1,44 @@
+import { describe, expect, it } from "@jest/globals";
+import { createTimeLimit } from "../../../../src/policy-engine/process/time-limit.ts";
+
+describe("a time limit", () => {
+  it("ends work that would never end", () => {
+    const limit = createTimeLimit(50);
+    let rounds = 0;
+    expect(
+      limit.run(() => {
+        for (;;) rounds += 1;
+      }),
+    ).toBe("too slow");
+    expect(rounds).toBeGreaterThan(0);
+  });
+
+  it("cannot be swallowed by a catch in the work", () => {
+    const limit = createTimeLimit(50);
+    let caught = 0;
+    const stubborn = (): void => {
+      try {
+        for (;;);
+      } catch {
+        caught += 1;
+      }
+    };
+    expect(limit.run(stubborn)).toBe("too slow");
+    expect(caught).toBe(0);
+  });
+
+  it("returns what quick work returns, passes its throws, and serves again after an interruption", () => {
+    const limit = createTimeLimit(50);
+    expect(
+      limit.run(() => {
+        for (;;);
+      }),
+    ).toBe("too slow");
+    expect(limit.run(() => 42)).toBe(42);
+    expect(() =>
+      limit.run(() => {
+        throw new Error("its own");
+      }),
+    ).toThrow("its own");
+  });
+});

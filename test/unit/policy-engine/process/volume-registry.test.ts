@@ -1,0 +1,68 @@
+import { describe, expect, it } from "@jest/globals";
+import type { FilesystemLayout, LastOperation } from "../../../../src/api/filesystem-layout.ts";
+import { createVolumeRegistry } from "../../../../src/policy-engine/process/volume-registry.ts";
+
+const HANDLE = "fs-0f3c7f1e-5a0e-4c5e-9d53-0b8c3d2f1a10";
+const NOW_MS = Date.parse("2026-11-20T12:00:00Z");
+
+function layoutAfter(last: Partial<LastOperation>): FilesystemLayout {
+  return {
+    apiVersion: "tidemark.dev/v1alpha1",
+    kind: "FilesystemLayout",
+    metadata: { name: HANDLE },
+    spec: {},
+    status: {
+      lastOperation: {
+        kind: "Shrink",
+        from: "4Gi",
+        to: "2Gi",
+        reached: "2Gi",
+        outcome: "Succeeded",
+        epoch: 1,
+        startedAt: "2026-11-20T11:00:00.000Z",
+        endedAt: "2026-11-20T11:00:05.000Z",
+        ...last,
+      },
+    },
+  };
+}
+
+describe("what the engine remembers of a volume", () => {
+  it("counts an operation once, however often its layout is seen", () => {
+    const registry = createVolumeRegistry();
+    registry.layoutSeen(layoutAfter({}), NOW_MS);
+    registry.layoutSeen(layoutAfter({}), NOW_MS);
+    expect(registry.get(HANDLE).shrinksAtMs).toEqual([Date.parse("2026-11-20T11:00:05Z")]);
+  });
+
+  it("does not count a shrink that changed nothing", () => {
+    const registry = createVolumeRegistry();
+    registry.layoutSeen(layoutAfter({ outcome: "FloorReached", reached: "4Gi" }), NOW_MS);
+    expect(registry.get(HANDLE).shrinksAtMs).toEqual([]);
+  });
+
+  it("takes up after a restart what an earlier engine had counted, the last one not twice", () => {
+    const registry = createVolumeRegistry();
+    registry.layoutSeen(layoutAfter({}), NOW_MS);
+    registry.recall(HANDLE, {
+      plan: "hold",
+      reason: "CoolingDown",
+      message: "",
+      extendedAt: ["2026-11-20T09:00:00.000Z"],
+      shrunkAt: ["2026-11-20T10:00:00.000Z", "2026-11-20T11:00:05.000Z"],
+    });
+    const { extendsAtMs, shrinksAtMs } = registry.get(HANDLE);
+    expect(extendsAtMs).toHaveLength(1);
+    expect(shrinksAtMs.map((timeMs) => new Date(timeMs).toISOString())).toEqual([
+      "2026-11-20T10:00:00.000Z",
+      "2026-11-20T11:00:05.000Z",
+    ]);
+  });
+
+  it("forgets changes of more than a day ago", () => {
+    const registry = createVolumeRegistry();
+    registry.layoutSeen(layoutAfter({ endedAt: "2026-11-19T11:00:00.000Z" }), NOW_MS);
+    registry.layoutSeen(layoutAfter({}), NOW_MS);
+    expect(registry.get(HANDLE).shrinksAtMs).toHaveLength(1);
+  });
+});

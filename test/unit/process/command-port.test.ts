@@ -1,0 +1,56 @@
+import { describe, expect, it } from "@jest/globals";
+import { CommandError, createCommandPort } from "../../../src/process/command-port.ts";
+import { directEffects, type EffectPoint } from "../../../src/process/effects.ts";
+
+describe("the command port", () => {
+  const commands = createCommandPort(directEffects);
+
+  it("returns exit code, stdout and stderr, and a non-zero exit is a value", async () => {
+    const result = await commands.query("/bin/sh", ["-c", "echo out; echo err >&2; exit 3"], { timeLimitMs: 10_000 });
+    expect(result).toEqual({ exitCode: 3, stdout: "out\n", stderr: "err\n" });
+  });
+
+  it("hands arguments over as they are, never through a shell", async () => {
+    const result = await commands.query("/bin/echo", ["$(id)", "; true", "*"], { timeLimitMs: 10_000 });
+    expect(result.stdout).toBe("$(id) ; true *\n");
+  });
+
+  it("runs in the C locale and sees nothing of our environment", async () => {
+    process.env["TIDEMARK_TEST_SECRET"] = "x";
+    const result = await commands.query("/usr/bin/env", [], { timeLimitMs: 10_000 });
+    delete process.env["TIDEMARK_TEST_SECRET"];
+    expect(result.stdout).toContain("LC_ALL=C");
+    expect(result.stdout).not.toContain("TIDEMARK_TEST_SECRET");
+  });
+
+  it("gives up at its time limit although the child ignores signals, and counts nothing once it is gone", async () => {
+    const call = commands.query("/bin/sh", ["-c", "trap '' TERM; exec sleep 60"], { timeLimitMs: 100 });
+    await expect(call).rejects.toMatchObject({ name: "CommandError", code: "TimedOut" });
+    while (commands.strandedChildren() > 0) await new Promise((resolve) => setTimeout(resolve, 10));
+  });
+
+  it("says that a program is not there", async () => {
+    await expect(commands.query("/no/such/program", [], { timeLimitMs: 1000 })).rejects.toMatchObject({
+      code: "NotFound",
+    });
+  });
+
+  it("refuses output without end", async () => {
+    const call = commands.query("/usr/bin/yes", [], { timeLimitMs: 30_000 });
+    await expect(call).rejects.toBeInstanceOf(CommandError);
+    await expect(call).rejects.toMatchObject({ code: "OutputTooLarge" });
+  });
+
+  it("passes what changes something through the effects port by its point, and what only reads does not", async () => {
+    const passed: EffectPoint[] = [];
+    const counted = createCommandPort({
+      run: (point, effect) => {
+        passed.push(point);
+        return effect();
+      },
+    });
+    await counted.run("extend/resize-filesystem", "/bin/true", [], { timeLimitMs: 1000 });
+    await counted.query("/bin/true", [], { timeLimitMs: 1000 });
+    expect(passed).toEqual(["extend/resize-filesystem"]);
+  });
+});

@@ -1,0 +1,46 @@
+import { describe, expect, it } from "@jest/globals";
+import { formatBytes, formatQuantity, parseQuantity, QuantityError } from "../../../src/units/quantity.ts";
+
+describe("a Kubernetes quantity", () => {
+  it.each([
+    ["0", 0],
+    ["1500000000", 1_500_000_000],
+    ["10Gi", 10 * 1024 ** 3],
+    ["1.5Gi", 1.5 * 1024 ** 3],
+    ["500M", 500_000_000],
+    ["2k", 2000],
+    ["1e9", 1_000_000_000],
+    ["1E3", 1000],
+    [".5Ki", 512],
+    ["0.1", 1],
+  ])("%s is %d bytes", (text, bytes) => {
+    expect(parseQuantity(text)).toBe(bytes);
+  });
+
+  it.each(["", "10 Gi", "10GiB", "ten", "-1Gi", "9Ei", "1m", "NaN", "0x10"])("%p is refused by name", (text) => {
+    expect(() => parseQuantity(text)).toThrow(QuantityError);
+    expect(() => parseQuantity(text)).toThrow(`"${text}"`);
+  });
+
+  it.each([
+    [0, "0"],
+    [1, "1"],
+    [1024, "1Ki"],
+    [1536, "1536"],
+    [10 * 1024 ** 3, "10Gi"],
+    [1024 ** 3 + 1024 ** 2, "1025Mi"],
+  ])("%d bytes are written canonically as %s", (bytes, text) => {
+    expect(formatQuantity(bytes)).toBe(text);
+    expect(parseQuantity(text)).toBe(bytes);
+  });
+
+  it.each([
+    [0, "0 B"],
+    [512, "512 B"],
+    [1.5 * 1024 ** 3, "1.50 GiB"],
+    [256 * 1024 ** 2, "256 MiB"],
+    [-12.34 * 1024 ** 2, "-12.3 MiB"],
+  ])("%d bytes read to people as %s", (bytes, text) => {
+    expect(formatBytes(bytes)).toBe(text);
+  });
+});

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# run-in-vm.sh DISK_SIZES COMMAND [ARG ...]: runs a command as root under a Linux kernel of its own (User Mode Linux), with
+# capabilities and device types that the host may lack. The guest's root is the host's, copy-on-write; only the current
+# directory is the host's own. Each word of DISK_SIZES ("4G 1G") is a fresh sparse disk: /dev/ubda, /dev/ubdb, ...
+# stdout, stderr and the exit status pass through; 125 says that the machine itself failed, 124 that time was up.
+#   VM_KERNEL       the kernel (Debian's user-mode-linux: /usr/bin/linux.uml)
+#   VM_MODULES      modules to load, e.g. "loop dm-mod"
+#   VM_SECONDS      time limit, default 300
+set -uo pipefail
+kernel=${VM_KERNEL:-/usr/bin/linux.uml}
+[ $# -ge 2 ] || { sed -n '2,9p' "$0" >&2; exit 2; }
+[ -x "$kernel" ] || { echo "run-in-vm: no $kernel (package user-mode-linux)" >&2; exit 125; }
+disk_sizes=$1
+shift
+
+# Not below /dev, which the guest's kernel mounts over; short, since a socket's path below it has a limit.
+work=$(mktemp -d /tmp/tidemark-vm.XXXXXX)
+disk_directory=$(mktemp -d /dev/shm/tidemark-vm.XXXXXX)
+machine=
+cleanup() {
+  [ -z "$machine" ] || kill -9 -- "-$machine" 2>/dev/null
+  rm -rf "$work" "$disk_directory"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+disks=()
+letter=a
+for size in $disk_sizes; do
+  truncate -s "$size" "$disk_directory/$letter"
+  disks+=("ubd$letter=$disk_directory/$letter")
+  letter=$(tr a-y b-z <<<"$letter")
+done
+
+printf '%q ' "$@" >"$work/command"
+cat >"$work/settings" <<SETTINGS
+export PATH=$(printf %q "$PATH") HOME=/root LC_ALL=C.UTF-8 CI=$(printf %q "${CI:-}") NODE_OPTIONS=$(printf %q "${NODE_OPTIONS:-}")
+directory=$(printf %q "$PWD") modules=$(printf %q "${VM_MODULES:-loop}")
+SETTINGS
+
+# Process 1, on the host's root, read-only: build the copy-on-write root and enter it.
+cat >"$work/init" <<'INIT'
+#!/bin/bash
+mount -t proc proc /proc
+for word in $(</proc/cmdline); do case $word in work=*) work=${word#work=} ;; esac; done
+. "$work/settings"
+fail() { echo "run-in-vm: $*" >"$work/failure"; exec busybox poweroff -f; }
+mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /run || fail "mounting sysfs and /run"
+mkdir -p /run/layer/upper /run/layer/work /run/root /run/modules/lib
+ln -s /usr/lib/uml/modules /run/modules/lib/modules
+modprobe -d /run/modules overlay || fail "no overlay module for $(uname -r)"
+mount -t overlay -o lowerdir=/,upperdir=/run/layer/upper,workdir=/run/layer/work overlay /run/root || fail "mounting the root"
+modprobe -d /run/modules -a $modules || fail "no module among: $modules"
+root=/run/root
+for place in proc sys dev; do mount --move /$place $root/$place; done
+for place in run tmp var/tmp dev/shm; do mkdir -p $root/$place && mount -t tmpfs tmpfs $root/$place; done
+mkdir -p "$root$work" "$root$directory"
+mount -t hostfs -o "$work" none "$root$work" && mount -t hostfs -o "$directory" none "$root$directory" || fail "mounting $directory"
+exec chroot $root /bin/bash "$work/session" "$work"
+INIT
+cat >"$work/session" <<'SESSION'
+work=$1
+. "$work/settings"
+ip link set lo up 2>/dev/null || busybox ip link set lo up
+stty -F /dev/ttyS0 raw -echo
+stty -F /dev/ttyS1 raw -echo
+cd "$directory"
+setsid bash "$work/command" </dev/null >/dev/ttyS0 2>/dev/ttyS1
+status=$?
+stty -F /dev/ttyS0 drain
+stty -F /dev/ttyS1 drain
+echo $status >"$work/status"
+busybox poweroff -f
+SESSION
+chmod +x "$work/init"
+
+set -m
+setarch -R env -i PATH="$PATH" TMPDIR=/dev/shm "$kernel" mem="${VM_MEMORY:-2048M}" umid=machine uml_dir="$work/" \
+  root=/dev/root rootfstype=hostfs rootflags=/ ro init="$work/init" work="$work" panic=-1 quiet \
+  con=null con0=null,fd:5 con1=null,fd:5 ssl=null ssl0=null,fd:3 ssl1=null,fd:4 "${disks[@]}" \
+  3>&1 4>&2 5>"$work/console" </dev/null >"$work/kernel" 2>&1 &
+machine=$!
+( sleep "${VM_SECONDS:-300}"; touch "$work/late"; kill -9 -- "-$machine" ) 2>/dev/null &
+clock=$!
+wait "$machine" 2>/dev/null
+kill -- "-$clock" 2>/dev/null
+wait "$clock" 2>/dev/null
+
+[ ! -s "$work/status" ] || exit "$(cat "$work/status")"
+if [ -e "$work/late" ]; then echo "run-in-vm: not done after ${VM_SECONDS:-300} s" >&2; exit 124; fi
+cat "$work/failure" "$work/console" "$work/kernel" 2>/dev/null | tail -20 >&2
+echo "run-in-vm: the machine ended without a status" >&2
+exit 125
