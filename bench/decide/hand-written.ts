@@ -59,7 +59,7 @@ function shrinkByHand({ claim, filesystem, ruleTimers, changes }: Facts, team: T
   const reserveBytes = Math.max(minAvailable(reading.capacityBytes, growthBytesPerSecond), RESERVE_MIN_BYTES);
   const wantedBytes = Math.max(
     Math.ceil(Math.ceil(peakBytes / team.shrinkTargetRatio) / MIB) * MIB,
-    Math.ceil((peakBytes + reserveBytes) / MIB) * MIB,
+    Math.ceil(withRoomToMove(peakBytes + reserveBytes) / MIB) * MIB,
     LIMITS.minBytes,
     sizeBytes - STEP.maxBytes,
   );
@@ -76,4 +76,8 @@ function minAvailable(capacityBytes: number, growthBytesPerSecond: number): numb
 
 function hold(reason: string, rule?: string): HandWrittenPlan {
   return { kind: "hold", reason, rule, sizeBytes: undefined };
+}
+
+function withRoomToMove(bytes: number): number {
+  return bytes + Math.min(1024 * MIB, bytes / 9);
 }

@@ -2,7 +2,7 @@
 // not to hold, and what is left fits the window's peak, the reserve and the minimum. When it may happen is pace.ts' question.
 import type { FsType } from "../api/filesystem-layout.ts";
 import { formatDuration } from "../units/duration.ts";
-import { formatBytes } from "../units/quantity.ts";
+import { formatBytes, MIB } from "../units/quantity.ts";
 import { formatPercent } from "../units/ratio.ts";
 import { describeLowerBound, lowerBound } from "./bounds.ts";
 import type { CompiledPolicy, CompiledRule } from "./compiled-policy.ts";
@@ -66,8 +66,17 @@ function wishOf(question: Question, policy: CompiledPolicy, reading: Reading, ru
   if (typeof wished !== "number") return wished;
   const reserve = reserveBytes(policy.limits, reading.capacityBytes, question.facts.filesystem);
   const uncappedBytes = roundUpToMiB(wished);
-  const safeBytes = roundUpToMiB(sizeForCapacity(question, peak + reserve));
+  const safeBytes = roundUpToMiB(sizeForCapacity(question, withRoomToMove(peak + reserve)));
   return { rule, peakBytes: peak, uncappedBytes, sizeBytes: Math.max(uncappedBytes, safeBytes), reserveBytes: reserve };
+}
+
+/** btrfs moves data by the chunk, a tenth of the filesystem and at most this (kernel, fs/btrfs/volumes.c). */
+const CHUNK_MAX_BYTES = 1024 * MIB;
+const CHUNKS_PER_FILESYSTEM = 10;
+
+// The chunk that is being moved takes no writes. A size that left just the reserve would be cancelled by the shrink's own move.
+function withRoomToMove(bytes: number): number {
+  return bytes + Math.min(CHUNK_MAX_BYTES, bytes / (CHUNKS_PER_FILESYSTEM - 1));
 }
 
 // Never this instant alone: a database that is compacting looks empty for a moment.
@@ -108,7 +117,7 @@ function boundedShrink(question: Question, policy: CompiledPolicy, reading: Read
 function highestFloor(question: Question, policy: CompiledPolicy, wish: Wish): Floor {
   const { maxStepBytes } = policy.shrink;
   const floors: [Floor, ...Floor[]] = [
-    { bytes: wish.sizeBytes, text: `the reserve of ${formatBytes(wish.reserveBytes)}` },
+    { bytes: wish.sizeBytes, text: `the reserve of ${formatBytes(wish.reserveBytes)} and a chunk to move` },
     { bytes: lowerBound(question), text: describeLowerBound(question) },
     { bytes: question.facts.filesystem.sizeBytes - maxStepBytes, text: `maxStep (${formatBytes(maxStepBytes)})` },
   ];

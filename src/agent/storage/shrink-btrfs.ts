@@ -2,6 +2,7 @@
 // min-dev-size, which is what keeps the filesystem from being forced read-only; and it never cuts a member before the
 // superblocks on it say that the filesystem has left the part to be cut.
 
+import { setTimeout as pause } from "node:timers/promises";
 import { MIB } from "../../units/quantity.ts";
 import { readCommittedSize } from "./btrfs-superblock.ts";
 import { stopExclusiveOperation } from "./exclusive-operation.ts";
@@ -22,8 +23,9 @@ import { expectSuccess } from "./tools.ts";
 import { runWatched, type WatchedEnd } from "./watched-command.ts";
 
 const STEP_LIMIT_MS = 600_000;
-/** Written during one step of the smallest size: somebody is at work. */
-const WRITER_SEEN_BYTES = 16 * MIB;
+/** A writer is at work that takes at least 16 MiB/s. */
+const WRITER_LOOK_MS = 250;
+const WRITER_SEEN_BYTES = 4 * MIB;
 // Asked of a device that is not there, btrfs answers this instead of failing.
 const MIN_DEV_SIZE_OF_NOTHING = 2 ** 20;
 
@@ -77,7 +79,7 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
     assertWritable(shrink.volume);
     const sizeBytes = await cutMember(shrink);
     if (sizeBytes < fromBytes) control.onStep(sizeBytes);
-    const verdict = judgeStep(shrink, { move, before, fromBytes, ended }, sizeBytes);
+    const verdict = await judgeStep(shrink, { move, before, fromBytes, ended }, sizeBytes);
     if (typeof verdict === "object") return verdict;
     progress = {
       sizeBytes,
@@ -160,9 +162,13 @@ interface Step {
 }
 
 /** How the shrink ends with this step, or how it goes on. */
-function judgeStep(shrink: Shrink, step: Step, sizeBytes: number): ShrinkResult | "go on" | "smaller steps" {
+async function judgeStep(
+  shrink: Shrink,
+  step: Step,
+  sizeBytes: number,
+): Promise<ShrinkResult | "go on" | "smaller steps"> {
   const { finished, cancelled } = step.ended;
-  if (cancelled !== undefined) return judgeCancelled(shrink, step, sizeBytes, cancelled);
+  if (cancelled !== undefined) return await judgeCancelled(shrink, step, sizeBytes, cancelled);
   if (finished.exitCode === 0) return "go on";
   if (!/no space left/i.test(finished.stderr))
     expectSuccess(finished, `shrinking ${shrink.volume.handle} from ${step.fromBytes} bytes`);
@@ -171,20 +177,31 @@ function judgeStep(shrink: Shrink, step: Step, sizeBytes: number): ShrinkResult 
   return { outcome: "FloorReached", sizeBytes, floorBytes: sizeBytes, message: finished.stderr.trim() };
 }
 
-function judgeCancelled(
-  { control, reader }: Shrink,
+/** Cancelled by the watcher: for a writer, or for the room that the moved chunk itself took. */
+async function judgeCancelled(
+  shrink: Shrink,
   step: Step,
   sizeBytes: number,
   message: string,
-): ShrinkResult | "go on" | "smaller steps" {
+): Promise<ShrinkResult | "go on" | "smaller steps"> {
+  const { control, reader } = shrink;
+  const cancelled: ShrinkResult = { outcome: "Cancelled", sizeBytes, message };
   const writtenBytes = Math.max(0, reader.read().dataBytes - step.before.dataBytes);
-  if (control.signal.aborted || !wasOwnDip(step, writtenBytes, control.reserveBytes()))
-    return { outcome: "Cancelled", sizeBytes, message };
+  const writerAtWork = await seesWriter(shrink);
+  if (control.signal.aborted) return cancelled;
+  if (writerAtWork && !wasOwnDip(step, writtenBytes, control.reserveBytes())) return cancelled;
   if (step.move.kind !== "resize") return "go on";
   if (step.fromBytes - step.move.toBytes > STEP_MIN_BYTES) return "smaller steps";
   // Not the filesystem's floor alone: with the writer quiet it may go further another time.
-  if (writtenBytes >= WRITER_SEEN_BYTES) return { outcome: "Cancelled", sizeBytes, message };
+  if (writerAtWork) return cancelled;
   return { outcome: "FloorReached", sizeBytes, floorBytes: sizeBytes, message: `${message}, while data was moved` };
+}
+
+// Measured once nothing is moved any more: until the next commit a moved chunk counts twice, as if it had been written.
+async function seesWriter({ control, reader }: Shrink): Promise<boolean> {
+  const { dataBytes } = reader.read();
+  await pause(WRITER_LOOK_MS, undefined, { signal: control.signal }).catch(() => undefined);
+  return reader.read().dataBytes - dataBytes >= WRITER_SEEN_BYTES;
 }
 
 // While a chunk is moved, its free space takes no writes. Without any writer's help that can reach the reserve: then trying

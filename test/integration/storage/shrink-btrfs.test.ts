@@ -116,8 +116,16 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
   it("repacks emptied chunks where only their places hold the filesystem up", async () => {
     scatterFiles(mounted.mountPath, manifest, 300, 30);
     expect(minDeviceBytes(mounted)).toBeGreaterThan(2 * GIB);
-    const result = await fixture.storage.shrink(mounted, 1 * GIB, makeShrinkControl());
+    const result = await fixture.storage.shrink(mounted, 1 * GIB, makeShrinkControl({ reserveBytes: () => 64 * MIB }));
     expect(result).toEqual({ outcome: "Succeeded", sizeBytes: 1 * GIB });
+    await expectWhole();
+  });
+
+  it("ends at its floor, and not as cancelled, where only the chunk that it moves takes the reserve", async () => {
+    scatterFiles(mounted.mountPath, manifest, 300, 30);
+    const result = await fixture.storage.shrink(mounted, 1 * GIB, makeShrinkControl({ reserveBytes: () => 384 * MIB }));
+    expect(result.outcome).toBe("FloorReached");
+    expect(result.sizeBytes).toBeLessThan(2 * GIB);
     await expectWhole();
   });
 

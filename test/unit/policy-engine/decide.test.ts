@@ -496,27 +496,37 @@ const cases: Record<string, Case> = {
     reason: "AtMinimum",
     message: /the size is at limits\.min \(10 GiB\)/,
   },
-  "always leaves the reserve available": {
+  "always leaves the reserve available, and room for the chunk that the shrink moves": {
     facts: aVolume(empty),
     policy: aPolicy({ rules: [{ name: "to-1", action: "Shrink", when: "volume.usedRatio < 0.3", to: "1Gi" }] }),
     plan: "shrink",
     reason: "RuleFired",
-    sizeBytes: 1.5 * GIB,
-    message: /capped by the reserve of 512 MiB/,
+    sizeBytes: Math.ceil((1536 * 10) / 9) * MIB,
+    message: /capped by the reserve of 512 MiB and a chunk to move/,
   },
   "leaves 256 MiB available however small the filesystem is": {
     facts: aVolume({ sizeBytes: 4 * GIB, usedRatio: 0.25 }),
     policy: aPolicy({ rules: [{ name: "to-1", action: "Shrink", when: "volume.usedRatio < 0.3", to: "1Gi" }] }),
     plan: "shrink",
     reason: "RuleFired",
-    sizeBytes: 1280 * MIB,
+    sizeBytes: Math.ceil((1280 * 10) / 9) * MIB,
   },
   "counts two seconds of the writer's peak into the reserve": {
     facts: aVolume({ ...empty, filesystem: { peakWriteBytesPerSecond: GIB } }),
     policy: aPolicy({ rules: [{ name: "to-1", action: "Shrink", when: "volume.usedRatio < 0.3", to: "1Gi" }] }),
     plan: "shrink",
     reason: "RuleFired",
-    sizeBytes: 3 * GIB,
+    sizeBytes: Math.ceil((3072 * 10) / 9) * MIB,
+  },
+  "leaves no more than 1 GiB for the chunk that the shrink moves": {
+    facts: aVolume({ sizeBytes: 100 * GIB, usedRatio: 0.05 }),
+    policy: aPolicy({
+      limits: { min: "1Gi", max: "500Gi", minAvailable: "48Gi" },
+      rules: [{ name: "to-1", action: "Shrink", when: "volume.usedRatio < 0.3", to: "1Gi" }],
+    }),
+    plan: "shrink",
+    reason: "RuleFired",
+    sizeBytes: 54 * GIB,
   },
   "takes the largest size of all Shrink rules that hold": {
     facts: aVolume(empty),
@@ -529,11 +539,14 @@ const cases: Record<string, Case> = {
     sizeBytes: 9 * GIB,
   },
   "shrinks less where an Extend would hold on the predicted facts": {
-    facts: aVolume({ usedRatio: 0.2 }),
-    policy: aPolicy({ rules: [EXTEND_AT_80, { ...SHRINK_BELOW_30, targetUsed: "79%" }] }),
+    facts: aVolume({ sizeBytes: 100 * GIB, usedRatio: 0.2 }),
+    policy: aPolicy({
+      limits: { min: "1Gi", max: "100Gi", minAvailable: "1Gi" },
+      rules: [EXTEND_AT_80, { ...SHRINK_BELOW_30, targetUsed: "79%" }],
+    }),
     plan: "shrink",
     reason: "RuleFired",
-    sizeBytes: 2826 * MIB,
+    sizeBytes: 28_283 * MIB,
     message: /capped by extend-at-80, which would extend it again/,
   },
   "does not shrink where an Extend would hold at any smaller size": {
