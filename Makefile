@@ -7,7 +7,7 @@ PATHS := $(filter-out --%,$(ARGS))
 JEST := NODE_OPTIONS="--experimental-vm-modules --disable-warning=ExperimentalWarning" node_modules/.bin/jest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-real check bench generate clean
+.PHONY: help setup build image demo test test-real cluster check bench generate clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -18,16 +18,23 @@ setup: ## install what is missing: npm packages, and system packages after askin
 build: setup ## bundle all processes into dist/
 	@node scripts/build.mjs
 
+image: build ## pack the image of all processes for ctr, kind or podman (ARGS: --sidecars DIRECTORY, --directory DIRECTORY)
+	@node --import tsx scripts/pack-image.ts $(ARGS)
+
 demo: build ## watch a real filesystem breathe under load (ARGS: --json, --keep, --yes)
 	@node dist/tidemark.mjs demo $(ARGS)
 
 test: build ## all tests that take minutes: unit, architecture, contract, integration (ARGS: a path)
 	@scripts/setup.sh --for test $(FLAGS)
-	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) $(PATHS) --testPathIgnorePatterns /test/real/
+	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) $(PATHS) --testPathIgnorePatterns /test/real/ /test/e2e/
 
 test-real: build ## what takes longer: the whole kill matrix, User Mode Linux (ARGS: a path)
 	@scripts/setup.sh --for test-real $(FLAGS)
-	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) --runInBand $(or $(PATHS),/test/real/)
+	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) --runInBand $(or $(PATHS),/test/real/ /test/e2e/)
+
+cluster: setup ## a real Kubernetes on this machine (ARGS: up, down, status, kubeconfig, "power-off node2", "power-on node2")
+	@scripts/setup.sh --for cluster $(FLAGS)
+	@node --import tsx test/cluster/main.ts $(ARGS)
 
 check: setup ## format, lint, types, import rules, dead code, generated files
 	@scripts/check.sh

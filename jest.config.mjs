@@ -14,6 +14,8 @@ export default {
   testMatch: ["<rootDir>/test/**/*.test.ts"],
   modulePathIgnorePatterns: ["<rootDir>/dist"],
   watchman: false,
-  // Timings decide no test: this only ends one that hangs.
-  testTimeout: 120_000,
+  // Timings decide no test: this only ends one that hangs. Waits inside a test end sooner, and say what was there instead.
+  testTimeout: 300_000,
+  // Tests wait for devices and processes more than they compute. Jest's own choice on two cores would be one worker.
+  maxWorkers: 3,
 };

@@ -22,6 +22,8 @@ if (builtAt < Math.max(newest("src"), newest("scripts/build.mjs"), newest("packa
     metafile: true,
     platform: "node",
     target: "node20.19",
+    // A package that has both comes as an ES module: of a CommonJS one, import() has no names here.
+    mainFields: ["module", "main"],
     format: "esm",
     sourcemap: "linked",
     minifySyntax: true,

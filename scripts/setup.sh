@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a fresh Debian machine lacks. Talks on stderr only, so that a caller's stdout stays its own.
-#   --for demo|test|test-real   what is to be run; default demo
-#   --yes                       do not ask before installing system packages (nor without a terminal)
+#   --for demo|test|test-real|cluster   what is to be run; default demo
+#   --yes                               do not ask before installing system packages (nor without a terminal)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,11 +30,19 @@ fi
 
 # package:a program that it brings
 wanted=(btrfs-progs:mkfs.btrfs e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs util-linux:losetup mount:mount)
-[ "$purpose" = demo ] || wanted+=(prometheus:prometheus strace:strace openssl:openssl procps:ps)
-[ "$purpose" != test-real ] || wanted+=(user-mode-linux:linux.uml kmod:modprobe busybox-static:busybox)
+tests=(prometheus:prometheus strace:strace openssl:openssl procps:ps)
+vm=(user-mode-linux:linux.uml kmod:modprobe busybox-static:busybox)
+cluster=(containerd:containerd runc:runc containernetworking-plugins:/usr/lib/cni/ptp nftables:nft iproute2:ip openssl:openssl
+  busybox-static:busybox)
+case $purpose in
+  test) wanted+=("${tests[@]}") ;;
+  test-real) wanted+=("${tests[@]}" "${vm[@]}" "${cluster[@]}") ;;
+  cluster) wanted+=("${cluster[@]}") ;;
+esac
 missing=()
 for entry in "${wanted[@]}"; do
-  PATH="$PATH:/usr/sbin:/sbin" command -v "${entry#*:}" >/dev/null || missing+=("${entry%%:*}")
+  name=${entry%%:*}
+  PATH="$PATH:/usr/sbin:/sbin" command -v "${entry#*:}" >/dev/null || [[ " ${missing[*]} " == *" $name "* ]] || missing+=("$name")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
@@ -48,12 +56,12 @@ if [ "$agreed" = no ] && [ -t 0 ] && [ -t 2 ]; then
 fi
 echo "Installing ${missing[*]} ..." >&2
 export DEBIAN_FRONTEND=noninteractive
-# Tests start a Prometheus of their own; the package's service must not begin to listen on this machine.
-service=prometheus.service
-held=no
-if [[ " ${missing[*]} " == *" prometheus "* ]] && [ -d /run/systemd/system ]; then
-  systemctl mask --quiet "$service" && held=yes
-fi
+# Tests start a Prometheus and containerds of their own; the packages' services must not begin to run on this machine.
+held=()
+for service in prometheus containerd; do
+  [[ " ${missing[*]} " == *" $service "* ]] && [ -d /run/systemd/system ] || continue
+  systemctl mask --quiet "$service.service" && held+=("$service.service")
+done
 apt-get -o DPkg::Lock::Timeout=300 update -qq >&2 || true
 apt-get -o DPkg::Lock::Timeout=300 install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
-if [ $held = yes ]; then systemctl unmask --quiet "$service" && systemctl disable --quiet "$service"; fi
+for service in "${held[@]}"; do systemctl unmask --quiet "$service" && systemctl disable --quiet "$service"; done

@@ -1,21 +1,31 @@
 // What the agent is told from outside: flags, and the environment for the pod's cluster and for faults. The only file of this
 // process that reads either.
-import { hostname } from "node:os";
 import { isAbsolute } from "node:path";
 import { fileURLToPath } from "node:url";
 import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
 import type { ConnectionSettings } from "../kube/kube-config.ts";
+import { addressFlag, isLoopback } from "../process/address.ts";
 import { oneOfFlag, PROCESS_FLAGS, type ProcessSettings, readFlags, readProcessSettings } from "../process/flags.ts";
+import { ownNamespace, ownNodeName } from "../process/pod-environment.ts";
+import type { ServiceReference } from "./engine-endpoints.ts";
 
 const STORAGE_KINDS = ["real", "simulated"] as const;
 
 export interface AgentConfig extends ProcessSettings {
   readonly connection: ConnectionSettings;
   readonly nodeName: string;
-  /** Unix socket of the CSI Identity and Node services. */
+  /** Unix socket of the CSI Identity and Node services; kubelet finds it by the same path. */
   readonly csiSocket: string;
+  /** Where kubelet looks for drivers (plugins_registry); undefined: nobody registers this one. */
+  readonly registrationDirectory: string | undefined;
   /** The policy-engines' sample servers: "unix:///path" or "host:port". */
   readonly engines: readonly string[];
+  /** The headless Service of the engines in a cluster, in our own namespace. */
+  readonly engineService: ServiceReference | undefined;
+  /** ca.crt, tls.crt and tls.key to reach them with; undefined: in the clear, on this machine. */
+  readonly engineTlsDirectory: string | undefined;
+  /** The service account token that says which node this is; there with the directory, or not at all. */
+  readonly engineTokenFile: string | undefined;
   /** The node's own records and locks. */
   readonly stateDirectory: string;
   /** Where loop members are made. */
@@ -31,9 +41,13 @@ const FLAGS = {
   ...CONNECTION_FLAGS,
   ...PROCESS_FLAGS,
   "http-port": { type: "string", default: "9466" },
-  "node-name": { type: "string", default: hostname() },
+  "node-name": { type: "string" },
   "csi-socket": { type: "string", default: "/var/lib/kubelet/plugins/local.tidemark.dev/csi.sock" },
+  "registration-directory": { type: "string" },
   engine: { type: "string", multiple: true },
+  "engine-service": { type: "string" },
+  "engine-tls-directory": { type: "string" },
+  "engine-token-file": { type: "string" },
   "state-directory": { type: "string", default: "/var/lib/tidemark/state" },
   "member-directory": { type: "string", default: "/var/lib/tidemark/members" },
   "kubelet-directory": { type: "string", default: "/var/lib/kubelet" },
@@ -41,23 +55,70 @@ const FLAGS = {
   "sampler-worker": { type: "string", default: fileURLToPath(new URL("./sampler-worker.mjs", import.meta.url)) },
 } as const;
 
-const DIRECTORY_FLAGS = ["state-directory", "member-directory", "kubelet-directory"] as const;
+const PATH_FLAGS = [
+  "csi-socket",
+  "registration-directory",
+  "state-directory",
+  "member-directory",
+  "kubelet-directory",
+  "engine-tls-directory",
+  "engine-token-file",
+] as const;
 
 /** Throws with a sentence for the user on anything it cannot read. */
 export function readConfig(args: readonly string[], environment: NodeJS.ProcessEnv = process.env): AgentConfig {
   const values = readFlags(FLAGS, args);
-  for (const flag of DIRECTORY_FLAGS)
-    if (!isAbsolute(values[flag])) throw new Error(`--${flag} ${values[flag]} is no absolute path`);
+  for (const flag of PATH_FLAGS) {
+    const path = values[flag];
+    if (path !== undefined && !isAbsolute(path)) throw new Error(`--${flag} ${path} is no absolute path`);
+  }
   return {
     ...readProcessSettings(values, environment),
     connection: readConnectionSettings(values, environment),
-    nodeName: values["node-name"],
+    nodeName: values["node-name"] ?? ownNodeName(environment),
     csiSocket: values["csi-socket"],
-    engines: values.engine ?? [],
+    registrationDirectory: values["registration-directory"],
+    ...readEngines(values.engine ?? [], values["engine-tls-directory"], values["engine-token-file"]),
+    engineService: readEngineService(values["engine-service"], values["engine-tls-directory"], environment),
     stateDirectory: values["state-directory"],
     memberDirectory: values["member-directory"],
     kubeletDirectory: values["kubelet-directory"],
     storage: oneOfFlag("storage", values.storage, STORAGE_KINDS),
     samplerWorkerPath: values["sampler-worker"],
   };
+}
+
+type EngineSettings = Pick<AgentConfig, "engines" | "engineTlsDirectory" | "engineTokenFile">;
+
+/** Whoever answers at an address in the clear would be believed, and shown every volume's use. */
+function readEngines(
+  engines: readonly string[],
+  engineTlsDirectory: string | undefined,
+  engineTokenFile: string | undefined,
+): EngineSettings {
+  if ((engineTlsDirectory === undefined) !== (engineTokenFile === undefined))
+    throw new Error("--engine-tls-directory and --engine-token-file are given together, or neither is");
+  for (const engine of engines) {
+    if (engine.startsWith("unix:")) continue;
+    const { host } = addressFlag("engine", engine);
+    if (engineTlsDirectory === undefined && !isLoopback(host))
+      throw new Error(
+        `--engine ${engine} is not on this machine and there is no certificate for it: give --engine-tls-directory and ` +
+          "--engine-token-file, or an address of loopback",
+      );
+  }
+  return { engines, engineTlsDirectory, engineTokenFile };
+}
+
+function readEngineService(
+  name: string | undefined,
+  engineTlsDirectory: string | undefined,
+  environment: NodeJS.ProcessEnv,
+): ServiceReference | undefined {
+  if (name === undefined) return undefined;
+  if (engineTlsDirectory === undefined)
+    throw new Error(
+      `--engine-service ${name} leads to other machines: give --engine-tls-directory and --engine-token-file`,
+    );
+  return { namespace: ownNamespace(environment), name };
 }

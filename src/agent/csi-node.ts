@@ -1,26 +1,24 @@
-// CSI Node of the local driver: what kubelet asks of this node. It checks requests and answers them; staging does the work,
-// and sizes are driven by the layout alone.
-import { status } from "@grpc/grpc-js";
-import { volumeUIDOf } from "../api/identity.ts";
+// CSI Node of the local driver: what kubelet asks of this node, checked here and done by staging and pod mounts. Sizes are
+// none of its business: they are driven by the layout alone.
 import { TOPOLOGY_NODE } from "../api/names.ts";
+import { invalidArgument, Refusal } from "../csi/refusal.ts";
+import { type Serving, unaryMethod } from "../csi/unary-method.ts";
+import { handleOf, noVolume } from "../csi/volume-id.ts";
 import {
-  type NodeGetVolumeStatsResponse,
-  type NodePublishVolumeRequest,
+  type NodeExpandVolumeResponse,
   type NodeServer,
   NodeService,
-  type NodeStageVolumeRequest,
   NodeServiceCapability_RPC_Type as Rpc,
-  VolumeUsage_Unit,
 } from "../gen/csi/v1/csi.ts";
 import type { GrpcService } from "../process/grpc.ts";
-import type { Logger } from "../process/log.ts";
-import { accessOf } from "./csi-capability.ts";
-import { CsiError, unary } from "./csi-error.ts";
-import { kubeletPath } from "./kubelet-path.ts";
+import { formerKubeletPath, kubeletPath } from "./kubelet-path.ts";
+import { publishVolume, stageVolume } from "./mount-volume.ts";
 import type { PodMounts } from "./pod-mounts.ts";
 import type { Staging } from "./staging.ts";
+import type { MountedVolume, Reading } from "./storage/storage.ts";
 import type { VolumeLanes } from "./volume-lanes.ts";
 import type { VolumeState } from "./volume-state.ts";
+import { statsOf } from "./volume-stats.ts";
 
 export interface CsiNodeParts {
   readonly nodeName: string;
@@ -30,9 +28,11 @@ export interface CsiNodeParts {
   readonly lanes: VolumeLanes;
   /** The volume if it is this node's, by its layout or by the node's own record; throws when neither can be had. */
   readonly findVolume: (handle: string) => Promise<VolumeState | undefined>;
-  readonly log: Logger;
+  /** For a volume that has just been staged: the sampler has not come by yet. Throws StorageError. */
+  readonly firstReading: (mounted: MountedVolume) => Promise<Reading>;
 }
 
+/** VOLUME_CONDITION is of CSI 1.12; later versions keep its number. */
 const CAPABILITIES = [
   Rpc.STAGE_UNSTAGE_VOLUME,
   Rpc.GET_VOLUME_STATS,
@@ -41,40 +41,29 @@ const CAPABILITIES = [
   Rpc.SINGLE_NODE_MULTI_WRITER,
 ] as const;
 
-export function createCsiNode(parts: CsiNodeParts): GrpcService {
-  const { nodeName, kubeletDirectory, staging, podMounts, lanes, log } = parts;
-  const pathOf = (path: string): string => kubeletPath(kubeletDirectory, path);
+export function createCsiNode(serving: Serving, parts: CsiNodeParts): GrpcService {
+  const { nodeName } = parts;
   const implementation: NodeServer = {
-    nodeStageVolume: unary("NodeStageVolume", log, async (request) => {
-      await stage(parts, request);
-      return {};
-    }),
-    nodeUnstageVolume: unary("NodeUnstageVolume", log, async ({ volumeId, stagingTargetPath }) => {
-      const path = pathOf(stagingTargetPath);
-      const state = await parts.findVolume(strictHandle(volumeId));
-      if (state !== undefined) await staging.unstage(state, path);
-      return {};
-    }),
-    nodePublishVolume: unary("NodePublishVolume", log, async (request) => {
-      await publish(parts, request);
-      return {};
-    }),
-    nodeUnpublishVolume: unary("NodeUnpublishVolume", log, async ({ volumeId, targetPath }) => {
-      const path = pathOf(targetPath);
-      await lanes.run(strictHandle(volumeId), () => podMounts.unpublish(path));
-      return {};
-    }),
-    nodeGetVolumeStats: unary("NodeGetVolumeStats", log, async ({ volumeId }) =>
-      statsOf(await mountedVolume(parts, volumeId)),
+    nodeStageVolume: unaryMethod(serving, "NodeStageVolume", (request) => stageVolume(parts, request)),
+    nodeUnstageVolume: unaryMethod(serving, "NodeUnstageVolume", ({ volumeId, stagingTargetPath }) =>
+      unstage(parts, volumeId, stagingTargetPath),
     ),
-    // The size follows the layout's target, a raised request included: there is nothing to do here.
-    nodeExpandVolume: unary("NodeExpandVolume", log, async ({ volumeId }) => ({
-      capacityBytes: (await mountedVolume(parts, volumeId)).sizeBytes ?? 0,
-    })),
-    nodeGetCapabilities: unary("NodeGetCapabilities", log, async () => ({
+    nodePublishVolume: unaryMethod(serving, "NodePublishVolume", (request) => publishVolume(parts, request)),
+    nodeUnpublishVolume: unaryMethod(serving, "NodeUnpublishVolume", ({ volumeId, targetPath }) =>
+      unpublish(parts, volumeId, targetPath),
+    ),
+    nodeGetVolumeStats: unaryMethod(serving, "NodeGetVolumeStats", async ({ volumeId, volumePath }) => {
+      const state = await volumeAt(parts, volumeId, volumePath);
+      return state instanceof Refusal ? state : statsOf(state, parts.firstReading);
+    }),
+    nodeExpandVolume: unaryMethod(serving, "NodeExpandVolume", ({ volumeId, volumePath }) =>
+      expand(parts, volumeId, volumePath),
+    ),
+    nodeGetCapabilities: unaryMethod(serving, "NodeGetCapabilities", async () => ({
       capabilities: CAPABILITIES.map((type) => ({ type: { $case: "rpc" as const, value: { type } } })),
     })),
-    nodeGetInfo: unary("NodeGetInfo", log, async () => ({
+    // 0: nothing is attached, so no number of volumes is too many for a node.
+    nodeGetInfo: unaryMethod(serving, "NodeGetInfo", async () => ({
       nodeId: nodeName,
       maxVolumesPerNode: 0,
       accessibleTopology: { segments: { [TOPOLOGY_NODE]: nodeName } },
@@ -83,82 +72,67 @@ export function createCsiNode(parts: CsiNodeParts): GrpcService {
   return { definition: NodeService, implementation };
 }
 
-async function stage(parts: CsiNodeParts, request: NodeStageVolumeRequest): Promise<void> {
-  const handle = strictHandle(request.volumeId);
-  const stagingPath = kubeletPath(parts.kubeletDirectory, request.stagingTargetPath);
-  const { fsType } = accessOf(request.volumeCapability, handle);
-  const state = await knownVolume(parts, handle);
-  if (fsType !== "" && fsType !== state.record.fsType)
-    throw new CsiError(
-      status.INVALID_ARGUMENT,
-      `volume ${handle} is ${state.record.fsType}, not ${fsType}: the filesystem type is chosen when a claim is made`,
-    );
-  await parts.staging.stage(state, stagingPath);
+type Nothing = Record<string, never>;
+
+/** Of a volume that is not there nothing is staged. */
+async function unstage(parts: CsiNodeParts, volumeId: string, stagingPath: string): Promise<Nothing | Refusal> {
+  const target = leftTarget(parts, volumeId, stagingPath);
+  if (target instanceof Refusal) return target;
+  const state = await parts.findVolume(target.handle);
+  if (state !== undefined) await parts.staging.unstage(state, target.path);
+  return {};
 }
 
-async function publish(parts: CsiNodeParts, request: NodePublishVolumeRequest): Promise<void> {
-  const handle = strictHandle(request.volumeId);
-  const stagingPath = kubeletPath(parts.kubeletDirectory, request.stagingTargetPath);
-  const targetPath = kubeletPath(parts.kubeletDirectory, request.targetPath);
-  const access = accessOf(request.volumeCapability, handle);
-  const { mounted } = await mountedVolume(parts, handle);
-  if (mounted?.mountPath !== stagingPath)
-    throw new CsiError(
-      status.FAILED_PRECONDITION,
-      `volume ${handle} is staged at ${mounted?.mountPath}, not at ${stagingPath}`,
-    );
-  await parts.lanes.run(handle, () =>
-    parts.podMounts.publish(stagingPath, targetPath, request.readonly || access.readOnly),
-  );
+async function unpublish(parts: CsiNodeParts, volumeId: string, targetPath: string): Promise<Nothing | Refusal> {
+  const target = leftTarget(parts, volumeId, targetPath);
+  if (target instanceof Refusal) return target;
+  await parts.lanes.run(target.handle, () => parts.podMounts.unpublish(target.path));
+  return {};
 }
 
-async function knownVolume(parts: CsiNodeParts, handle: string): Promise<VolumeState> {
+function leftTarget(
+  { kubeletDirectory }: CsiNodeParts,
+  volumeId: string,
+  requestedPath: string,
+): { readonly handle: string; readonly path: string } | Refusal {
+  if (volumeId === "") return invalidArgument("the volume id is missing");
+  const path = formerKubeletPath(kubeletDirectory, requestedPath);
+  if (path instanceof Refusal) return path;
+  const handle = handleOf(volumeId);
+  return handle instanceof Refusal ? handle : { handle, path };
+}
+
+/**
+ * The size follows the layout's target, a raised request included: there is nothing to do. What is answered is the size at
+ * this moment; a pod whose filesystem is on its way to the request starts meanwhile.
+ */
+async function expand(
+  parts: CsiNodeParts,
+  volumeId: string,
+  volumePath: string,
+): Promise<NodeExpandVolumeResponse | Refusal> {
+  const state = await volumeAt(parts, volumeId, volumePath);
+  return state instanceof Refusal ? state : { capacityBytes: state.sizeBytes ?? 0 };
+}
+
+/** The volume that is shown at a path: its staging path, or a pod's. */
+async function volumeAt(
+  parts: CsiNodeParts,
+  volumeId: string,
+  volumePath: string,
+): Promise<(VolumeState & { readonly mounted: MountedVolume }) | Refusal> {
+  if (volumeId === "") return invalidArgument("the volume id is missing");
+  if (volumePath === "") return invalidArgument("the volume path is missing");
+  const handle = handleOf(volumeId);
+  if (handle instanceof Refusal) return handle;
   const state = await parts.findVolume(handle);
-  if (state === undefined)
-    throw new CsiError(
-      status.NOT_FOUND,
-      `volume ${handle} is not one of node ${parts.nodeName}: no FilesystemLayout assigns it`,
-    );
-  return state;
-}
-
-async function mountedVolume(parts: CsiNodeParts, volumeId: string): Promise<VolumeState> {
-  const state = await knownVolume(parts, strictHandle(volumeId));
+  if (state === undefined) return noVolume(handle, `no FilesystemLayout assigns it to node ${parts.nodeName}`);
   await parts.staging.adopt(state);
-  if (state.mounted === undefined)
-    throw new CsiError(status.FAILED_PRECONDITION, `volume ${volumeId} is not staged on node ${parts.nodeName}`);
-  return state;
-}
-
-function strictHandle(volumeId: string): string {
-  if (volumeUIDOf(volumeId) === undefined)
-    throw new CsiError(status.INVALID_ARGUMENT, `"${volumeId}" is not a volume handle of Tidemark (fs-UUID)`);
-  return volumeId;
-}
-
-/** From the last reading, never from the filesystem itself: one that hangs must not hang this call. */
-function statsOf({ handle, reading, hung }: VolumeState): NodeGetVolumeStatsResponse {
-  if (reading === undefined)
-    throw new CsiError(status.UNAVAILABLE, `volume ${handle} has not been sampled yet; try again in a second`);
-  const { capacityBytes, availableBytes, inodesTotal, inodesUsed } = reading;
-  const used = capacityBytes - availableBytes;
-  return {
-    usage: [
-      { unit: VolumeUsage_Unit.BYTES, total: capacityBytes, available: availableBytes, used },
-      ...(inodesTotal === 0
-        ? []
-        : [
-            {
-              unit: VolumeUsage_Unit.INODES,
-              total: inodesTotal,
-              available: inodesTotal - inodesUsed,
-              used: inodesUsed,
-            },
-          ]),
-    ],
-    volumeCondition: {
-      abnormal: hung,
-      message: hung ? "the filesystem does not answer; see dmesg on the node" : "the filesystem answers",
-    },
-  };
+  const { mounted } = state;
+  if (mounted === undefined)
+    return new Refusal("NOT_FOUND", `volume ${handle} is not staged on node ${parts.nodeName}`);
+  const path = kubeletPath(parts.kubeletDirectory, volumePath);
+  if (path instanceof Refusal || !parts.podMounts.shows(mounted.mountPath, path))
+    return new Refusal("NOT_FOUND", `volume ${handle} is not at ${volumePath}`);
+  return { ...state, mounted };
 }

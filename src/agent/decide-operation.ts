@@ -66,15 +66,7 @@ export type OperationDecision =
 type Check = (facts: OperationFacts) => OperationDecision | undefined;
 
 // Order matters: teardown before anything else, what runs before what should run, and the past before the target.
-const CHECKS: readonly Check[] = [
-  removal,
-  whatRuns,
-  unusable,
-  interruption,
-  (facts) => (facts.target === undefined ? nothing("NoTarget", "no size has been decided") : undefined),
-  staleEpoch,
-  endedTarget,
-];
+const CHECKS: readonly Check[] = [removal, whatRuns, unusable, interruption, staleEpoch, endedTarget];
 
 /** Total: every set of facts has exactly one answer. */
 export function decideOperation(facts: OperationFacts): OperationDecision {
@@ -82,9 +74,7 @@ export function decideOperation(facts: OperationFacts): OperationDecision {
     const decision = check(facts);
     if (decision !== undefined) return decision;
   }
-  const { target, sizeBytes } = facts;
-  if (target === undefined || sizeBytes === undefined) return nothing("NoTarget", "no size has been decided");
-  return towardsTarget(target, sizeBytes);
+  return towardsTarget(facts);
 }
 
 function removal(facts: OperationFacts): OperationDecision | undefined {
@@ -145,7 +135,8 @@ function endedTarget({ target, endedDecidedAt }: OperationFacts): OperationDecis
   return nothing("TargetEnded", `the target of ${target.decidedAt} has been carried out or given up`);
 }
 
-function towardsTarget(target: TargetFacts, sizeBytes: number): OperationDecision {
+function towardsTarget({ target, sizeBytes }: OperationFacts): OperationDecision {
+  if (target === undefined || sizeBytes === undefined) return nothing("NoTarget", "no size has been decided");
   if (target.sizeBytes === sizeBytes) return nothing("AtTarget", `the size is ${formatBytes(sizeBytes)}, as decided`);
   if (target.sizeBytes > sizeBytes) return { act: "Start", kind: "Extend", target, fromBytes: sizeBytes };
   if (target.fromBytes === sizeBytes) return { act: "Start", kind: "Shrink", target, fromBytes: sizeBytes };

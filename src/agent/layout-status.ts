@@ -81,6 +81,7 @@ function blocks(state: VolumeState): Because | undefined {
 function stallOf(state: VolumeState): Because | undefined {
   const blocked = blocks(state);
   if (blocked !== undefined) return blocked;
+  if (state.recordProblem !== undefined) return { reason: "RecordNotWritten", message: state.recordProblem };
   if (state.refusal !== undefined) return { reason: "StaleEpoch", message: state.refusal };
   const last = state.record.lastOperation;
   if (last?.outcome !== "Failed" || state.running !== undefined) return undefined;

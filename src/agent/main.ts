@@ -1,22 +1,25 @@
 // The agent's wiring: config → adapters → this node's volumes, CSI services and streams of samples → signal.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { createIdentity } from "../csi/identity.ts";
 import { createKubeClient } from "../kube/http-client.ts";
 import { connectionOf } from "../kube/kube-config.ts";
 import { systemClock as clock } from "../process/clock.ts";
 import { createCommandPort } from "../process/command-port.ts";
 import { effectsOf } from "../process/fault-effects.ts";
 import { createFilePort } from "../process/file-port.ts";
-import { serveOnSocket } from "../process/grpc.ts";
 import { createLogger, type Logger } from "../process/log.ts";
-import { startMetricsServer } from "../process/metrics-server.ts";
 import { type Stoppable, stopAll, untilSignal } from "../process/shutdown.ts";
 import { chooseStorage } from "./choose-storage.ts";
 import { type AgentConfig, readConfig } from "./config.ts";
-import { createCsiIdentity } from "./csi-identity.ts";
+import { refusalOfError } from "./csi-error.ts";
 import { createCsiNode } from "./csi-node.ts";
+import { watchEngineEndpoints } from "./engine-endpoints.ts";
+import { readPlainLink, securedLink } from "./engine-link.ts";
+import { openEngineStreams } from "./engine-streams.ts";
+import { startNodeStorageReporter } from "./node-storage-reporter.ts";
 import { createNodeVolumes } from "./node-volumes.ts";
-import { openSampleStreams } from "./sample-stream.ts";
+import { serveNode } from "./serve-node.ts";
 
 export async function runAgent(args: readonly string[]): Promise<void> {
   const config = readConfig(args);
@@ -43,8 +46,13 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
   for (const directory of [recordDirectory, lockDirectory]) mkdirSync(directory, { recursive: true, mode: 0o700 });
 
   const { storage, podMounts } = chooseStorage(config, { commands, files, clock, log });
-  const streams = openSampleStreams(config.engines, {
+  const { engineTlsDirectory, engineTokenFile } = config;
+  const streams = openEngineStreams(config.engines, {
     nodeName,
+    link:
+      engineTlsDirectory === undefined || engineTokenFile === undefined
+        ? readPlainLink
+        : securedLink(engineTlsDirectory, engineTokenFile),
     highestEpoch: () => volumes.highestEpoch(),
     newest: () => volumes.samples(),
     guided: (guidance) => volumes.guided(guidance),
@@ -65,25 +73,21 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
     offer: streams.offer,
     connectedEngines: streams.connected,
   });
-  const identity = createCsiIdentity(() => true, log);
-  const node = createCsiNode({ nodeName, kubeletDirectory, podMounts, log, ...volumes.csi });
+  const engines = config.engineService && watchEngineEndpoints(client, config.engineService, streams.follow, log);
+  const serving = { log, refusalOf: refusalOfError, answered: () => undefined };
+  const identity = createIdentity(serving, () => true);
+  const node = createCsiNode(serving, { nodeName, kubeletDirectory, podMounts, ...volumes.csi });
   volumes.start();
-  const csi = await serveOnSocket(config.csiSocket, [identity, node]);
-  const http = await startMetricsServer({
-    host: config.httpHost,
-    port: config.httpPort,
-    registry: volumes.metrics.registry,
-    unhealthy: volumes.sampler.unhealthy,
-    notReady: () => (volumes.layoutsKnown() ? undefined : "the API server has not been heard yet"),
-  });
-  log.info({ httpPort: http.port, csiSocket: config.csiSocket }, "serving");
+  const nodeStorage = startNodeStorageReporter({ nodeName, client, storage, log });
+  const served = await serveNode(config, volumes, [identity, node], log);
   return [
     { name: "hung threads", stop: () => endHungProcess(volumes.sampler.strandedThreads()) },
     { name: "API server client", stop: () => client.close() },
+    { name: "report of free bytes", stop: () => nodeStorage.stop() },
     ...volumes.stoppables,
     { name: "streams of samples", stop: () => streams.stop() },
-    { name: "HTTP server", stop: () => http.close() },
-    { name: "CSI services", stop: () => csi.close() },
+    { name: "addresses of engines", stop: () => engines?.stop() },
+    ...served,
   ];
 }
 

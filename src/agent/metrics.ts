@@ -4,6 +4,7 @@ import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { LastOperation } from "../api/filesystem-layout.ts";
 import type { Clock } from "../process/clock.ts";
 import { createMetricsRegistry } from "../process/metrics-registry.ts";
+import type { KubeletRegistration } from "./kubelet-registration.ts";
 import type { SampledReading, VolumeStates } from "./volume-state.ts";
 
 export interface AgentMetrics {
@@ -115,4 +116,20 @@ function registerHealthGauges(registry: Registry, parts: AgentMetricsParts): voi
   gauge("tidemark_agent_stranded_threads", "Sampling threads left behind in the kernel.", parts.strandedThreads);
   gauge("tidemark_agent_stranded_commands", "Commands left behind in the kernel.", parts.strandedCommands);
   gauge("tidemark_agent_connected_engines", "Policy engines that samples are streamed to.", parts.connectedEngines);
+}
+
+/** Where kubelet is to know the driver; standalone there is no such series. */
+export function registerKubeletGauge(
+  registry: Registry,
+  { driverName, notRegistered }: Pick<KubeletRegistration, "driverName" | "notRegistered">,
+): void {
+  new Gauge({
+    name: "tidemark_agent_kubelet_registered",
+    help: "Whether kubelet has registered the CSI driver (1), or refused it or not asked yet (0).",
+    labelNames: ["driver"],
+    registers: [registry],
+    collect() {
+      this.set({ driver: driverName }, notRegistered() === undefined ? 1 : 0);
+    },
+  });
 }

@@ -1,33 +1,25 @@
 // The agent without its outside: one node's volumes, from what is recorded, sampled and wanted to what is done about them.
 // Here the parts are put together; each is in the file of its name.
-import { FILESYSTEM_LAYOUTS } from "../api/filesystem-layout.ts";
 import type { Guidance, Sample } from "../gen/tidemark/samples/v1/samples.ts";
-import { createApplier } from "../kube/apply.ts";
 import type { KubeClient } from "../kube/client.ts";
-import { createEventRecorder } from "../kube/events.ts";
-import { createReflector } from "../kube/reflector.ts";
-import { createWorkQueue } from "../kube/work-queue.ts";
 import type { Clock } from "../process/clock.ts";
 import type { CommandPort } from "../process/command-port.ts";
 import type { FilePort } from "../process/file-port.ts";
 import type { Logger } from "../process/log.ts";
 import type { Stoppable } from "../process/shutdown.ts";
 import type { CsiNodeParts } from "./csi-node.ts";
-import { createFilesystemLocks } from "./filesystem-lock.ts";
 import { findVolume } from "./find-volume.ts";
+import { createLayoutExchange } from "./layout-exchange.ts";
 import { type AgentMetrics, createAgentMetrics } from "./metrics.ts";
 import { startNodeMeasurer } from "./node-measures.ts";
-import { createNodeRecords } from "./node-records.ts";
-import { reconcileVolume } from "./reconcile-volume.ts";
-import { createOperationRunner } from "./run-operation.ts";
-import { createSampleSink } from "./sample-sink.ts";
+import { createNodeRecords, type NodeRecords } from "./node-records.ts";
+import { createSampleSink, type SampleSinkParts } from "./sample-sink.ts";
 import { createSampler, type Sampler } from "./sampler.ts";
 import { spendEmergency } from "./spend-emergency.ts";
-import { createStaging } from "./staging.ts";
-import { createStatusReporter } from "./status-reporter.ts";
-import type { Storage } from "./storage/storage.ts";
-import { createVolumeLanes } from "./volume-lanes.ts";
-import { newVolumeState, type VolumeStates } from "./volume-state.ts";
+import type { MountedVolume, Reading, Storage } from "./storage/storage.ts";
+import { withTimeLimit } from "./time-limit.ts";
+import { newVolumeState, type VolumeState, type VolumeStates } from "./volume-state.ts";
+import { createVolumeWork } from "./volume-work.ts";
 import { wireSample } from "./wire-sample.ts";
 
 export interface NodeVolumesParts {
@@ -47,7 +39,7 @@ export interface NodeVolumesParts {
 }
 
 export interface NodeVolumes {
-  readonly csi: Pick<CsiNodeParts, "staging" | "lanes" | "findVolume">;
+  readonly csi: Pick<CsiNodeParts, "staging" | "lanes" | "findVolume" | "firstReading">;
   readonly metrics: AgentMetrics;
   readonly sampler: Sampler;
   /** The newest of all volumes. */
@@ -61,9 +53,7 @@ export interface NodeVolumes {
   readonly stoppables: readonly Stoppable[];
 }
 
-/** Volumes at work at the same time: a hung one keeps a place until its time limit. */
-const RECONCILE_CONCURRENCY = 32;
-const RETRY_BACK_OFF = { baseMs: 200, capMs: 30_000 };
+const READING_LIMIT_MS = 5000;
 
 export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
   const { nodeName, storage, client, clock, log, commands, files } = parts;
@@ -71,28 +61,16 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
   const records = createNodeRecords(parts.recordDirectory, files, (path, err) =>
     log.error({ path, err }, "a record cannot be read; its volume is found again when kubelet stages it"),
   );
-  const reflector = createReflector({ client, resource: FILESYSTEM_LAYOUTS, log });
-  const layouts = reflector.store;
-  const layoutsKnown = (): boolean => reflector.lastContactMs() !== undefined;
-  const events = createEventRecorder({ client, component: "tidemark-agent", nowMs: clock.nowMs, log });
-  const applier = createApplier(client);
-  const reporter = createStatusReporter({ nodeName, states, layouts, client, applier, events, clock, log });
-  const changed = (handle: string): void => queue.add(handle);
+  const exchange = createLayoutExchange({ nodeName, states, client, clock, log });
+  const changed = (handle: string): void => work.queue.add(handle);
 
   const measurer = startNodeMeasurer(storage, states, clock, log);
-  const sampler = createSampler({
-    workerPath: parts.samplerWorkerPath,
-    clock,
-    log,
-    listener: createSampleSink({
-      states,
-      sampleOf: (state) => wireSample(state, measurer.of(state.handle)),
-      offer: parts.offer,
-      spendEmergency: (state) => void spendEmergency({ runner, clock, log }, state),
-      changed,
-      nowMs: clock.nowMs,
-      log,
-    }),
+  const sampleOf = (state: VolumeState): Sample | undefined => wireSample(state, measurer.of(state.handle));
+  const sampler = openSampler(parts, {
+    states,
+    sampleOf,
+    spendEmergency: (state) => void spendEmergency({ runner: work.runner, clock, log }, state),
+    changed,
   });
   const metrics = createAgentMetrics({
     states,
@@ -101,53 +79,64 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
     strandedCommands: commands.strandedChildren,
     connectedEngines: parts.connectedEngines,
   });
-  const runner = createOperationRunner({ storage, records, reporter, sampler, metrics, clock, log, ended: changed });
-  const lanes = createVolumeLanes();
-  const staging = createStaging({
+  const { layouts, layoutsKnown, reporter } = exchange;
+  const environment = {
+    nodeName,
+    states,
+    layouts,
+    layoutsKnown,
     storage,
     records,
-    locks: createFilesystemLocks(parts.lockDirectory, files, commands),
-    lanes,
     sampler,
+    reporter,
+    metrics,
+    clock,
     log,
-    quiesce: (state) => runner.cancelAndWait(state, "the volume is being unstaged"),
-    changed,
-  });
-  const environment = { nodeName, states, layouts, layoutsKnown, storage, records, staging, runner, sampler, reporter };
-  const queue = createWorkQueue({
-    name: "volumes",
-    concurrency: RECONCILE_CONCURRENCY,
-    backOff: RETRY_BACK_OFF,
-    log,
-    run: (handle) => reconcileVolume({ ...environment, clock, log }, handle),
-  });
-
+  };
+  const work = createVolumeWork({ ...environment, lockDirectory: parts.lockDirectory, commands, files });
   return {
-    csi: { staging, lanes, findVolume: (handle) => findVolume({ nodeName, states, layouts, client }, handle) },
+    csi: {
+      staging: work.staging,
+      lanes: work.lanes,
+      findVolume: (handle) => findVolume({ nodeName, states, layouts, client }, handle),
+      firstReading: (mounted) => firstReading(storage, mounted),
+    },
     metrics,
     sampler,
-    samples: () => [...states.values()].flatMap((state) => wireSample(state, measurer.of(state.handle)) ?? []),
+    samples: () => [...states.values()].flatMap((state) => sampleOf(state) ?? []),
     guided: (guidance) => {
-      for (const { volumeHandle, nextExtendUsedBytes } of guidance)
-        sampler.setNextExtend(volumeHandle, nextExtendUsedBytes);
+      for (const each of guidance) sampler.setNextExtend(each.volumeHandle, each.nextExtendUsedBytes);
     },
     highestEpoch: () => Math.max(0, ...[...states.values()].map(({ record }) => record.epoch)),
     layoutsKnown,
     start: () => {
-      for (const record of records.readAll()) {
-        states.set(record.handle, newVolumeState(record, true));
-        queue.add(record.handle);
-      }
-      const add = ({ metadata: { name } }: { metadata: { name: string } }): void => queue.add(name);
-      reflector.subscribe({ added: add, updated: add, deleted: add });
-      reflector.start();
+      for (const handle of takeUpRecords(records, states)) changed(handle);
+      exchange.follow(changed);
     },
     stoppables: [
       { name: "sampling", stop: () => sampler.stop() },
       { name: "measures", stop: () => measurer.stop() },
-      { name: "events", stop: () => events.flush() },
-      { name: "reflector", stop: () => reflector.stop() },
-      { name: "volumes", stop: () => queue.stop() },
+      ...exchange.stoppables,
+      { name: "volumes", stop: () => work.queue.stop() },
     ],
   };
+}
+
+function openSampler(
+  { samplerWorkerPath: workerPath, offer, clock, log }: NodeVolumesParts,
+  sink: Omit<SampleSinkParts, "offer" | "nowMs" | "log">,
+): Sampler {
+  const listener = createSampleSink({ ...sink, offer, nowMs: clock.nowMs, log });
+  return createSampler({ workerPath, clock, log, listener });
+}
+
+function firstReading(storage: Storage, mounted: MountedVolume): Promise<Reading> {
+  return withTimeLimit(storage.freshReading(mounted), READING_LIMIT_MS, `reading ${mounted.handle}`);
+}
+
+/** What earlier agents left written; returns the handles. */
+function takeUpRecords(records: NodeRecords, states: VolumeStates): string[] {
+  const found = records.readAll();
+  for (const record of found) states.set(record.handle, newVolumeState(record, true));
+  return found.map(({ handle }) => handle);
 }

@@ -1,9 +1,9 @@
 // How a staged filesystem appears in a pod's directory: a bind mount, and on the simulated disk a symbolic link. Both are
 // idempotent and never touch what is in the filesystem.
-import { lstatSync } from "node:fs";
+import { lstatSync, readlinkSync } from "node:fs";
 import type { CommandPort, CommandResult } from "../process/command-port.ts";
 import type { FilePort } from "../process/file-port.ts";
-import { mountAt } from "./storage/mount-table.ts";
+import { mountAt, mountsOf } from "./storage/mount-table.ts";
 import { StorageError } from "./storage/storage.ts";
 
 export interface PodMounts {
@@ -11,6 +11,10 @@ export interface PodMounts {
   publish(stagingPath: string, targetPath: string, readOnly: boolean): Promise<void>;
   /** Takes it away, with the empty directory; no error when there is nothing. */
   unpublish(targetPath: string): Promise<void>;
+  /** Whether the path shows what is mounted at stagingPath, or is that path. */
+  shows(stagingPath: string, path: string): boolean;
+  /** Every path at which it is published. */
+  targetsOf(stagingPath: string): string[];
 }
 
 const MOUNT = "/usr/bin/mount";
@@ -46,22 +50,35 @@ export function createBindMounts(commands: CommandPort, files: FilePort): PodMou
       }
       if (kindOf(targetPath) !== "nothing") await removeDirectory(commands, targetPath);
     },
+    shows: (stagingPath, path) => {
+      const staged = mountAt(stagingPath);
+      return staged !== undefined && mountAt(path)?.source === staged.source;
+    },
+    targetsOf: (stagingPath) => {
+      const staged = mountAt(stagingPath);
+      const mounts = staged === undefined ? [] : mountsOf(staged.source);
+      return [...new Set(mounts.map(({ mountPath }) => mountPath))].filter((path) => path !== staged?.mountPath);
+    },
   };
 }
 
 export function createPodLinks(commands: CommandPort, files: FilePort): PodMounts {
+  // A link is found by its own path alone: those of an earlier agent are not known.
+  const linked = new Map<string, string>();
   return {
     publish: async (stagingPath, targetPath) => {
       if (kindOf(targetPath) === "directory") await removeDirectory(commands, targetPath);
-      const linked = await commands.run(
+      const made = await commands.run(
         "publish/link",
         LN,
         ["--symbolic", "--force", "--no-dereference", stagingPath, targetPath],
         limit(),
       );
-      expectSuccess(linked, `linking ${targetPath} to ${stagingPath}`);
+      expectSuccess(made, `linking ${targetPath} to ${stagingPath}`);
+      linked.set(targetPath, stagingPath);
     },
     unpublish: async (targetPath) => {
+      linked.delete(targetPath);
       switch (kindOf(targetPath)) {
         case "nothing":
           return;
@@ -71,6 +88,9 @@ export function createPodLinks(commands: CommandPort, files: FilePort): PodMount
           return removeDirectory(commands, targetPath);
       }
     },
+    shows: (stagingPath, path) =>
+      path === stagingPath || (kindOf(path) === "link" && readlinkSync(path) === stagingPath),
+    targetsOf: (stagingPath) => [...linked].filter(([, staged]) => staged === stagingPath).map(([target]) => target),
   };
 }
 

@@ -11,6 +11,7 @@ import { isRemovalWanted, recordWithLayout, targetOf } from "./layout-record.ts"
 import type { NodeRecords } from "./node-records.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import type { Sampler } from "./sampler.ts";
+import { saveRecord } from "./save-record.ts";
 import type { Staging } from "./staging.ts";
 import type { StatusReporter } from "./status-reporter.ts";
 import type { Storage } from "./storage/storage.ts";
@@ -35,11 +36,22 @@ export interface ReconcileEnvironment {
 
 const MEASURE_LIMIT_MS = 10_000;
 
-/** Rejects when something outside failed; the queue then tries again. */
+/** Rejects when something outside failed; the queue then tries again, at longer and longer intervals. */
 export async function reconcileVolume(environment: ReconcileEnvironment, handle: string): Promise<Outcome> {
+  try {
+    return await lookOnce(environment, handle);
+  } catch (error) {
+    // What keeps it from going on is for people to read. What is thrown is the cause, whether they could be told or not.
+    await environment.reporter.report(handle).catch(() => {});
+    throw error;
+  }
+}
+
+async function lookOnce(environment: ReconcileEnvironment, handle: string): Promise<Outcome> {
   const layout = layoutOnThisNode(environment, handle);
   const state = await trackedState(environment, handle, layout);
   if (state === undefined) return "done";
+  if (state.recordProblem !== undefined && state.recorded) await saveRecord(environment.records, state, "PowerCut");
   await environment.staging.adopt(state);
   const measured = environment.storage.sizeBytes(volumeOf(state.record));
   const sizeBytes = await withTimeLimit(measured, MEASURE_LIMIT_MS, `measuring the member of volume ${handle}`);
@@ -73,7 +85,7 @@ async function trackedState(
   const changed = JSON.stringify(state.record) !== JSON.stringify(record);
   state.record = record;
   sampler.setMinAvailable(handle, record.grant === undefined ? 0 : grantOf(record.grant).minAvailableBytes);
-  if (changed && state.recorded) await records.write(record, "PowerCut");
+  if (changed && state.recorded) await saveRecord(records, state, "PowerCut");
   return state;
 }
 

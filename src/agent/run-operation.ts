@@ -8,6 +8,7 @@ import { formatBytes, formatQuantity, parseQuantity } from "../units/quantity.ts
 import type { AgentMetrics } from "./metrics.ts";
 import type { NodeRecord, NodeRecords } from "./node-records.ts";
 import type { Sampler } from "./sampler.ts";
+import { saveRecord } from "./save-record.ts";
 import type { StatusReporter } from "./status-reporter.ts";
 import type { MountedVolume, Storage } from "./storage/storage.ts";
 import { withTimeLimit } from "./time-limit.ts";
@@ -74,12 +75,15 @@ export function createOperationRunner(environment: OperationEnvironment): Operat
       await running?.ended;
     },
     abandon: (state, operation, message) =>
-      finish(environment, state, operation, {
-        outcome: "Cancelled",
-        sizeBytes: state.sizeBytes ?? parseQuantity(operation.from),
-        message,
-      }),
+      finish(environment, state, operation, abandonedEnd(state, operation, message)),
   };
+}
+
+/** It may have been interrupted right at its end. */
+function abandonedEnd({ sizeBytes }: VolumeState, { kind, from, to }: Operation, message: string): End {
+  if (kind === "Shrink" && sizeBytes !== undefined && sizeBytes <= parseQuantity(to))
+    return { outcome: "Succeeded", sizeBytes };
+  return { outcome: "Cancelled", sizeBytes: sizeBytes ?? parseQuantity(from), message };
 }
 
 function abortion(signal: AbortSignal): Promise<never> {
@@ -97,7 +101,7 @@ async function recordStart(
   operation: Operation,
 ): Promise<void> {
   state.record = { ...state.record, operation };
-  const written = records.write(state.record, "ProcessDeath");
+  const written = saveRecord(records, state, "ProcessDeath");
   // The reporter reads state.running, which is set in the same turn of the event loop.
   const reported = Promise.resolve().then(() => reporter.report(state.handle));
   if (operation.emergency === true) {
@@ -110,7 +114,7 @@ async function revoke({ records, sampler }: OperationEnvironment, state: VolumeS
   state.running = undefined;
   sampler.operation(state.handle, false);
   state.record = { ...state.record, operation: undefined };
-  await records.write(state.record, "ProcessDeath").catch(() => {});
+  await saveRecord(records, state, "ProcessDeath").catch(() => {}); // the state says so, and it is tried again
 }
 
 async function carryOut(
@@ -220,7 +224,7 @@ async function finish(
   metrics.operationEnded(lastOperation);
   reporter.operationEnded(state, lastOperation);
   log.info({ volume: state.handle, lastOperation }, `${operation.kind} ended: ${end.outcome}`);
-  await records.write(state.record, "ProcessDeath").catch((err: unknown) => {
+  await saveRecord(records, state, "ProcessDeath").catch((err: unknown) => {
     log.error({ volume: state.handle, err }, "the end of an operation could not be recorded on the node");
   });
   ended(state.handle);

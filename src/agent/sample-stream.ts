@@ -1,6 +1,6 @@
-// The fast path's agent end: one stream to each policy-engine, opened again for ever. It carries samples and takes guidance;
+// The fast path's agent end: a stream to one policy-engine, opened again for ever. It carries samples and takes guidance;
 // nothing that arrives here changes a filesystem. An engine that reads slowly gets the newest sample of each volume, not all.
-import { ChannelCredentials, type ClientDuplexStream, connectivityState } from "@grpc/grpc-js";
+import { type ClientDuplexStream, connectivityState, status } from "@grpc/grpc-js";
 import {
   type AgentMessage,
   type EngineMessage,
@@ -11,10 +11,13 @@ import {
 import { type BackOff, backOffMs } from "../kube/back-off.ts";
 import type { Effects } from "../process/effects.ts";
 import type { Logger } from "../process/log.ts";
+import type { ReadEngineLink } from "./engine-link.ts";
 
 export interface SampleStreamParts {
   /** "unix:///path" or "host:port". */
   readonly address: string;
+  /** Read for each stream. */
+  readonly link: ReadEngineLink;
   readonly nodeName: string;
   readonly highestEpoch: () => number;
   /** What a newly connected engine is told first. */
@@ -35,19 +38,28 @@ const BACK_OFF: BackOff = { baseMs: 100, capMs: 5000 };
 /** A stream that lived this long was a good one. */
 const HEALTHY_STREAM_MS = 5000;
 const KEEPALIVE = { "grpc.keepalive_time_ms": 10_000, "grpc.keepalive_timeout_ms": 5000 };
-/** grpc-js' own reconnecting is kept short: opening again is ours. */
-const CHANNEL = { ...KEEPALIVE, "grpc.initial_reconnect_backoff_ms": 100, "grpc.max_reconnect_backoff_ms": 5000 };
+/** What will not be better in a moment: the engine took another stream for this node, or refused us by name. */
+const LASTING_REFUSALS: readonly (status | undefined)[] = [
+  status.ABORTED,
+  status.PERMISSION_DENIED,
+  status.UNAUTHENTICATED,
+];
+const REFUSED_WAIT_MS = 30_000;
+
+/** grpc-js writes when it tried, which makes each failure look new. */
+const TIME_IN_REASON = /\(\d{4}-\d\d-\d\dT[^)]*\)/g;
 
 type Stream = ClientDuplexStream<AgentMessage, EngineMessage>;
 
 export function createSampleStream(parts: SampleStreamParts): SampleStream {
   const { address, log, guided } = parts;
-  const client = new SamplesClient(address, ChannelCredentials.createInsecure(), CHANNEL);
   const unsent = new Map<string, Sample>();
+  let client: SamplesClient | undefined;
   let stream: Stream | undefined;
   let writable = false;
   let openedMs = 0;
   let failures = 0;
+  let lastReason: string | undefined;
   let retry: NodeJS.Timeout | undefined;
   let stopped = false;
 
@@ -58,10 +70,15 @@ export function createSampleStream(parts: SampleStreamParts): SampleStream {
     writable = stream.write({ message: { $case: "batch", value: { samples } } });
   };
   const open = async (): Promise<void> => {
-    const opened = await parts.effects.run("agent-samples/open-stream", async () => client.stream());
+    openedMs = performance.now();
+    const { credentials, options, metadata } = await parts.link();
+    if (stopped) return;
+    // A connection of its own each time: with the certificates of today.
+    const connected = new SamplesClient(address, credentials, { ...KEEPALIVE, ...options });
+    client = connected;
+    const opened = await parts.effects.run("agent-samples/open-stream", async () => connected.stream(metadata));
     if (stopped) return opened.cancel();
     stream = opened;
-    openedMs = performance.now();
     opened.on("data", (message: EngineMessage) => guided(message.guidance));
     opened.on("drain", () => {
       writable = true;
@@ -74,17 +91,23 @@ export function createSampleStream(parts: SampleStreamParts): SampleStream {
     for (const sample of parts.newest()) unsent.set(sample.volumeHandle, sample);
     flush();
   };
-  const again = (ended: Stream, err: unknown): void => {
+  const again = (ended: Stream | undefined, err: unknown): void => {
     if (stopped || ended !== stream) return;
-    log[failures === 0 ? "warn" : "debug"]({ engine: address, err }, "the stream of samples ended; opening it again");
+    const wasHealthy = stream !== undefined && performance.now() - openedMs > HEALTHY_STREAM_MS;
+    if (wasHealthy) lastReason = undefined;
+    const reason = String(err).replace(TIME_IN_REASON, "");
+    log[reason === lastReason ? "debug" : "warn"]({ engine: address, err }, "no stream of samples; opening it again");
+    lastReason = reason;
     stream = undefined;
     writable = false;
-    failures = performance.now() - openedMs > HEALTHY_STREAM_MS ? 1 : failures + 1;
-    ended.cancel();
-    retry = setTimeout(openSafely, backOffMs(failures, BACK_OFF, Math.random()));
+    failures = wasHealthy ? 1 : failures + 1;
+    ended?.cancel();
+    client?.close();
+    client = undefined;
+    retry = setTimeout(openSafely, isLasting(err) ? REFUSED_WAIT_MS : backOffMs(failures, BACK_OFF, Math.random()));
   };
   const openSafely = (): void => {
-    open().catch((err: unknown) => log.error({ engine: address, err }, "the stream of samples could not be opened"));
+    open().catch((err: unknown) => again(undefined, err));
   };
 
   openSafely();
@@ -95,29 +118,17 @@ export function createSampleStream(parts: SampleStreamParts): SampleStream {
       flush();
     },
     connected: () =>
-      stream !== undefined && client.getChannel().getConnectivityState(false) === connectivityState.READY,
+      stream !== undefined && client?.getChannel().getConnectivityState(false) === connectivityState.READY,
     stop: () => {
       stopped = true;
       clearTimeout(retry);
       stream?.cancel();
-      client.close();
+      client?.close();
     },
   };
 }
 
-/** One stream to each engine: all get everything, since any of them may lead next. */
-export function openSampleStreams(
-  addresses: readonly string[],
-  parts: Omit<SampleStreamParts, "address">,
-): { offer(samples: readonly Sample[]): void; connected(): number; stop(): void } {
-  const streams = addresses.map((address) => createSampleStream({ ...parts, address }));
-  return {
-    offer: (samples) => {
-      for (const stream of streams) stream.offer(samples);
-    },
-    connected: () => streams.filter((stream) => stream.connected()).length,
-    stop: () => {
-      for (const stream of streams) stream.stop();
-    },
-  };
+function isLasting(err: unknown): boolean {
+  const code = typeof err === "object" && err !== null && "code" in err ? err.code : undefined;
+  return LASTING_REFUSALS.some((refusal) => refusal === code);
 }

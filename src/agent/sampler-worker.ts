@@ -33,70 +33,81 @@ interface Sampled {
   operationInProgress: boolean;
 }
 
-function runSamplingThread(port: NonNullable<typeof parentPort>, cells: Int32Array): void {
+type Port = NonNullable<typeof parentPort>;
+
+function runSamplingThread(port: Port, cells: Int32Array): void {
   const sampledBySlot = new Map<number, Sampled>();
   let timer: NodeJS.Timeout | undefined;
-
-  const post = (message: FromSamplingThread, transfer: ArrayBuffer[] = []): void => port.postMessage(message, transfer);
-  const round = (): void => {
-    const readings: SlotReading[] = [];
-    const nowMs = performance.now();
-    for (const sampled of sampledBySlot.values()) {
-      if (sampled.dueMs - nowMs > sampled.intervalMs * roundRatio(sampled)) continue;
-      const reading = sample(sampled);
-      if (reading !== undefined) readings.push(reading);
-    }
-    if (readings.length > 0) {
-      const rows = packReadings(readings);
-      post({ type: "readings", rows }, [rows.buffer]);
-    }
-    Atomics.add(cells, BEAT_CELL, 1);
-    scheduleRound();
-  };
   const scheduleRound = (): void => {
     clearTimeout(timer);
     let nextMs = performance.now() + BEAT_INTERVAL_MS;
     for (const { dueMs } of sampledBySlot.values()) nextMs = Math.min(nextMs, dueMs);
     timer = setTimeout(round, Math.max(0, nextMs - performance.now()));
   };
-
-  /** One reading; undefined when it need not be posted, or could not be had. */
-  const sample = (sampled: Sampled): SlotReading | undefined => {
-    try {
-      const reading = guarded(sampled.watched.slot, () => {
-        sampled.reader ??= openReader(sampled.watched);
-        return sampled.reader.read();
-      });
-      // What a resize moves looks like writing at the speed of the disk: taken for a writer's peak it would demand a reserve
-      // that stops the very shrink, and all others for a minute.
-      if (sampled.operationInProgress || reading.movesData) sampled.growth.restart();
-      else sampled.growth.observe(performance.now(), reading.dataBytes);
-      const slotReading = describe(sampled, reading);
-      planNext(sampled, slotReading);
-      return isWorthPosting(sampled, slotReading) ? slotReading : undefined;
-    } catch (error) {
-      sampled.reader = closeQuietly(sampled.reader);
-      sampled.intervalMs = INTERVAL_MAX_MS;
-      sampled.dueMs = performance.now() + INTERVAL_MAX_MS;
-      post({ type: "unreadable", slot: sampled.watched.slot, message: String(error) });
-      return undefined;
-    }
-  };
-  const guarded = <T>(slot: number, read: () => T): T => {
+  const round = (): void => {
+    postReadings(port, sampleDue(port, cells, sampledBySlot.values()));
     Atomics.add(cells, BEAT_CELL, 1);
-    Atomics.store(cells, READING_CELL, slot + 1);
-    try {
-      return read();
-    } finally {
-      Atomics.store(cells, READING_CELL, 0);
-    }
+    scheduleRound();
   };
-
   port.on("message", (message: ToSamplingThread) => {
     receive(sampledBySlot, message);
     scheduleRound();
   });
   scheduleRound();
+}
+
+/** One reading of each filesystem that is due, where there is one to post. */
+function sampleDue(port: Port, cells: Int32Array, all: Iterable<Sampled>): SlotReading[] {
+  const readings: SlotReading[] = [];
+  const nowMs = performance.now();
+  for (const sampled of all) {
+    if (sampled.dueMs - nowMs > sampled.intervalMs * roundRatio(sampled)) continue;
+    try {
+      const reading = sample(sampled, cells);
+      if (isWorthPosting(sampled, reading)) readings.push(reading);
+    } catch (error) {
+      sampled.reader = closeQuietly(sampled.reader);
+      sampled.intervalMs = INTERVAL_MAX_MS;
+      sampled.dueMs = performance.now() + INTERVAL_MAX_MS;
+      post(port, { type: "unreadable", slot: sampled.watched.slot, message: String(error) });
+    }
+  }
+  return readings;
+}
+
+function sample(sampled: Sampled, cells: Int32Array): SlotReading {
+  const reading = guarded(cells, sampled.watched.slot, () => {
+    sampled.reader ??= openReader(sampled.watched);
+    return sampled.reader.read();
+  });
+  // What a resize moves looks like writing at the speed of the disk: taken for a writer's peak it would demand a reserve that
+  // stops the very shrink, and all others for a minute.
+  if (sampled.operationInProgress || reading.movesData) sampled.growth.restart();
+  else sampled.growth.observe(performance.now(), reading.dataBytes);
+  const slotReading = describe(sampled, reading);
+  planNext(sampled, slotReading);
+  return slotReading;
+}
+
+/** Whoever watches this thread sees which filesystem it is in. */
+function guarded<T>(cells: Int32Array, slot: number, read: () => T): T {
+  Atomics.add(cells, BEAT_CELL, 1);
+  Atomics.store(cells, READING_CELL, slot + 1);
+  try {
+    return read();
+  } finally {
+    Atomics.store(cells, READING_CELL, 0);
+  }
+}
+
+function postReadings(port: Port, readings: readonly SlotReading[]): void {
+  if (readings.length === 0) return;
+  const rows = packReadings(readings);
+  post(port, { type: "readings", rows }, [rows.buffer]);
+}
+
+function post(port: Port, message: FromSamplingThread, transfer: ArrayBuffer[] = []): void {
+  port.postMessage(message, transfer);
 }
 
 function receive(sampledBySlot: Map<number, Sampled>, message: ToSamplingThread): void {

@@ -6,6 +6,7 @@ import { grantOf } from "./emergency.ts";
 import type { FilesystemLocks } from "./filesystem-lock.ts";
 import type { NodeRecord, NodeRecords } from "./node-records.ts";
 import type { Sampler } from "./sampler.ts";
+import { saveRecord } from "./save-record.ts";
 import { type MountedVolume, type Storage, StorageError, type StorageErrorCode } from "./storage/storage.ts";
 import { withTimeLimit } from "./time-limit.ts";
 import type { VolumeLanes } from "./volume-lanes.ts";
@@ -48,84 +49,95 @@ const LASTING: Readonly<Partial<Record<StorageErrorCode, Problem["reason"]>>> = 
 };
 
 export function createStaging(parts: StagingParts): Staging {
-  const { storage, records, locks, lanes, sampler, log, changed } = parts;
-
-  const watch = ({ handle, record: { grant } }: VolumeState, mounted: MountedVolume): void =>
-    sampler.watch(handle, mounted, grant === undefined ? 0 : grantOf(grant).minAvailableBytes);
-  const begin = (state: VolumeState, mounted: MountedVolume): void => {
-    state.mounted = mounted;
-    state.operationEndedAtMs = 0;
-    watch(state, mounted);
-  };
-  const stage = async (state: VolumeState, stagingPath: string): Promise<void> => {
-    if (state.mounted?.mountPath === stagingPath) return;
-    if (state.removed) throw removed(state);
-    if (state.mounted !== undefined) throw alreadyStaged(state, state.mounted.mountPath, stagingPath);
-    await takeLock(locks, state);
-    const sizeBytes = await sizeToStage(storage, state);
-    await saveRecord(parts, state, { stagingPath });
-    begin(state, await storage.stage(volumeOf(state.record), sizeBytes, stagingPath));
-    await saveRecord(parts, state, { memberMade: true });
-    state.sizeBytes = await storage.sizeBytes(volumeOf(state.record));
-    log.info({ volume: state.handle, stagingPath, size: formatQuantity(state.sizeBytes ?? 0) }, "staged");
-  };
-  const unstage = async (state: VolumeState, stagingPath: string): Promise<void> => {
-    state.closing = true;
-    try {
-      await parts.quiesce(state);
-      sampler.forget(state.handle);
-      await storage.unstage(volumeOf(state.record), stagingPath);
-      state.mounted = undefined;
-      state.reading = undefined;
-      state.hung = false;
-      await saveRecord(parts, state, { stagingPath: undefined });
-      await locks.release(volumeOf(state.record).fsid);
-      log.info({ volume: state.handle, stagingPath }, "unstaged");
-    } finally {
-      state.closing = false;
-      // It could not be unmounted: it is sampled on.
-      if (state.mounted !== undefined) watch(state, state.mounted);
-    }
-  };
-  const adopt = async (state: VolumeState): Promise<void> => {
-    if (state.mounted !== undefined || state.closing) return;
-    const volume = volumeOf(state.record);
-    const stagingPath = state.record.stagingPath ?? (await unrecordedMount(storage, state));
-    if (stagingPath === undefined) return;
-    await takeLock(locks, state);
-    const found = await withTimeLimit(storage.find(volume, stagingPath), FIND_LIMIT_MS, `finding ${state.handle}`);
-    if (found === undefined) {
-      log.info({ volume: state.handle, stagingPath }, "no longer mounted; kubelet will stage it when a pod needs it");
-      await saveRecord(parts, state, { stagingPath: undefined });
-      return;
-    }
-    if (!state.recorded) await saveRecord(parts, state, { stagingPath, memberMade: true });
-    begin(state, found);
-    log.info({ volume: state.handle, stagingPath }, "taken over from an earlier agent");
-  };
-  const remove = async (state: VolumeState): Promise<void> => {
-    if (state.mounted !== undefined) return;
-    await takeLock(locks, state);
-    const volume = volumeOf(state.record);
-    await storage.remove(volume);
-    state.removed = true;
-    state.sizeBytes = undefined;
-    await records.remove(state.handle);
-    state.recorded = false;
-    await locks.release(volume.fsid);
-    log.info({ volume: state.handle }, "the member has been deleted");
-  };
+  const { lanes, changed } = parts;
   const inLane = (state: VolumeState, work: () => Promise<void>): Promise<void> =>
-    lanes.run(state.handle, () => noteProblem(state, work)).finally(() => changed(state.handle));
+    lanes.run(state.handle, () => noteProblem(state, work));
   return {
-    stage: (state, stagingPath) => inLane(state, () => stage(state, stagingPath)),
-    unstage: (state, stagingPath) => inLane(state, () => unstage(state, stagingPath)),
+    stage: (state, stagingPath) =>
+      inLane(state, () => stage(parts, state, stagingPath)).finally(() => changed(state.handle)),
+    unstage: (state, stagingPath) =>
+      inLane(state, () => unstage(parts, state, stagingPath)).finally(() => changed(state.handle)),
     adopt: async (state) => {
       if (state.mounted === undefined && (state.record.stagingPath !== undefined || !state.recorded))
-        await lanes.run(state.handle, () => noteProblem(state, () => adopt(state)));
+        await inLane(state, () => adopt(parts, state));
     },
-    remove: (state) => lanes.run(state.handle, () => noteProblem(state, () => remove(state))),
+    remove: (state) => inLane(state, () => remove(parts, state)),
   };
+}
+
+async function stage(parts: StagingParts, state: VolumeState, stagingPath: string): Promise<void> {
+  const { storage, locks, log } = parts;
+  if (state.mounted?.mountPath === stagingPath) return;
+  if (state.removed) throw removed(state);
+  if (state.mounted !== undefined) throw alreadyStaged(state, state.mounted.mountPath, stagingPath);
+  await takeLock(locks, state);
+  const sizeBytes = await sizeToStage(storage, state);
+  await changeRecord(parts, state, { stagingPath });
+  begin(parts, state, await storage.stage(volumeOf(state.record), sizeBytes, stagingPath));
+  await changeRecord(parts, state, { memberMade: true });
+  state.sizeBytes = await storage.sizeBytes(volumeOf(state.record));
+  log.info({ volume: state.handle, stagingPath, size: formatQuantity(state.sizeBytes ?? 0) }, "staged");
+}
+
+async function unstage(parts: StagingParts, state: VolumeState, stagingPath: string): Promise<void> {
+  const { storage, locks, sampler, log } = parts;
+  state.closing = true;
+  try {
+    await parts.quiesce(state);
+    sampler.forget(state.handle);
+    await storage.unstage(volumeOf(state.record), stagingPath);
+    state.mounted = undefined;
+    state.reading = undefined;
+    state.hung = false;
+    await changeRecord(parts, state, { stagingPath: undefined });
+    await locks.release(volumeOf(state.record).fsid);
+    log.info({ volume: state.handle, stagingPath }, "unstaged");
+  } finally {
+    state.closing = false;
+    // It could not be unmounted: it is sampled on.
+    if (state.mounted !== undefined) watch(sampler, state, state.mounted);
+  }
+}
+
+async function adopt(parts: StagingParts, state: VolumeState): Promise<void> {
+  const { storage, locks, log } = parts;
+  if (state.mounted !== undefined || state.closing) return;
+  const volume = volumeOf(state.record);
+  const stagingPath = state.record.stagingPath ?? (await unrecordedMount(storage, state));
+  if (stagingPath === undefined) return;
+  await takeLock(locks, state);
+  const found = await withTimeLimit(storage.find(volume, stagingPath), FIND_LIMIT_MS, `finding ${state.handle}`);
+  if (found === undefined) {
+    log.info({ volume: state.handle, stagingPath }, "no longer mounted; kubelet will stage it when a pod needs it");
+    await changeRecord(parts, state, { stagingPath: undefined });
+    return;
+  }
+  if (!state.recorded) await changeRecord(parts, state, { stagingPath, memberMade: true });
+  begin(parts, state, found);
+  log.info({ volume: state.handle, stagingPath }, "taken over from an earlier agent");
+}
+
+async function remove({ storage, records, locks, log }: StagingParts, state: VolumeState): Promise<void> {
+  if (state.mounted !== undefined) return;
+  await takeLock(locks, state);
+  const volume = volumeOf(state.record);
+  await storage.remove(volume);
+  state.removed = true;
+  state.sizeBytes = undefined;
+  await records.remove(state.handle);
+  state.recorded = false;
+  await locks.release(volume.fsid);
+  log.info({ volume: state.handle }, "the member has been deleted");
+}
+
+function begin({ sampler }: StagingParts, state: VolumeState, mounted: MountedVolume): void {
+  state.mounted = mounted;
+  state.operationEndedAtMs = 0;
+  watch(sampler, state, mounted);
+}
+
+function watch(sampler: Sampler, { handle, record: { grant } }: VolumeState, mounted: MountedVolume): void {
+  sampler.watch(handle, mounted, grant === undefined ? 0 : grantOf(grant).minAvailableBytes);
 }
 
 async function noteProblem(state: VolumeState, work: () => Promise<void>): Promise<void> {
@@ -139,14 +151,14 @@ async function noteProblem(state: VolumeState, work: () => Promise<void>): Promi
   }
 }
 
-async function saveRecord(
+async function changeRecord(
   { records }: StagingParts,
   state: VolumeState,
   change: Partial<Pick<NodeRecord, "stagingPath" | "memberMade">>,
 ): Promise<void> {
   state.record = { ...state.record, ...change };
   state.recorded = true;
-  await records.write(state.record, "PowerCut");
+  await saveRecord(records, state, "PowerCut");
 }
 
 /** A node that has lost its records may still have the volume mounted under a pod that nobody stages again. */

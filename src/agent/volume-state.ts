@@ -32,6 +32,8 @@ export interface VolumeState {
   record: NodeRecord;
   /** Whether the record is kept on the disk: from the first staging on. */
   recorded: boolean;
+  /** Why the record on the disk is behind `record`. */
+  recordProblem: string | undefined;
   /** Staging and adoption. */
   mounted: MountedVolume | undefined;
   /** The member's size, last measured or reached. */
@@ -61,6 +63,7 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
     handle: record.handle,
     record,
     recorded,
+    recordProblem: undefined,
     mounted: undefined,
     sizeBytes: undefined,
     removed: false,

@@ -4,104 +4,147 @@ import { z } from "zod";
 import type { KubeObject, Resource } from "../kube/object.ts";
 import { claimReference, sizeTarget } from "./filesystem.ts";
 import { GROUP, VERSION } from "./names.ts";
-import { conditions, keyedList, quantity, timestamp } from "./schema.ts";
+import { conditions, keyedList, observedGeneration, quantity, timestamp } from "./schema.ts";
 
 export const BACKENDS = ["loop"] as const;
 export type Backend = (typeof BACKENDS)[number];
 export const FS_TYPES = ["btrfs", "ext4", "xfs"] as const;
 export type FsType = (typeof FS_TYPES)[number];
 
+const memberName = z
+  .string()
+  .max(63)
+  .meta({ description: "Names the member within its filesystem; never used again." });
+
 const memberSpec = z.object({
-  name: z.string().max(63),
+  name: memberName,
   size: quantity("The size it was made with; absent on a rebuilt layout: as found on the node.").optional(),
   state: z
     .enum(["Present", "Removed"])
     .meta({ description: "Removed asks the agent to delete the member and its data; absent means Present." })
     .optional(),
-  source: z.object({
-    loop: z
-      .object({ file: z.string().max(128).meta({ description: "File name in the node's member directory." }) })
-      .optional(),
-  }),
+  source: z
+    .object({
+      loop: z
+        .object({ file: z.string().max(128).meta({ description: "File name in the node's member directory." }) })
+        .meta({ description: "A sparse file on the node, for the backend loop." })
+        .optional(),
+    })
+    .meta({ description: "Where its block device comes from; exactly one of its fields is set, that of the backend." }),
 });
 export type MemberSpec = z.infer<typeof memberSpec>;
 
 /** Room that the agent may take by itself when minAvailable is crossed, granted in advance. */
-export const emergencyGrant = z.object({
-  size: quantity("The agent may grow up to this size by itself."),
-  minAvailable: quantity("It does so when fewer bytes than this are available."),
-  expiry: timestamp("Not after this."),
-  epoch: z.int().min(0),
-});
+export const emergencyGrant = z
+  .object({
+    size: quantity("The agent may grow up to this size by itself."),
+    minAvailable: quantity("It does so when fewer bytes than this are available."),
+    expiry: timestamp("Not after this."),
+    epoch: z
+      .int()
+      .min(0)
+      .meta({ description: "The number of the leader that granted it; a lower one than was seen before is refused." }),
+  })
+  .meta({
+    description:
+      "Granted in advance by the policy-engine: what the agent may grow to by itself, at once, when little is available. Absent: nothing.",
+  });
 export type EmergencyGrant = z.infer<typeof emergencyGrant>;
 
-export const filesystemLayoutSpec = z.object({
-  claimRef: claimReference.optional(),
-  volumeUID: z.string().optional(),
-  backend: z.enum(BACKENDS).optional(),
-  fsType: z.enum(FS_TYPES).optional(),
-  nodeName: z.string().meta({ description: "The node whose agent owns it." }).optional(),
-  members: keyedList(memberSpec, ["name"], 4, "The devices under the filesystem.").optional(),
-  target: sizeTarget.optional(),
-  emergency: emergencyGrant.optional(),
-});
+export const filesystemLayoutSpec = z
+  .object({
+    claimRef: claimReference.optional(),
+    volumeUID: z
+      .string()
+      .meta({ description: "The UID that the volume's names and its fsid are made from." })
+      .optional(),
+    backend: z.enum(BACKENDS).meta({ description: "Where its members come from." }).optional(),
+    fsType: z.enum(FS_TYPES).meta({ description: "The type of the filesystem." }).optional(),
+    nodeName: z.string().meta({ description: "The node whose agent owns it." }).optional(),
+    members: keyedList(
+      memberSpec.meta({ description: "A member as it should be." }),
+      ["name"],
+      4,
+      "The devices under the filesystem.",
+    ).optional(),
+    target: sizeTarget.optional(),
+    emergency: emergencyGrant.optional(),
+  })
+  .meta({ description: "What the filesystem should be made of. Written by Tidemark only: it is the map of the data." });
 export type FilesystemLayoutSpec = z.infer<typeof filesystemLayoutSpec>;
 
 export const OPERATION_KINDS = ["Extend", "Shrink"] as const;
 export const OPERATION_OUTCOMES = ["Succeeded", "Cancelled", "FloorReached", "Failed"] as const;
 
 const operationFields = {
-  kind: z.enum(OPERATION_KINDS),
+  kind: z.enum(OPERATION_KINDS).meta({ description: "Whether it makes the filesystem larger or smaller." }),
   from: quantity("The size before."),
   to: quantity("The size asked for."),
-  epoch: z.int().min(0),
-  decidedAt: timestamp("Which target it carries out.").optional(),
+  epoch: z.int().min(0).meta({ description: "The number of the leader whose target or grant it carries out." }),
+  decidedAt: timestamp("Which target it carries out; absent for an emergency.").optional(),
   emergency: z.boolean().meta({ description: "Started by the agent from its grant." }).optional(),
   startedAt: timestamp("When it began."),
 };
 
-export const operation = z.object({ ...operationFields, step: z.string().max(63) });
+export const operation = z.object({
+  ...operationFields,
+  step: z.string().max(63).meta({ description: "What is being done now." }),
+});
 export type Operation = z.infer<typeof operation>;
 
-export const lastOperation = z.object({
-  ...operationFields,
-  outcome: z.enum(OPERATION_OUTCOMES),
-  reached: quantity("The size at its end."),
-  floor: quantity("The smallest size that the filesystem called safe, where that ended it.").optional(),
-  reason: z.string().optional(),
-  message: z.string().max(32768).optional(),
-  endedAt: timestamp("When it ended."),
-});
+export const lastOperation = z
+  .object({
+    ...operationFields,
+    outcome: z.enum(OPERATION_OUTCOMES).meta({
+      description: "How it ended: as asked for, cancelled on the way, at the smallest safe size, or in an error.",
+    }),
+    reached: quantity("The size at its end."),
+    floor: quantity("The smallest size that the filesystem called safe, where that ended it.").optional(),
+    reason: z
+      .string()
+      .meta({ description: "Why it ended so, in one word of docs/reference/reasons.md; absent when it succeeded." })
+      .optional(),
+    message: z.string().max(32768).meta({ description: "Why it ended so, in a sentence with figures." }).optional(),
+    endedAt: timestamp("When it ended."),
+  })
+  .meta({ description: "The operation that ended last, and how. Absent: none has ended yet." });
 export type LastOperation = z.infer<typeof lastOperation>;
 
-export const filesystemLayoutStatus = z.object({
-  observedGeneration: z.int().min(0).optional(),
-  fsid: z.string().optional(),
-  nodeName: z.string().optional(),
-  mounted: z
-    .boolean()
-    .meta({ description: "Staged on its node, so that it is measured and can be resized." })
-    .optional(),
-  epoch: z.int().min(0).meta({ description: "The highest epoch the agent has seen for it." }).optional(),
-  members: keyedList(
-    z.object({
-      name: z.string().max(63),
-      deviceUUID: z.string().optional(),
-      devid: z.int().optional(),
-      size: quantity("Its present size."),
-      state: z.enum(["Present", "Missing", "Removed"]),
-    }),
-    ["name"],
-    8,
-    "The members as the node has them.",
-  ).optional(),
-  operation: operation
-    .nullable()
-    .meta({ description: "The running operation; recorded before its first side effect." })
-    .optional(),
-  lastOperation: lastOperation.optional(),
-  conditions: conditions.optional(),
-});
+export const filesystemLayoutStatus = z
+  .object({
+    observedGeneration: observedGeneration.optional(),
+    fsid: z.string().meta({ description: "The filesystem's UUID, as it stands in its superblock." }).optional(),
+    nodeName: z.string().meta({ description: "The node whose agent reports." }).optional(),
+    mounted: z
+      .boolean()
+      .meta({ description: "Staged on its node, so that it is measured and can be resized." })
+      .optional(),
+    epoch: z.int().min(0).meta({ description: "The highest epoch the agent has seen for it." }).optional(),
+    members: keyedList(
+      z
+        .object({
+          name: memberName,
+          deviceUUID: z.string().meta({ description: "The UUID of the device in its superblock." }).optional(),
+          devid: z.int().meta({ description: "The device's number within a btrfs filesystem." }).optional(),
+          size: quantity("Its present size; the last known one where it is missing or removed."),
+          state: z.enum(["Present", "Missing", "Removed"]).meta({
+            description:
+              "Present: found on the node. Missing: made there, and not found any more. Removed: deleted with its data.",
+          }),
+        })
+        .meta({ description: "A member as it is." }),
+      ["name"],
+      8,
+      "The members as the node has them.",
+    ).optional(),
+    operation: operation
+      .nullable()
+      .meta({ description: "The running operation, recorded before its first side effect. Absent: none runs." })
+      .optional(),
+    lastOperation: lastOperation.optional(),
+    conditions: conditions.optional(),
+  })
+  .meta({ description: "What the agent of its node finds and does." });
 export type FilesystemLayoutStatus = z.infer<typeof filesystemLayoutStatus>;
 
 export interface FilesystemLayout extends KubeObject {

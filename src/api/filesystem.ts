@@ -2,29 +2,47 @@
 import { z } from "zod";
 import type { KubeObject, Resource } from "../kube/object.ts";
 import { GROUP, VERSION } from "./names.ts";
-import { conditions, quantity, timestamp } from "./schema.ts";
+import { conditions, observedGeneration, quantity, timestamp } from "./schema.ts";
 
 /** The size that the engine wants, and the guards under which it may be carried out. */
 export const sizeTarget = z
   .object({
     size: quantity("The wanted size."),
     from: quantity("The size this was decided on; a shrink is carried out only while it still holds."),
-    epoch: z.int().min(0).meta({ description: "The writing leader's epoch; a lower one is refused." }),
+    epoch: z
+      .int()
+      .min(0)
+      .meta({ description: "The number of the leader that wrote it; a lower one than was seen before is refused." }),
     decidedAt: timestamp("When it was decided; names the target, which is carried out at most once."),
   })
   .meta({
+    description: "The size that the filesystem should get. Absent: it keeps the size that it has.",
     "x-kubernetes-validations": [
       { rule: "self.epoch >= oldSelf.epoch", message: "epoch never falls: a newer leader has written" },
     ],
   });
 export type SizeTarget = z.infer<typeof sizeTarget>;
 
-export const claimReference = z.object({ namespace: z.string().optional(), name: z.string(), uid: z.string() });
+const claimFields = {
+  name: z.string().meta({ description: "The claim's name." }),
+  uid: z.string().meta({ description: "The claim's UID: a claim of the same name that was made anew is another one." }),
+};
 
-export const filesystemSpec = z.object({
-  claimRef: z.object({ name: z.string(), uid: z.string() }).optional(),
-  target: sizeTarget.optional(),
-});
+export const claimReference = z
+  .object({ namespace: z.string().meta({ description: "The claim's namespace." }).optional(), ...claimFields })
+  .meta({ description: "The PersistentVolumeClaim that the filesystem was made for." });
+
+export const filesystemSpec = z
+  .object({
+    claimRef: z
+      .object(claimFields)
+      .meta({ description: "The PersistentVolumeClaim of this namespace whose storage this is." })
+      .optional(),
+    target: sizeTarget.optional(),
+  })
+  .meta({
+    description: "What should be: the claim, and the size that the policy-engine wants. Written by Tidemark only.",
+  });
 export type FilesystemSpec = z.infer<typeof filesystemSpec>;
 
 /** As many as any sensible maxPerDay; the hour's limit of 60 is among them. */
@@ -36,17 +54,19 @@ const changeTimes = (description: string) =>
     .meta({ description, "x-kubernetes-list-type": "atomic" })
     .optional();
 
-export const scalingStatus = z.object({
+const scalingFields = {
   policy: z
     .string()
     .meta({ description: "NAMESPACE/NAME of the deciding VolumePolicy, or NAME of a ClusterVolumePolicy." })
     .optional(),
-  rule: z.string().optional(),
-  plan: z.enum(["extend", "shrink", "hold"]),
-  reason: z.string(),
-  message: z.string().max(32768),
-  target: quantity("The size that the plan asks for.").optional(),
-  uncapped: quantity("What it would ask for without limits, ceilings and steps.").optional(),
+  rule: z.string().meta({ description: "The rule that decided; absent where none did." }).optional(),
+  plan: z
+    .enum(["extend", "shrink", "hold"])
+    .meta({ description: "What is done: the filesystem grows, shrinks, or keeps its size." }),
+  reason: z.string().meta({ description: "Why, in one word of docs/reference/reasons.md." }),
+  message: z.string().max(32768).meta({ description: "Why, in a sentence with figures." }),
+  target: quantity("The size that the plan asks for; absent for hold.").optional(),
+  uncapped: quantity("What the rule asks for without limits, ceilings and steps.").optional(),
   preview: z
     .string()
     .max(1024)
@@ -56,17 +76,27 @@ export const scalingStatus = z.object({
   nextEligibleTime: timestamp("The earliest time of the next change: cooldown, window or daily limit.").optional(),
   extendedAt: changeTimes("The extends of the last 24 hours, so that limits outlive a restart of the engine."),
   shrunkAt: changeTimes("The shrinks of the last 24 hours."),
+};
+export const scalingStatus = z.object(scalingFields).meta({
+  description: "What was decided last about the size, and why. Written by the policy-engine, on change only.",
 });
 export type ScalingStatus = z.infer<typeof scalingStatus>;
 
-export const filesystemStatus = z.object({
-  observedGeneration: z.int().min(0).optional(),
-  capacity: quantity("The present size.").optional(),
-  volumeHandle: z.string().meta({ description: "The FilesystemLayout's name." }).optional(),
-  nodeName: z.string().optional(),
-  scaling: scalingStatus.optional(),
-  conditions: conditions.optional(),
-});
+export const filesystemStatus = z
+  .object({
+    observedGeneration: observedGeneration.optional(),
+    capacity: quantity(
+      "The present size: that of its members, all together; the last known one while one is missing.",
+    ).optional(),
+    volumeHandle: z
+      .string()
+      .meta({ description: "The name of its FilesystemLayout, and of the volume in CSI." })
+      .optional(),
+    nodeName: z.string().meta({ description: "The node that has its data." }).optional(),
+    scaling: scalingStatus.optional(),
+    conditions: conditions.optional(),
+  })
+  .meta({ description: "What is: the size, where it is, and what was decided about it." });
 export type FilesystemStatus = z.infer<typeof filesystemStatus>;
 
 export interface Filesystem extends KubeObject {

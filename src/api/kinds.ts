@@ -2,6 +2,7 @@
 import type { CrdDescription, PrinterColumn } from "./crd.ts";
 import { filesystemSpec, filesystemStatus } from "./filesystem.ts";
 import { filesystemLayoutSpec, filesystemLayoutStatus } from "./filesystem-layout.ts";
+import { nodeStorageSpec, nodeStorageStatus } from "./node-storage.ts";
 import { clusterVolumePolicySpec, policyStatus, volumePolicySpec } from "./volume-policy.ts";
 
 const AGE: PrinterColumn = { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" };
@@ -81,5 +82,15 @@ export const KINDS: CrdDescription[] = [
       READY,
       AGE,
     ],
+  },
+  {
+    kind: "NodeStorage",
+    plural: "nodestorages",
+    shortNames: ["nst"],
+    scope: "Cluster",
+    description: "NodeStorage is what one node has for members: its device classes and their free bytes.",
+    spec: nodeStorageSpec,
+    status: nodeStorageStatus,
+    columns: [{ name: "Free", type: "string", jsonPath: ".status.deviceClasses[0].free" }, AGE],
   },
 ];

@@ -50,6 +50,7 @@ export const CONDITION_REASONS = [
   "MembersMissing", // an incomplete set of members was found; nothing is guessed
   "SignatureFound", // the device already carries a signature; it is never formatted
   "DiskFull", // the host has no room for the member
+  "RecordNotWritten", // the node's disk takes no records: nothing begins without one
   "MountFailed",
   "ResizeFailed",
   "ReadOnly", // the kernel has forced the filesystem read-only

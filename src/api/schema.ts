@@ -5,11 +5,16 @@ import { z } from "zod";
 export interface CelRule {
   rule: string;
   message: string;
+  /** CEL that gives the message with its figures; `message` is what is said where it fails. */
+  messageExpression?: string;
+  /** The field that is at fault, from the rule's own node: ".max". */
+  fieldPath?: string;
 }
 
 /** Extra OpenAPI keys of a schema node, merged into the CRD by src/api/crd.ts. */
 export interface NodeExtensions {
   description?: string;
+  default?: unknown;
   "x-kubernetes-validations"?: CelRule[];
   "x-kubernetes-list-type"?: "map" | "set" | "atomic";
   "x-kubernetes-list-map-keys"?: string[];
@@ -23,16 +28,43 @@ const QUANTITY_PATTERN = /^[0-9]+(\.[0-9]+)?([KMGTPE]i|[kMGTPE])?$/;
 const DURATION_PATTERN = /^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$/;
 const PERCENT_PATTERN = /^[0-9]+(\.[0-9]+)?%$/;
 
-/** A size: a non-negative quantity string, e.g. 10Gi. */
-export const quantity = (description: string) => z.string().regex(QUANTITY_PATTERN).max(32).meta({ description });
+/** A size: a non-negative quantity string, e.g. 10Gi. The description gets its unit here, as below. */
+export const quantity = (description: string, ...rules: CelRule[]) =>
+  z
+    .string()
+    .regex(QUANTITY_PATTERN)
+    .max(32)
+    .meta({ description: `${description} A size in bytes, such as 500Mi or 10Gi.`, ...checkedBy(rules) });
 /** A duration string, e.g. 1h30m. */
-export const duration = (description: string) => z.string().regex(DURATION_PATTERN).max(32).meta({ description });
+export const duration = (description: string, ...rules: CelRule[]) =>
+  z
+    .string()
+    .regex(DURATION_PATTERN)
+    .max(32)
+    .meta({ description: `${description} A duration in ms, s, m, h and d, such as 1h30m.`, ...checkedBy(rules) });
 /** A percentage string, e.g. 60%. */
-export const percent = (description: string) => z.string().regex(PERCENT_PATTERN).max(16).meta({ description });
+export const percent = (description: string, ...rules: CelRule[]) =>
+  z
+    .string()
+    .regex(PERCENT_PATTERN)
+    .max(16)
+    .meta({ description: `${description} A percentage, such as 60%.`, ...checkedBy(rules) });
 /** A CEL expression; it is compiled by the policy-engine, not by the schema. */
 export const celExpression = (description: string) => z.string().min(1).max(4096).meta({ description });
 /** RFC 3339, as the API server writes it. */
-export const timestamp = (description: string) => z.string().max(40).meta({ description, format: "date-time" });
+export const timestamp = (description: string) =>
+  z
+    .string()
+    .max(40)
+    .meta({ description: `${description} A time of RFC 3339, such as 2026-11-21T15:00:00Z.`, format: "date-time" });
+/** metadata.generation at the time of a report. */
+export const observedGeneration = z.int().min(0).meta({
+  description: "The metadata.generation that this status was written for; an older one tells of an older spec.",
+});
+
+function checkedBy(rules: CelRule[]): NodeExtensions {
+  return rules.length === 0 ? {} : { "x-kubernetes-validations": rules };
+}
 
 /** A list of objects that is merged by its keys. */
 export function keyedList<T extends z.ZodType>(item: T, keys: string[], maxItems: number, description: string) {
@@ -46,31 +78,45 @@ export function keyedList<T extends z.ZodType>(item: T, keys: string[], maxItems
     } satisfies NodeExtensions);
 }
 
-export const labelSelector = z
-  .object({
-    matchLabels: z.record(z.string(), z.string()).optional(),
-    matchExpressions: z
-      .array(
-        z.object({
-          key: z.string(),
-          operator: z.enum(["In", "NotIn", "Exists", "DoesNotExist"]),
-          values: z.array(z.string()).optional(),
-        }),
-      )
-      .max(32)
-      .optional(),
-  })
-  .meta({ description: "A Kubernetes label selector; all of its terms must hold.", "x-kubernetes-map-type": "atomic" });
-export type LabelSelector = z.infer<typeof labelSelector>;
+const labelRequirement = z.object({
+  key: z.string().meta({ description: "The label that is asked about." }),
+  operator: z.enum(["In", "NotIn", "Exists", "DoesNotExist"]).meta({
+    description: "How the label is compared: with values (In, NotIn), or by its presence (Exists, DoesNotExist).",
+  }),
+  values: z
+    .array(z.string().meta({ description: "A value of the label." }))
+    .meta({ description: "What In and NotIn compare with; absent for Exists and DoesNotExist." })
+    .optional(),
+});
+
+/** `description` says what is selected, and what an absent selector means. */
+export const labelSelector = (description: string) =>
+  z
+    .object({
+      matchLabels: z
+        .record(z.string(), z.string().meta({ description: "The value that the label must have." }))
+        .meta({ description: "Labels with the values that they must have." })
+        .optional(),
+      matchExpressions: z
+        .array(labelRequirement.meta({ description: "What must hold of one label." }))
+        .max(32)
+        .meta({ description: "What must hold of labels beyond equality." })
+        .optional(),
+    })
+    .meta({
+      description: `${description} A Kubernetes label selector: all of its terms must hold.`,
+      "x-kubernetes-map-type": "atomic",
+    });
+export type LabelSelector = z.infer<ReturnType<typeof labelSelector>>;
 
 export const condition = z
   .object({
-    type: z.string().max(316),
-    status: z.enum(["True", "False", "Unknown"]),
-    reason: z.string().min(1).max(1024),
-    message: z.string().max(32768),
+    type: z.string().max(316).meta({ description: "What it is about: Ready, Reconciling or Stalled." }),
+    status: z.enum(["True", "False", "Unknown"]).meta({ description: "Whether it holds." }),
+    reason: z.string().min(1).max(1024).meta({ description: "Why, in one word of docs/reference/reasons.md." }),
+    message: z.string().max(32768).meta({ description: "Why, in a sentence, with figures and what to do." }),
     lastTransitionTime: timestamp("When the status last changed."),
-    observedGeneration: z.int().min(0).optional(),
+    observedGeneration: observedGeneration.optional(),
   })
   .meta({ description: "A kstatus condition." });
 export type Condition = z.infer<typeof condition>;

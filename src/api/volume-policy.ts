@@ -2,7 +2,16 @@
 // here; what a policy means is decided in src/policy-engine.
 import { z } from "zod";
 import type { KubeObject, Resource } from "../kube/object.ts";
+import {
+  notLarger,
+  SHRINK_LEAVES_SOMETHING,
+  SOME_DIFFERENCE,
+  smaller,
+  USABLE_SIZE,
+  USABLE_TARGET,
+} from "./admission-rules.ts";
 import { GROUP, VERSION } from "./names.ts";
+import { behavior } from "./policy-behavior.ts";
 import {
   celExpression,
   conditions,
@@ -10,13 +19,15 @@ import {
   keyedList,
   labelSelector,
   NAME_PATTERN,
+  observedGeneration,
   percent,
   quantity,
 } from "./schema.ts";
 
 export const MODES = ["Enforce", "Approve", "Recommend"] as const;
 export type Mode = (typeof MODES)[number];
-const mode = z.enum(MODES);
+/** What an absent mode means: the API server writes it down, the policy-engine reads it so. */
+export const DEFAULT_MODES = { extend: "Enforce", shrink: "Recommend" } as const satisfies Record<string, Mode>;
 
 const rule = z
   .object({
@@ -25,112 +36,123 @@ const rule = z
       .regex(new RegExp(NAME_PATTERN))
       .max(63)
       .meta({ description: "Names the rule in statuses, events and metrics." }),
-    action: z.enum(["Extend", "Shrink"]),
-    when: celExpression("CEL, evaluates to bool: the rule fires while it holds."),
+    action: z.enum(["Extend", "Shrink"]).meta({ description: "Whether the rule makes volumes larger or smaller." }),
+    when: celExpression(
+      "CEL, evaluates to bool: the rule fires while it holds. It may read volume, node, variables and now, such as volume.usedRatio >= 0.8.",
+    ),
     targetUsed: percent(
-      "Change to the size at which this much is used, e.g. 60%. A shrink counts the peak of the rule's window.",
+      "Change to the size at which this much is used: at least 1% and less than 100%. A shrink counts the peak of the rule's window.",
+      USABLE_TARGET,
     ).optional(),
     by: z
       .string()
       .regex(/^[0-9]+(\.[0-9]+)?(%|[KMGTPE]i|[kMGTPE])?$/)
       .max(32)
-      .meta({ description: "Change by 25% of the capacity, or by 10Gi." })
+      .meta({
+        description:
+          "Change by this much: a percentage of the capacity, such as 25%, or a size in bytes, such as 10Gi.",
+        "x-kubernetes-validations": [SOME_DIFFERENCE],
+      })
       .optional(),
-    to: quantity("Change to this size.").optional(),
+    to: quantity("Change to this size.", ...USABLE_SIZE).optional(),
     toExpression: celExpression("CEL, evaluates to bytes: change to this size.").optional(),
-    for: duration("The rule must have held this long.").optional(),
-    messageExpression: celExpression("CEL, evaluates to string: added to the reason.").optional(),
+    for: duration("How long the condition must have held without a break. Default: 0s.").optional(),
+    messageExpression: celExpression(
+      "CEL, evaluates to string: added to the reason that the status gives. Default: nothing is added.",
+    ).optional(),
   })
   .meta({
+    description: "When volumes are changed, and to which size: exactly one of targetUsed, by, to and toExpression.",
     "x-kubernetes-validations": [
       {
         rule: "[has(self.targetUsed), has(self.by), has(self.to), has(self.toExpression)].filter(x, x).size() == 1",
         message: "exactly one of targetUsed, by, to and toExpression is required",
       },
+      SHRINK_LEAVES_SOMETHING,
     ],
   });
 export type PolicyRule = z.infer<typeof rule>;
 
-const stepLimits = {
-  cooldown: duration("Time after a change before the next one in this direction.").optional(),
-  minStep: quantity("Smaller changes are not made. Default 1Gi.").optional(),
-  maxStep: quantity("Larger changes are made in steps of this. Default 100Gi.").optional(),
-  maxPerDay: z
-    .int()
-    .min(1)
-    .max(1440)
-    .meta({ description: "At most this many changes in 24 hours; absent means no limit." })
-    .optional(),
-  windows: z
-    .array(
-      z.object({
-        cron: z
-          .string()
-          .min(9)
-          .max(128)
-          .meta({ description: "When the window opens: minute hour day-of-month month day-of-week." }),
-        duration: duration("How long it stays open."),
-        timeZone: z.string().max(64).meta({ description: "IANA time zone; default UTC." }).optional(),
-      }),
-    )
-    .max(16)
-    .meta({
-      description: "Changes start only inside one of these; absent means always.",
-      "x-kubernetes-list-type": "atomic",
-    })
-    .optional(),
-};
-const stepBehavior = z.object(stepLimits);
-export type StepBehavior = z.infer<typeof stepBehavior>;
+const variable = z.object({
+  name: z
+    .string()
+    .regex(/^[a-zA-Z_][a-zA-Z0-9_]*$/)
+    .max(63)
+    .meta({ description: "The name under which expressions find it, as variables.NAME." }),
+  expression: celExpression("CEL; later variables and all rules may use it as variables.NAME."),
+});
+
+const limits = z
+  .object({
+    min: quantity(
+      "Never smaller; a volume that is smaller is extended to it. Default: the claim's request, or the class' initialSize.",
+      ...USABLE_SIZE,
+    ).optional(),
+    max: quantity("Never larger. Required where a rule extends.", ...USABLE_SIZE).optional(),
+    minAvailable: quantity(
+      "Fewer available bytes extend at once. Default: max(5% of capacity, 5 s of the present growth), at most 20% of capacity.",
+      ...USABLE_SIZE,
+    ).optional(),
+  })
+  .meta({
+    description: "Bounds on the size of every volume that this policy decides.",
+    "x-kubernetes-validations": [notLarger("min", "max"), smaller("minAvailable", "max")],
+  });
+
+const modeOf = (description: string) => z.enum(MODES).meta({ description });
+
+const mode = z
+  .object({
+    extend: modeOf("What is done when a volume should be larger. Default: Enforce.")
+      .meta({ default: DEFAULT_MODES.extend })
+      .optional(),
+    shrink: modeOf("What is done when a volume should be smaller. Default: Recommend.")
+      .meta({ default: DEFAULT_MODES.shrink })
+      .optional(),
+  })
+  .meta({
+    description:
+      "For each direction: Enforce acts, Approve waits for a ScalingApproval, Recommend only says what it would do.",
+    default: {},
+  });
 
 const policyFields = {
   priority: z
     .int()
     .min(-1_000_000)
     .max(1_000_000)
-    .meta({ description: "The highest wins within one scope; equal: the oldest wins and both get Conflict." })
+    .meta({
+      description: "The highest wins within one scope; equal: the oldest wins and both get Conflict. Default: 0.",
+    })
     .optional(),
   suspend: z
     .boolean()
-    .meta({ description: "Stops every change by this policy; it still wins its volumes." })
+    .meta({ description: "Stops every change by this policy; it still wins its volumes. Default: false." })
     .optional(),
-  selector: labelSelector.optional(),
-  storageClassNames: z.array(z.string()).max(64).meta({ "x-kubernetes-list-type": "set" }).optional(),
-  mode: z
-    .object({ extend: mode.optional(), shrink: mode.optional() })
+  selector: labelSelector("Claims by their labels. Default: every claim.").optional(),
+  storageClassNames: z
+    .array(z.string().meta({ description: "The name of a StorageClass." }))
+    .max(64)
     .meta({
-      description:
-        "Per direction: Enforce acts, Approve waits for a ScalingApproval, Recommend only says. Defaults: extend Enforce, shrink Recommend.",
+      description: "Only claims of these StorageClasses. Default: claims of every class.",
+      "x-kubernetes-list-type": "set",
     })
     .optional(),
-  limits: z
-    .object({
-      min: quantity("Never smaller. Default: the claim's request, or the class' initialSize.").optional(),
-      max: quantity("Never larger. Required where a rule extends.").optional(),
-      minAvailable: quantity(
-        "Fewer available bytes extend at once. Default: max(5% of capacity, 5 s of the present growth), at most 20% of capacity.",
-      ).optional(),
-    })
-    .optional(),
+  mode: mode.optional(),
+  limits: limits.optional(),
   variables: keyedList(
-    z.object({
-      name: z
-        .string()
-        .regex(/^[a-zA-Z_][a-zA-Z0-9_]*$/)
-        .max(63),
-      expression: celExpression("CEL; later variables and all rules may use it as variables.NAME."),
-    }),
+    variable.meta({ description: "A named expression." }),
     ["name"],
     32,
-    "Named expressions, lazy and in order.",
+    "Named expressions, evaluated in order and only where they are used. Default: none.",
   ).optional(),
   rules: keyedList(rule, ["name"], 32, "All are evaluated; any Extend beats every Shrink; then the largest size wins."),
-  behavior: z.object({ extend: stepBehavior.optional(), shrink: stepBehavior.optional() }).optional(),
+  behavior: behavior.optional(),
   onStaleMetrics: z
     .enum(["Hold", "ExtendOnly"])
     .meta({
       description:
-        "Without fresh metrics: nothing, or extend on one fresh reading of the agent. Never a shrink. Default ExtendOnly.",
+        "Without fresh metrics: nothing (Hold), or an extend on one fresh reading of the agent (ExtendOnly). Never a shrink. Default: ExtendOnly.",
     })
     .optional(),
 };
@@ -148,45 +170,57 @@ export type VolumePolicySpec = z.infer<typeof volumePolicySpec>;
 
 const ceilings = z
   .object({
-    max: quantity("No volume of the selected namespaces grows over this.").optional(),
+    max: quantity("No volume of the selected claims grows over this. Default: no ceiling.", ...USABLE_SIZE).optional(),
     modes: z
-      .object({ extend: mode.optional(), shrink: mode.optional() })
-      .meta({ description: "The most that a namespaced policy may do: Enforce > Approve > Recommend." })
+      .object({
+        extend: modeOf("The most that may be done to extend. Default: Enforce.").optional(),
+        shrink: modeOf("The most that may be done to shrink. Default: Enforce.").optional(),
+      })
+      .meta({ description: "The most that a policy may do, for each direction: Enforce > Approve > Recommend." })
       .optional(),
-    bytesPerNamespace: quantity("The sum of a namespace's sizes never grows over this.").optional(),
+    bytesPerNamespace: quantity(
+      "No volume grows while the sizes of its namespace's volumes would then add up to more. Default: no ceiling.",
+      ...USABLE_SIZE,
+    ).optional(),
     storageClassNames: z
-      .array(z.string())
+      .array(z.string().meta({ description: "The name of a StorageClass." }))
       .max(64)
-      .meta({ description: "Only claims of these classes may be changed.", "x-kubernetes-list-type": "set" })
+      .meta({
+        description: "Only claims of these StorageClasses may be changed. Default: claims of every class.",
+        "x-kubernetes-list-type": "set",
+      })
       .optional(),
   })
   .meta({
-    description: "Bounds on what namespaced policies may do; the strictest of all matching holds, whoever wins.",
+    description:
+      "Bounds on what policies may do to the selected claims; the strictest of all matching holds, whoever wins. Default: none.",
   });
 
 export const clusterVolumePolicySpec = z
   .object({
     ...policyFields,
     rules: policyFields.rules.optional(),
-    namespaceSelector: labelSelector.optional(),
+    namespaceSelector: labelSelector("Namespaces by their labels. Default: every namespace.").optional(),
     ceilings: ceilings.optional(),
   })
   .meta({
     description: "The default for claims that no namespaced policy selects, and the ceilings over those that one does.",
     "x-kubernetes-validations": [
-      {
-        rule: "!has(self.rules) || !self.rules.exists(r, r.action == 'Extend') || (has(self.limits) && has(self.limits.max))",
-        message: MAX_NEEDED.message,
-      },
+      { rule: `!has(self.rules) || ${MAX_NEEDED.rule}`, message: MAX_NEEDED.message },
+      notLarger("limits.min", "ceilings.max"),
+      notLarger("limits.min", "ceilings.bytesPerNamespace"),
+      smaller("limits.minAvailable", "ceilings.max"),
     ],
   });
 export type ClusterVolumePolicySpec = z.infer<typeof clusterVolumePolicySpec>;
 
-export const policyStatus = z.object({
-  observedGeneration: z.int().min(0).optional(),
-  matchedFilesystems: z.int().min(0).meta({ description: "How many filesystems this policy decides." }).optional(),
-  conditions: conditions.optional(),
-});
+export const policyStatus = z
+  .object({
+    observedGeneration: observedGeneration.optional(),
+    matchedFilesystems: z.int().min(0).meta({ description: "How many filesystems this policy decides." }).optional(),
+    conditions: conditions.optional(),
+  })
+  .meta({ description: "What the policy-engine makes of the policy." });
 export type PolicyStatus = z.infer<typeof policyStatus>;
 
 export interface VolumePolicy extends KubeObject {

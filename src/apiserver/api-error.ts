@@ -100,6 +100,15 @@ export function badRequest(message: string): ApiError {
   return new ApiError(400, "BadRequest", message);
 }
 
+/** 422: a server-side apply that names no field manager. */
+export function applyWithoutManager(): ApiError {
+  const message = "Required value: is required for apply patch";
+  const causes = [{ reason: "FieldValueRequired", message, field: "fieldManager" }];
+  const details = { group: "meta.k8s.io", kind: "PatchOptions", causes };
+  const subject = 'PatchOptions.meta.k8s.io "" is invalid';
+  return new ApiError(422, "Invalid", `${subject}: fieldManager: ${message}`, details);
+}
+
 export function expired(message: string): ApiError {
   return new ApiError(410, "Expired", message);
 }

@@ -29,12 +29,20 @@ function checkKind(kind: ResourceKind, object: JsonObject): void {
   if (kind.custom && !object["kind"]) throw badRequest(`Object 'Kind' is missing in the body; it must be ${kind.kind}`);
   object["kind"] ??= kind.kind;
   object["apiVersion"] ??= wanted;
-  if (object["kind"] !== kind.kind)
-    throw badRequest(`the kind in the data (${object["kind"]}) does not match the expected kind (${kind.kind})`);
+  if (object["kind"] !== kind.kind) throw otherKind(kind, object);
   if (object["apiVersion"] !== wanted)
     throw badRequest(
       `the API version in the data (${object["apiVersion"]}) does not match the expected API version (${wanted})`,
     );
+}
+
+function otherKind(kind: ResourceKind, object: JsonObject): ApiError {
+  const given = String(object["kind"]);
+  if (!kind.custom)
+    return badRequest(`${given} in version "${kind.version}" cannot be handled as a ${kind.kind}: no kind "${given}"`);
+  const message = `Invalid value: ${JSON.stringify(given)}: must be ${kind.kind}`;
+  const name = String(asJsonObject(object["metadata"])["name"] ?? "");
+  return invalid({ ...kind, kind: given }, name, [{ field: "kind", reason: "FieldValueInvalid", message }]);
 }
 
 function strictError(kind: ResourceKind, unknown: readonly string[], form: BodyForm): ApiError {
@@ -43,6 +51,22 @@ function strictError(kind: ResourceKind, unknown: readonly string[], form: BodyF
   const message = `Invalid value: "object": strict decoding error: ${list}`;
   return invalid(kind, "", [{ field: "patch", reason: "FieldValueInvalid", message }]);
 }
+
+/** Errors of the schema after which kube-apiserver asks no rule. */
+const BLOCKS_RULES: ReadonlySet<string> = new Set([
+  "FieldValueNotSupported",
+  "FieldValueRequired",
+  "FieldValueTooLong",
+  "FieldValueTooMany",
+  "FieldValueTypeInvalid",
+]);
+const RULES_NOT_CHECKED: FieldError = {
+  field: "<nil>",
+  reason: "FieldValueInvalid",
+  message:
+    "Invalid value: null: some validation rules were not checked because the object was invalid; " +
+    "correct the existing errors to complete validation",
+};
 
 /** Throws 422 with all that is wrong with the object; `before` is the stored one, undefined on creation. */
 export function validateObject(
@@ -57,11 +81,11 @@ export function validateObject(
   if (!kind.custom) refuseUndecodable(kind, shape);
   if (shape.some(({ reason }) => reason === "FieldValueTypeInvalid")) throw invalid(kind, name, [...more, ...shape]);
   const errors = [...more, ...metadataErrors(asJsonObject(object["metadata"])), ...shape];
-  // A rule may rely on what the schema promises, so rules are asked about well-formed objects only.
-  if (shape.length === 0) {
+  // A rule may rely on what the schema promises.
+  if (!shape.some(({ reason }) => BLOCKS_RULES.has(reason)))
     errors.push(...checkRules(kind.rules, kind.schema, object, before, ""));
-    errors.push(...(kindRules(kind).errors?.(object, before) ?? []));
-  }
+  else if (kind.rules.size > 0) errors.push(RULES_NOT_CHECKED);
+  if (shape.length === 0) errors.push(...(kindRules(kind).errors?.(object, before) ?? []));
   if (errors.length > 0) throw invalid(kind, name, errors);
 }
 

@@ -25,10 +25,10 @@ function bodyTooLarge(): ApiError {
   return new ApiError(413, "RequestEntityTooLarge", message);
 }
 
-/** The object in a body of JSON or YAML. Throws 400 when it is no object, 415 for another media type. */
+/** The object in a body of JSON or YAML; null is an empty one. Throws 400 when it is no object, 415 for another media type. */
 export function decodeObject(body: string, contentType: string | undefined): JsonObject {
   const type = bareMediaType(contentType);
-  if (type === "" || type === JSON_TYPE) return objectOf(() => JSON.parse(body) as unknown);
+  if (type === "" || type === JSON_TYPE) return objectOf(() => (JSON.parse(body) as unknown) ?? {});
   if (type === YAML_TYPE) return objectOf(() => parseYaml(body, { maxAliasCount: 100 }) as unknown);
   throw unsupportedMediaType(type, [JSON_TYPE, YAML_TYPE]);
 }

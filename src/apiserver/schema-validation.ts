@@ -182,13 +182,17 @@ function junctorErrors(schema: Schema, value: unknown, path: string): FieldError
   const holds = (each: Schema) => validateSchema(each, value, path).length === 0;
   const { oneOf, anyOf, not } = schema;
   const name = JSON.stringify(path);
-  if (anyOf && !anyOf.some(holds))
-    errors.push(invalidValue(path, value, `${name} must validate at least one schema (anyOf)`));
+  if (anyOf && !anyOf.some(holds)) errors.push(junctorError(`${name} must validate at least one schema (anyOf)`));
   const matching = oneOf?.filter(holds).length ?? 1;
   if (matching !== 1) {
     const found = matching === 0 ? "Found none valid" : `Found ${matching} valid alternatives`;
-    errors.push(invalidValue(path, value, `${name} must validate one and only one schema (oneOf). ${found}`));
+    errors.push(junctorError(`${name} must validate one and only one schema (oneOf). ${found}`));
   }
-  if (not && holds(not)) errors.push(invalidValue(path, value, `${name} must not validate the schema (not)`));
+  if (not && holds(not)) errors.push(junctorError(`${name} must not validate the schema (not)`));
   return errors;
+}
+
+// kube-apiserver names no field here but in the message.
+function junctorError(message: string): FieldError {
+  return { field: "<nil>", reason: "FieldValueInvalid", message: `Invalid value: "": ${message}` };
 }

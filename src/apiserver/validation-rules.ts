@@ -2,6 +2,7 @@
 // that cannot be compiled or evaluated here is an error then, never skipped.
 import { type ASTNode, Environment } from "@marcbachmann/cel-js";
 import type { FieldError } from "./api-error.ts";
+import { registerQuantities } from "./cel-quantity.ts";
 import { fieldSchema, partsByElement } from "./field-structure.ts";
 import { isJsonObject } from "./json.ts";
 import type { Schema, ValidationRule } from "./schema.ts";
@@ -26,14 +27,16 @@ export type CompiledRules = ReadonlyMap<Schema, readonly CompiledRule[]>;
 export function compileRules(root: Schema, rootPath: string): { rules: CompiledRules; errors: FieldError[] } {
   const rules = new Map<Schema, CompiledRule[]>();
   const errors: FieldError[] = [];
-  const environment = new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false })
-    .registerVariable("self", "dyn")
-    .registerVariable("oldSelf", "dyn");
+  const environment = registerQuantities(
+    new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false })
+      .registerVariable("self", "dyn")
+      .registerVariable("oldSelf", "dyn"),
+  );
   const visit = (schema: Schema, path: string): void => {
     (schema["x-kubernetes-validations"] ?? []).forEach((rule, i) => {
       const compiled = compileRule(environment, schema, rule);
       if (typeof compiled === "string")
-        errors.push(ruleError(`${path}.x-kubernetes-validations[${i}].rule`, rule.rule, compiled));
+        errors.push(ruleError(`${path}.x-kubernetes-validations[${i}].rule`, rule, compiled));
       else rules.set(schema, [...(rules.get(schema) ?? []), compiled]);
     });
     for (const [place, child] of childSchemas(schema)) visit(child, `${path}.${place}`);
@@ -48,9 +51,22 @@ function* childSchemas(schema: Schema): Generator<[string, Schema]> {
   if (typeof schema.additionalProperties === "object") yield ["additionalProperties", schema.additionalProperties];
 }
 
-function ruleError(field: string, rule: string, why: string): FieldError {
-  const message = `Invalid value: ${JSON.stringify(rule)}: compilation failed: ${why}`;
+function ruleError(field: string, rule: ValidationRule, why: string): FieldError {
+  const message = `Invalid value: ${goText(rule)}: compilation failed: ${why}`;
   return { field, reason: "FieldValueInvalid", message };
+}
+
+// The rule as kube-apiserver shows it: its Go structure as JSON, in which > and its like are escaped.
+function goText({ rule, message = "", messageExpression = "", reason, fieldPath = "" }: ValidationRule): string {
+  const text = JSON.stringify({
+    Rule: rule,
+    Message: message,
+    MessageExpression: messageExpression,
+    Reason: reason ?? null,
+    FieldPath: fieldPath,
+    OptionalOldSelf: null,
+  });
+  return text.replace(/[<>&]/g, (each) => `\\u00${each.charCodeAt(0).toString(16)}`);
 }
 
 function compileRule(environment: Environment, schema: Schema, rule: ValidationRule): CompiledRule | string {
@@ -145,8 +161,9 @@ const REASONS: Readonly<Record<string, string>> = {
 function brokenRule({ rule }: CompiledRule, value: unknown, path: string, why: string): FieldError {
   const field = `${path}${rule.fieldPath ?? ""}`;
   const reason = rule.reason ?? "FieldValueInvalid";
-  const shown = isJsonObject(value) ? '"object"' : Array.isArray(value) ? '"array"' : JSON.stringify(value);
-  const label = REASONS[reason] ?? `Invalid value: ${shown}`;
+  // kube-apiserver shows no objects and lists, only what fits a line.
+  const shown = isJsonObject(value) || Array.isArray(value) ? "" : `: ${JSON.stringify(value)}`;
+  const label = REASONS[reason] ?? `Invalid value${shown}`;
   return { field: field === "" ? "<nil>" : field, reason, message: `${label}: ${why}` };
 }
 

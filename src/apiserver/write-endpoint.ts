@@ -1,6 +1,6 @@
 // POST, PUT, PATCH and DELETE, from the body to the answer.
 
-import { badRequest, successStatus, unsupportedMediaType } from "./api-error.ts";
+import { applyWithoutManager, badRequest, successStatus, unsupportedMediaType } from "./api-error.ts";
 import { type ApiRequest, isDryRun, isTrue, listRequestOf, writeRequestOf } from "./api-request.ts";
 import { sendJson } from "./http-answer.ts";
 import { asJsonObject, type JsonObject } from "./json.ts";
@@ -41,7 +41,7 @@ export async function patchObject(request: ApiRequest, writer: ObjectWriter): Pr
   const type = bareMediaType(incoming.headers["content-type"]);
   const body = await readBody(incoming);
   if (type === APPLY) {
-    if (!query.get("fieldManager")) throw badRequest("fieldManager is required for apply patch");
+    if (!query.get("fieldManager")) throw applyWithoutManager();
     const { object, created } = writer.apply(write, decodeApplyPatch(body), isTrue(query, "force"));
     sendObject(request, created ? 201 : 200, object, write.warnings);
     return;

@@ -6,6 +6,8 @@ export interface Crossing {
   readonly atMs: number;
   /** From the sample that crossed to the first sample with a larger capacity. */
   readonly durationMs: number;
+  /** No sample saw it over the threshold: it counts from the last one under it, and was that long at most. */
+  readonly betweenSamples: boolean;
   /** A shrink was under way: it had to be cancelled first. */
   readonly duringShrink: boolean;
 }
@@ -20,9 +22,10 @@ export function findCrossings(
   let crossed: SpacePoint | undefined;
   let previous: SpacePoint | undefined;
   for (const point of points) {
-    const grown = previous !== undefined && point.capacityBytes > previous.capacityBytes;
-    if (crossed !== undefined && grown) {
-      crossings.push(crossingOf(crossed, point, operations));
+    if (previous !== undefined && point.capacityBytes > previous.capacityBytes) {
+      const unseen = crossed === undefined && usedBytes(point) >= thresholdRatio * previous.capacityBytes;
+      const start = unseen ? previous : crossed;
+      if (start !== undefined) crossings.push(crossingOf(start, point, unseen, operations));
       crossed = undefined;
     }
     const over = usedBytes(point) >= thresholdRatio * point.capacityBytes;
@@ -33,9 +36,14 @@ export function findCrossings(
   return crossings;
 }
 
-function crossingOf(crossed: SpacePoint, larger: SpacePoint, operations: readonly EndedOperation[]): Crossing {
+function crossingOf(
+  crossed: SpacePoint,
+  larger: SpacePoint,
+  betweenSamples: boolean,
+  operations: readonly EndedOperation[],
+): Crossing {
   const duringShrink = operations.some(
     ({ kind, startedAtMs, endedAtMs }) => kind === "Shrink" && startedAtMs <= larger.atMs && endedAtMs >= crossed.atMs,
   );
-  return { atMs: crossed.atMs, durationMs: larger.atMs - crossed.atMs, duringShrink };
+  return { atMs: crossed.atMs, durationMs: larger.atMs - crossed.atMs, betweenSamples, duringShrink };
 }

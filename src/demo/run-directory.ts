@@ -1,7 +1,7 @@
 // Everything that one run makes is under its run directory or recorded in it, so that the run's end, Ctrl-C, an error, or the
 // next start after kill -9 can find and remove it all. Mounts and loop devices are found through the kernel, by their path.
-import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { CommandPort } from "../process/command-port.ts";
 import { runCommand } from "./command.ts";
@@ -9,6 +9,7 @@ import { loopDevicesUnder, mountsUnder } from "./mount-table.ts";
 import { groupMembers, identityOf, isAlive, type ProcessIdentity } from "./process-table.ts";
 
 const RUN_PREFIX = "run-";
+const NEW_PREFIX = "new-";
 const PROCESSES_FILE = "processes";
 const TERMINATE_LIMIT_MS = 5_000;
 const UNMOUNT_LIMIT_MS = 15_000;
@@ -17,8 +18,11 @@ const RETRY_INTERVAL_MS = 100;
 /** Makes a run directory that names this process as its owner. */
 export function createRunDirectory(base: string): string {
   mkdirSync(base, { recursive: true, mode: 0o700 });
-  const directory = mkdtempSync(join(base, RUN_PREFIX));
-  recordProcess(directory, process.pid);
+  const ownerless = mkdtempSync(join(base, NEW_PREFIX));
+  recordProcess(ownerless, process.pid);
+  // Under its name only now: another run that starts at this moment removes those that name no living owner.
+  const directory = join(base, basename(ownerless).replace(NEW_PREFIX, RUN_PREFIX));
+  renameSync(ownerless, directory);
   return directory;
 }
 

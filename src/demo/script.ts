@@ -20,6 +20,8 @@ const EXTENDS_WANTED = 3;
 /** A flood: so large, and so full, that the newest files lie where a shrink must move them away. */
 const FLOOD_CAPACITY_BYTES = 1.9 * GIB;
 const FLOOD_USED_RATIO = 0.65;
+/** Before the burst fuller still, yet under the extend rule's 80%: that shrink must last until the burst reaches its reserve. */
+const HIGH_FLOOD_USED_RATIO = 0.7;
 /** The share of the capacity that stays used when the oldest files were deleted: under the 30% of the shrink rule, each time. */
 const FIRST_EBB_USED_RATIO = 0.265;
 const EBB_USED_RATIO = 0.23;
@@ -47,7 +49,7 @@ export const ACTS: readonly Act[] = [
   { title: "The tide rises: the same writer on both filesystems", label: "writers start", play: firstRise },
   { title: "The oldest files are deleted", label: "files deleted", play: ebbWithKilledAgent },
   { title: "More of the oldest files are deleted", label: "files deleted", play: ebb },
-  { title: "The tide comes back", label: "writing again", play: rise },
+  { title: `The tide comes back, ${LATER_RISE_FACTOR} times as fast`, label: "writing again", play: rise },
   { title: "The oldest files are deleted, then comes a burst", label: "files deleted", play: ebbWithBurst },
   { title: "The burst's files are deleted", label: "files deleted", play: untilHostReleased },
 ];
@@ -56,14 +58,14 @@ async function firstRise(stage: Stage): Promise<void> {
   await until("the first extend", RISE_LIMIT_MS, stage.ending, () => extendsSoFar(stage) >= 1);
   await editPolicy(stage);
   await until(`${EXTENDS_WANTED} extends and a flood`, RISE_LIMIT_MS, stage.ending, () => {
-    return extendsSoFar(stage) >= EXTENDS_WANTED && isFlood(stage);
+    return extendsSoFar(stage) >= EXTENDS_WANTED && isFlood(stage, FLOOD_USED_RATIO);
   });
   await until("the unmanaged filesystem is full", RISE_LIMIT_MS, stage.ending, () => !stage.fixedWriter.running());
 }
 
 async function rise(stage: Stage): Promise<void> {
   stage.managedWriter.send({ rate: stage.bytesPerSecond * LATER_RISE_FACTOR });
-  await until("the flood is back", RISE_LIMIT_MS, stage.ending, () => isFlood(stage));
+  await until("the flood is back", RISE_LIMIT_MS, stage.ending, () => isFlood(stage, HIGH_FLOOD_USED_RATIO));
 }
 
 async function ebb(stage: Stage): Promise<void> {
@@ -87,7 +89,7 @@ async function ebbWithKilledAgent(stage: Stage): Promise<void> {
 async function ebbWithBurst(stage: Stage): Promise<void> {
   let cancelled = false;
   do {
-    if (!isFlood(stage)) await rise(stage);
+    if (!isFlood(stage, FLOOD_USED_RATIO)) await rise(stage);
     const before = stage.log.operations.length;
     const endedShrink = () => stage.log.operations.slice(before).find(({ kind }) => kind === "Shrink");
     deleteDownTo(stage, EBB_USED_RATIO);
@@ -98,18 +100,22 @@ async function ebbWithBurst(stage: Stage): Promise<void> {
   } while (!cancelled && stage.clock.nowMs() < BURST_LATEST_MS);
 }
 
-/** As large as fits into the size that the shrink is to reach, whatever becomes of it: an application must not be hurt by it. */
+/**
+ * As large as fits into the size that the shrink is to reach, whatever becomes of it: an application must not be hurt by it. Then
+ * the usual rate: with no writer left, a shrink that meets its reserve has ended at its floor, and nobody has cancelled it.
+ */
 async function burst({ managedWriter, observer, log, clock, bytesPerSecond, ending }: Stage, ended: () => boolean) {
-  const last = log.points.at(-1);
   const toBytes = parseQuantity(observer.runningOperation()?.to ?? "0");
-  const roomBytes = toBytes - (last === undefined ? 0 : usedBytes(last)) - BURST_LEAVES_BYTES;
-  const durationMs = Math.max(0, (roomBytes / (bytesPerSecond * BURST_FACTOR)) * 1000);
+  // Not what the filesystem shows as used: in mid-shrink that has the step in it.
+  const roomBytes = Math.max(0, toBytes - managedWriter.totals().liveBytes - BURST_LEAVES_BYTES);
+  const durationMs = (roomBytes / (bytesPerSecond * BURST_FACTOR)) * 1000;
   const endMs = clock.nowMs() + durationMs;
   tell({ log, clock }, "fault", `A burst of writes in mid-shrink: ${formatBytes(roomBytes)} at once`, "burst");
   managedWriter.send({ rate: bytesPerSecond * BURST_FACTOR });
   await until("the burst ends", SHRINK_END_LIMIT_MS, ending, () => ended() || clock.nowMs() >= endMs);
-  managedWriter.send({ rate: QUIET_BYTES_PER_SECOND });
+  managedWriter.send({ rate: bytesPerSecond });
   await until("the shrink under the burst ends", SHRINK_END_LIMIT_MS, ending, ended);
+  managedWriter.send({ rate: QUIET_BYTES_PER_SECOND });
 }
 
 /** The room that deletions have left goes back to the host. */
@@ -153,8 +159,8 @@ function extendsSoFar({ log }: Stage): number {
   return changesOf(log.operations).filter(({ kind, outcome }) => kind === "Extend" && outcome === "Succeeded").length;
 }
 
-function isFlood({ log }: Stage): boolean {
+function isFlood({ log }: Stage, usedRatio: number): boolean {
   const last = log.points.at(-1);
   if (last === undefined || last.capacityBytes < FLOOD_CAPACITY_BYTES) return false;
-  return usedBytes(last) >= FLOOD_USED_RATIO * last.capacityBytes;
+  return usedBytes(last) >= usedRatio * last.capacityBytes;
 }

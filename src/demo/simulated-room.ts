@@ -7,8 +7,8 @@ class NoSpaceError extends Error {
   readonly code = "ENOSPC";
 }
 
-/** What an empty filesystem would use. */
-const OVERHEAD_BYTES = 16 * 2 ** 20;
+/** What an empty filesystem would use: the agent counts it too. */
+export const OVERHEAD_BYTES = 16 * 2 ** 20;
 
 /** Where the capacity of a simulated filesystem stands, in bytes as decimal text: beside its directory. */
 export function capacityFileOf(mountPath: string): string {

@@ -2,6 +2,7 @@
 // what writers have reserved counts as used: statfs shows it only after a commit.
 import { readdirSync, readFileSync, statfsSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { OVERHEAD_BYTES } from "./simulated-room.ts";
 
 export interface Space {
   readonly capacityBytes: number;
@@ -26,11 +27,12 @@ export function btrfsSpaceReader(mountPath: string, fsid: string): SpaceReader {
   };
 }
 
-/** Of a directory that stands for a filesystem: the capacity is a number in a file, its files are what is used. */
+/** Of a directory that stands for a filesystem: the capacity is a number in a file, its files and the overhead are what is used. */
 export function simulatedSpaceReader(directory: string, capacityFile: string): SpaceReader {
   return () => {
     const capacityBytes = Number(readFileSync(capacityFile, "utf8"));
-    return { capacityBytes, availableBytes: Math.max(0, capacityBytes - allocatedBytesUnder(directory)) };
+    const usedBytes = OVERHEAD_BYTES + allocatedBytesUnder(directory);
+    return { capacityBytes, availableBytes: Math.max(0, capacityBytes - usedBytes) };
   };
 }
 

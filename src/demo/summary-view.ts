@@ -1,7 +1,7 @@
 // The end of a run in a few sentences for people. Pure; programs get the summary itself by --json.
 import { formatBytes } from "../units/quantity.ts";
 import { formatPercent } from "../units/ratio.ts";
-import type { DemoSummary, Percentiles } from "./summary.ts";
+import type { DemoSummary } from "./summary.ts";
 
 /** Lines of "what: how much". */
 export function summaryLines(summary: DemoSummary, picturePath: string): string[] {
@@ -11,7 +11,7 @@ export function summaryLines(summary: DemoSummary, picturePath: string): string[
       "changes",
       `${summary.extends} extends, ${summary.shrinks} shrinks by a quarter or more, ${summary.cancelledShrinks} cancelled`,
     ],
-    ["80% used → larger", milliseconds(summary.crossingMs)],
+    ["80% used → larger", crossingText(summary)],
     ["files", filesText(summary)],
     [
       "writer",
@@ -27,8 +27,11 @@ export function summaryLines(summary: DemoSummary, picturePath: string): string[
   return rows.map(([what, text]) => `  ${what.padEnd(width)}  ${text}`);
 }
 
-function milliseconds(crossing: Percentiles | null): string {
-  return crossing === null ? "not seen" : `${crossing.p50} ms p50, ${crossing.max} ms max`;
+function crossingText({ crossingMs, crossingsBetweenSamples }: DemoSummary): string {
+  if (crossingMs === null) return "not seen";
+  const unseen =
+    crossingsBetweenSamples === 0 ? "" : ` (${crossingsBetweenSamples} between two samples, counted from the first)`;
+  return `${crossingMs.p50} ms p50, ${crossingMs.max} ms max${unseen}`;
 }
 
 function filesText({ filesVerified, bytesVerified, corruptFiles }: DemoSummary): string {

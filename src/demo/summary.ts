@@ -32,9 +32,12 @@ export interface DemoSummary {
   readonly writerErrors: number;
   /** Null: it did not fill up within the run. */
   readonly fixedVolumeFullAtMs: number | null;
+  /** From use over the threshold to a larger size, as the demo's own samples saw it. */
   readonly crossingMs: Percentiles | null;
   /** Crossings while a shrink was under way, which had to be cancelled first. */
   readonly crossingDuringShrinkMs: Percentiles | null;
+  /** Of all crossings, those that no sample saw: they count from the last sample before, so are rather too long. */
+  readonly crossingsBetweenSamples: number;
   readonly policyEditMs: number | null;
   readonly maxWriteStallMs: number;
   readonly minAvailableBytes: number;
@@ -77,6 +80,7 @@ export function summarize(log: RunLog, figures: RunFigures): DemoSummary {
     fixedVolumeFullAtMs: roundedOrNull(log.fixedVolumeFullAtMs),
     crossingMs: percentiles(durations(false)),
     crossingDuringShrinkMs: percentiles(durations(true)),
+    crossingsBetweenSamples: crossings.filter(({ betweenSamples }) => betweenSamples).length,
     policyEditMs: roundedOrNull(log.policyEditMs),
     maxWriteStallMs: Math.round(figures.writer.maxWriteStallMs),
     minAvailableBytes: log.points.reduce(

@@ -12,6 +12,8 @@ import { parseCommand, type WriterCommand, type WriterReport } from "./writer-pr
 import { createWrittenFile, type WrittenFile } from "./written-file.ts";
 
 const CHUNK_BYTES = 256 * 1024;
+/** Behind its schedule it writes in larger pieces, as a buffer that has filled up meanwhile would. */
+const LATE_CHUNK_BYTES = 1024 * 1024;
 const PROGRESS_INTERVAL_MS = 200;
 /** The longest sleep between two looks at the commands. */
 const NAP_MS = 20;
@@ -64,9 +66,12 @@ export async function runDemoWriter(args: readonly string[]): Promise<void> {
 async function turn(writing: Writing): Promise<void> {
   const command = writing.commands.shift();
   if (command !== undefined) return obey(writing, command);
-  const waitMs = writing.load.dueMs(writing.writtenBytes + CHUNK_BYTES) - performance.now();
-  if (waitMs > 0) await sleep(Math.min(waitMs, NAP_MS));
-  else await writeChunk(writing);
+  const nowMs = performance.now();
+  const waitMs = writing.load.dueMs(writing.writtenBytes + CHUNK_BYTES) - nowMs;
+  if (waitMs > 0) return sleep(Math.min(waitMs, NAP_MS));
+  const late = writing.load.dueMs(writing.writtenBytes + LATE_CHUNK_BYTES) <= nowMs;
+  const fileLeftBytes = writing.config.fileBytes - (writing.file?.writtenBytes() ?? 0);
+  await writeChunk(writing, Math.min(fileLeftBytes, late ? LATE_CHUNK_BYTES : CHUNK_BYTES));
 }
 
 async function obey(writing: Writing, command: WriterCommand): Promise<void> {
@@ -80,20 +85,20 @@ async function obey(writing: Writing, command: WriterCommand): Promise<void> {
   }
 }
 
-async function writeChunk(writing: Writing): Promise<void> {
+async function writeChunk(writing: Writing, bytes: number): Promise<void> {
   const startMs = performance.now();
   try {
-    await checkRoom(writing.config.capacityFile, writing.liveBytes + CHUNK_BYTES);
+    await checkRoom(writing.config.capacityFile, writing.liveBytes + bytes);
     writing.file ??= await beginFile(writing);
-    await writing.file.append(CHUNK_BYTES);
+    await writing.file.append(bytes);
   } catch (error) {
     await refused(writing, error as NodeJS.ErrnoException);
     return;
   } finally {
     writing.maxWriteStallMs = Math.max(writing.maxWriteStallMs, performance.now() - startMs);
   }
-  writing.writtenBytes += CHUNK_BYTES;
-  writing.liveBytes += CHUNK_BYTES;
+  writing.writtenBytes += bytes;
+  writing.liveBytes += bytes;
   if (writing.file.writtenBytes() >= writing.config.fileBytes) await finishFile(writing, writing.file);
 }
 

@@ -39,6 +39,24 @@ export interface ConfigMap extends KubeObject {
   data?: Record<string, string>;
 }
 
+export interface Secret extends KubeObject {
+  /** Immutable once set. */
+  type?: string;
+  /** Base64. */
+  data?: Record<string, string>;
+}
+
+/** Asked, not stored: the answer comes with the create. */
+export interface TokenReview extends KubeObject {
+  spec: { token: string; audiences?: string[] };
+  status?: {
+    authenticated?: boolean;
+    audiences?: string[];
+    error?: string;
+    user?: { username?: string; extra?: Record<string, string[]> };
+  };
+}
+
 export interface Node extends KubeObject {
   spec?: { unschedulable?: boolean; taints?: { key: string; value?: string; effect: string }[] };
   status?: {
@@ -151,6 +169,13 @@ export interface Event extends KubeObject {
   reportingInstance?: string;
 }
 
+/** Where the pods of a Service are. */
+export interface EndpointSlice extends KubeObject {
+  ports?: { name?: string; port?: number }[];
+  /** All of an endpoint's addresses lead to the same pod. */
+  endpoints?: { addresses: string[]; conditions?: { ready?: boolean; serving?: boolean; terminating?: boolean } }[];
+}
+
 export interface CustomResourceDefinition extends KubeObject {
   spec: {
     group: string;
@@ -171,6 +196,7 @@ function storage<T extends KubeObject>(plural: string, kind: string): Resource<T
 
 export const NAMESPACES = core<Namespace>("namespaces", "Namespace", false);
 export const CONFIG_MAPS = core<ConfigMap>("configmaps", "ConfigMap", true);
+export const SECRETS = core<Secret>("secrets", "Secret", true);
 export const NODES = core<Node>("nodes", "Node", false);
 export const EVENTS = core<Event>("events", "Event", true);
 export const PERSISTENT_VOLUME_CLAIMS = core<PersistentVolumeClaim>(
@@ -183,11 +209,27 @@ export const STORAGE_CLASSES = storage<StorageClass>("storageclasses", "StorageC
 export const CSI_NODES = storage<CSINode>("csinodes", "CSINode");
 export const CSI_DRIVERS = storage<CSIDriver>("csidrivers", "CSIDriver");
 
+export const TOKEN_REVIEWS: Resource<TokenReview> = {
+  group: "authentication.k8s.io",
+  version: "v1",
+  plural: "tokenreviews",
+  kind: "TokenReview",
+  namespaced: false,
+};
+
 export const LEASES: Resource<Lease> = {
   group: "coordination.k8s.io",
   version: "v1",
   plural: "leases",
   kind: "Lease",
+  namespaced: true,
+};
+
+export const ENDPOINT_SLICES: Resource<EndpointSlice> = {
+  group: "discovery.k8s.io",
+  version: "v1",
+  plural: "endpointslices",
+  kind: "EndpointSlice",
   namespaced: true,
 };
 

@@ -5,6 +5,7 @@ import { hostname } from "node:os";
 import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
 import type { ConnectionSettings } from "../kube/kube-config.ts";
 import { PROCESS_FLAGS, type ProcessSettings, readFlags, readProcessSettings } from "../process/flags.ts";
+import { ownNamespace } from "../process/pod-environment.ts";
 
 export interface OperatorConfig extends ProcessSettings {
   readonly connection: ConnectionSettings;
@@ -20,7 +21,7 @@ const FLAGS = {
   ...PROCESS_FLAGS,
   "http-port": { type: "string", default: "9465" },
   identity: { type: "string", default: hostname() },
-  "lease-namespace": { type: "string", default: "tidemark-system" },
+  "lease-namespace": { type: "string" },
   "csi-socket": { type: "string", default: "/run/tidemark/csi-controller.sock" },
 } as const;
 
@@ -31,7 +32,7 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
     ...readProcessSettings(values, environment),
     connection: readConnectionSettings(values, environment),
     identity: `${values.identity}_${randomUUID()}`,
-    leaseNamespace: values["lease-namespace"],
+    leaseNamespace: values["lease-namespace"] ?? ownNamespace(environment),
     csiSocket: values["csi-socket"],
   };
 }

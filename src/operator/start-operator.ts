@@ -46,10 +46,10 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
     ready = true;
   });
   caches.start();
-  const serving = { log, metrics, clock, busy: new Set<string>() };
+  const serving = { log, answered: metrics.csiCall, refusalOf: () => undefined };
   const csi = await serveOnSocket(
     config.csiSocket,
-    createCsiServices({ ...serving, client, layouts, watch, isReady: () => ready }),
+    createCsiServices({ serving, clock, client, caches, layouts, watch, isReady: () => ready }),
   );
   election.start();
   const http = await startMetricsServer({

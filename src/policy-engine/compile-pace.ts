@@ -1,5 +1,5 @@
 // From spec.behavior to how fast a direction may go, with its defaults.
-import type { StepBehavior } from "../api/volume-policy.ts";
+import type { StepBehavior } from "../api/policy-behavior.ts";
 import { GIB } from "../units/quantity.ts";
 import type { Pace } from "./compiled-policy.ts";
 import type { FieldReader } from "./field-reader.ts";

@@ -6,6 +6,7 @@ import {
   type ClusterVolumePolicy,
   type ClusterVolumePolicySpec,
   clusterVolumePolicySpec,
+  DEFAULT_MODES,
   type VolumePolicy,
   volumePolicySpec,
 } from "../api/volume-policy.ts";
@@ -71,7 +72,10 @@ function compileFields(
     suspended: spec.suspend ?? false,
     problems,
     guardsMinAvailable: !problems.some(({ field }) => GUARDING_FIELDS.test(field)),
-    mode: { extend: spec.mode?.extend ?? "Enforce", shrink: spec.mode?.shrink ?? "Recommend" },
+    mode: {
+      extend: spec.mode?.extend ?? DEFAULT_MODES.extend,
+      shrink: spec.mode?.shrink ?? DEFAULT_MODES.shrink,
+    },
     limits,
     rules: problems.length > 0 ? [] : rules,
     extend,

@@ -10,7 +10,7 @@ export interface Facts {
   readonly filesystem: FilesystemFacts;
   /** Where its members come from; undefined: not known, which is never read as "nothing free". */
   readonly node: NodeFacts | undefined;
-  /** Sum of the sizes of all filesystems in the claim's namespace, this one included. */
+  /** What all filesystems of the claim's namespace, this one included, take of a budget. */
   readonly namespaceBytes: number;
   /** A configured Prometheus gave no fresh answer. False where none is configured. */
   readonly metricsStale: boolean;

@@ -1,14 +1,17 @@
-// gRPC on unix sockets: serving with the socket closed to others, and unary calls as effects with a deadline.
+// gRPC: serving on a unix socket that is closed to others, or on an address; and unary calls as effects with a deadline.
 import { chmodSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import {
   type Metadata,
   Server,
   ServerCredentials,
+  type ServerOptions,
   type ServiceDefinition,
   type ServiceError,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
+import { type Address, formatAddress } from "./address.ts";
+import type { MutualTls } from "./certificates/mutual-tls.ts";
 import type { EffectPoint, Effects } from "./effects.ts";
 
 export interface GrpcService {
@@ -29,31 +32,76 @@ export async function serveOnSocket(
   services: readonly GrpcService[],
 ): Promise<{ close(): Promise<void> }> {
   mkdirSync(dirname(socketPath), { recursive: true, mode: 0o700 });
-  const server = new Server({ "grpc.max_receive_message_length": MESSAGE_LIMIT_BYTES });
-  for (const { definition, implementation } of services) server.addService(definition, implementation);
-  const boundPath = `${socketPath}.${process.pid}`;
+  const server = createServer(services);
+  // A dot first: kubelet, which watches some of the directories, looks for sockets of any other name.
+  const boundPath = join(dirname(socketPath), `.${basename(socketPath)}.${process.pid}`);
   rmSync(boundPath, { force: true });
-  await new Promise<void>((resolve, reject) => {
-    server.bindAsync(`unix://${boundPath}`, ServerCredentials.createInsecure(), (error) =>
-      error === null ? resolve() : reject(error),
-    );
-  });
+  await bind(server, `unix://${boundPath}`, ServerCredentials.createInsecure());
   chmodSync(boundPath, 0o600);
   const { ino } = statSync(boundPath);
   renameSync(boundPath, socketPath);
   return {
     close: async () => {
-      await new Promise<void>((resolve) => {
-        const force = setTimeout(() => server.forceShutdown(), CLOSE_LIMIT_MS);
-        server.tryShutdown(() => {
-          clearTimeout(force);
-          resolve();
-        });
-      });
+      await shutDown(server);
       // By then the name may be another process'.
       if (statSync(socketPath, { throwIfNoEntry: false })?.ino === ino) rmSync(socketPath, { force: true });
     },
   };
+}
+
+export interface ServedAddress {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+/** Dead peers are noticed: a node that is gone sends no end of its stream. */
+const KEEPALIVE = { "grpc.keepalive_time_ms": 10_000, "grpc.keepalive_timeout_ms": 5000 };
+
+/** Listens on an address in the clear; port 0 takes any free one. Who may do that is for the caller to know. */
+export async function serveOnAddress(address: Address, services: readonly GrpcService[]): Promise<ServedAddress> {
+  const server = createServer(services, KEEPALIVE);
+  const port = await bind(server, formatAddress(address), ServerCredentials.createInsecure());
+  return { port, close: () => shutDown(server) };
+}
+
+/** The same, for those whom `tls` lets in. */
+export async function serveOverTls(
+  address: Address,
+  tls: MutualTls,
+  services: readonly GrpcService[],
+): Promise<ServedAddress> {
+  const server = createServer(services, KEEPALIVE);
+  const inside = server.createConnectionInjector(ServerCredentials.createInsecure());
+  const port = await tls.listen(address, (connection) => inside.injectConnection(connection));
+  return {
+    port,
+    close: () => {
+      tls.close();
+      return shutDown(server);
+    },
+  };
+}
+
+function createServer(services: readonly GrpcService[], options: ServerOptions = {}): Server {
+  const server = new Server({ "grpc.max_receive_message_length": MESSAGE_LIMIT_BYTES, ...options });
+  for (const { definition, implementation } of services) server.addService(definition, implementation);
+  return server;
+}
+
+function bind(server: Server, target: string, credentials: ServerCredentials): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.bindAsync(target, credentials, (error, port) => (error === null ? resolve(port) : reject(error)));
+  });
+}
+
+function shutDown(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    const force = setTimeout(() => server.forceShutdown(), CLOSE_LIMIT_MS);
+    server.tryShutdown(() => {
+      clearTimeout(force);
+      resolve();
+    });
+  });
 }
 
 type UnaryMethod<Request, Response> = (

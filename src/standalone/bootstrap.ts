@@ -87,11 +87,11 @@ async function applyNode(client: KubeClient, nodeName: string): Promise<void> {
   await client.apply("bootstrap/csi-node", CSI_NODES, csiNode, OPTIONS);
 }
 
-function csiDriver(): ApplyConfiguration {
+export function csiDriver(): ApplyConfiguration {
   return configuration("storage.k8s.io/v1", CSI_DRIVERS, LOCAL_DRIVER, {
     spec: {
       attachRequired: false,
-      podInfoOnMount: false,
+      podInfoOnMount: true,
       fsGroupPolicy: "File",
       volumeLifecycleModes: ["Persistent"],
     },

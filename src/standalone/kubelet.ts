@@ -96,7 +96,23 @@ async function publish(options: KubeletOptions, claim: PersistentVolumeClaim, vo
   await files.makeDirectory("kubelet/make-staging-directory", stagingTargetPath);
   await node.stage(request);
   await files.makeDirectory("kubelet/make-pod-directory", dirname(targetPath));
-  await node.publish({ ...request, targetPath, readonly: false });
+  await node.publish({
+    ...request,
+    volumeContext: { ...volumeContext, ...podInfoOf(claim) },
+    targetPath,
+    readonly: false,
+  });
+}
+
+/** As the CSIDriver asks for (podInfoOnMount); the claim stands for its pod. */
+function podInfoOf({ metadata }: PersistentVolumeClaim): Record<string, string> {
+  return {
+    "csi.storage.k8s.io/pod.name": metadata.name,
+    "csi.storage.k8s.io/pod.namespace": metadata.namespace ?? "",
+    "csi.storage.k8s.io/pod.uid": metadata.uid ?? "",
+    "csi.storage.k8s.io/serviceAccount.name": "default",
+    "csi.storage.k8s.io/ephemeral": "false",
+  };
 }
 
 async function release(options: KubeletOptions, claim: PersistentVolumeClaim, volume: PersistentVolume): Promise<void> {

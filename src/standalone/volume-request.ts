@@ -14,9 +14,10 @@ const SIDECAR_PREFIX = "csi.storage.k8s.io/";
 const FS_TYPE = `${SIDECAR_PREFIX}fstype`;
 export const PV_PROTECTION = "kubernetes.io/pv-protection";
 
+/** For a driver with SINGLE_NODE_MULTI_WRITER, which ours is: the sidecars and kubelet tell it of ReadWriteOncePod. */
 const MODE_OF: Readonly<Record<AccessMode, Mode>> = {
-  ReadWriteOnce: Mode.SINGLE_NODE_WRITER,
-  ReadWriteOncePod: Mode.SINGLE_NODE_WRITER,
+  ReadWriteOnce: Mode.SINGLE_NODE_MULTI_WRITER,
+  ReadWriteOncePod: Mode.SINGLE_NODE_SINGLE_WRITER,
   ReadOnlyMany: Mode.MULTI_NODE_READER_ONLY,
   ReadWriteMany: Mode.MULTI_NODE_MULTI_WRITER,
 };

@@ -67,7 +67,8 @@ export class ApiClient {
       ...(body === undefined ? {} : { body: text }),
     });
     const answer = await response.text();
-    const isJson = response.headers.get("content-type")?.startsWith("application/json") ?? false;
+    // Whatever type it claims: kube-apiserver serves the index of its schemas as text/plain.
+    const isJson = answer.startsWith("{");
     return {
       code: response.status,
       headers: response.headers,
@@ -76,13 +77,16 @@ export class ApiClient {
   }
 }
 
+const EVENTUALLY_LIMIT_MS = 120_000;
+
 /** Repeats a read until it satisfies the condition; background work of the server has no fixed duration. */
 export async function eventually<T>(read: () => Promise<T>, condition: (value: T) => boolean): Promise<T> {
-  const deadlineMs = Date.now() + 20_000;
+  const deadlineMs = Date.now() + EVENTUALLY_LIMIT_MS;
   for (;;) {
     const value = await read();
     if (condition(value)) return value;
-    if (Date.now() > deadlineMs) throw new Error(`still not so after 20 s: ${JSON.stringify(value)}`);
+    if (Date.now() > deadlineMs)
+      throw new Error(`still not so after ${EVENTUALLY_LIMIT_MS} ms: ${JSON.stringify(value)}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

@@ -44,9 +44,9 @@ describe("applying", () => {
     expect(body["spec"].size).toBe(2);
   });
 
-  it("wants a field manager: 400", async () => {
+  it("wants a field manager: 422", async () => {
     const { code, body } = await api.patch(`${widgets}/nobody`, APPLY, widget("nobody"));
-    expect(code).toBe(400);
+    expect(code).toBe(422);
     expect(body["message"]).toContain("fieldManager");
   });
 

@@ -191,7 +191,10 @@ describe("a kind", () => {
     expect((await api.delete(`${path}/${definition.metadata.name}`)).code).toBe(200);
     await gone(`${path}/${definition.metadata.name}`);
     await gone(gadgets);
-    const { body } = await api.get(`/apis/${WIDGET_API_VERSION}`);
-    expect(body["resources"].map(({ name }) => name)).not.toContain("gadgets");
+    const { body } = await eventually(
+      () => api.get(`/apis/${WIDGET_API_VERSION}`),
+      (answer) => answer.body["resources"].every(({ name }) => !name.startsWith("gadgets")),
+    );
+    expect(body["resources"].map(({ name }) => name)).toContain("widgets");
   });
 });

@@ -11,7 +11,7 @@ import { type ContractTarget, startContractTarget } from "./contract-target.ts";
 import { prepareWidgets, widget } from "./widget.ts";
 
 const run = promisify(execFile);
-const COMMAND_LIMIT_MS = 60_000;
+const COMMAND_LIMIT_MS = 120_000;
 
 function kubectlVersion(): string | undefined {
   try {

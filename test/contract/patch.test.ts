@@ -52,18 +52,19 @@ describe("a merge patch", () => {
 
 describe("a JSON patch", () => {
   it("adds, replaces, removes, copies, moves and tests", async () => {
-    await api.post(configMaps, configMap("json", { a: "1", b: "2", "x/y": "3" }));
+    await api.post(configMaps, configMap("json", { a: "1", b: "2" }, { annotations: { "x/y": "3" } }));
     const { code, body } = await api.patch(`${configMaps}/json`, JSON_PATCH, [
       { op: "test", path: "/data/a", value: "1" },
       { op: "replace", path: "/data/a", value: "one" },
       { op: "copy", from: "/data/a", path: "/data/c" },
       { op: "move", from: "/data/b", path: "/data/d" },
-      { op: "remove", path: "/data/x~1y" },
+      { op: "remove", path: "/metadata/annotations/x~1y" },
       { op: "add", path: "/metadata/labels", value: { l: "v" } },
     ]);
     expect(code).toBe(200);
     expect(body["data"]).toEqual({ a: "one", c: "one", d: "2" });
-    expect(body["metadata"].labels).toEqual({ l: "v" });
+    expect(body["metadata"]).toMatchObject({ labels: { l: "v" } });
+    expect(body["metadata"].annotations ?? {}).toEqual({});
   });
 
   it("inserts into lists", async () => {

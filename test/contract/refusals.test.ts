@@ -59,14 +59,27 @@ it("a form of answer that is not offered is refused with 406", async () => {
   expect((await api.get(configMaps, { accept: "text/html" })).code).toBe(406);
 });
 
-it.each(["{", "[]", "null", "3"])("the body %j is refused with 400", async (body) => {
+it.each(["{", "[]", "3"])("the body %j is refused with 400", async (body) => {
   const answer = await api.post(configMaps, body);
   expect(answer.code).toBe(400);
   expect(answer.body["kind"]).toBe("Status");
 });
 
-it("an object of another kind or version than the path's is refused with 400", async () => {
-  expect((await api.post(widgets, { ...widget("a"), kind: "Gadget" })).code).toBe(400);
+it("the body null is an object without a name for a built-in kind, and none for a defined one", async () => {
+  const { code, body } = await api.post(configMaps, "null");
+  expect(code).toBe(422);
+  expect(body["message"]).toContain("name or generateName is required");
+  expect((await api.post(widgets, "null")).code).toBe(400);
+});
+
+it("an object of another kind than the path's is refused", async () => {
+  const { code, body } = await api.post(widgets, { ...widget("a"), kind: "Gadget" });
+  expect(code).toBe(422);
+  expect(body["details"].causes).toMatchObject([{ field: "kind", message: 'Invalid value: "Gadget": must be Widget' }]);
+  expect((await api.post(configMaps, { ...configMap("a"), kind: "Gadget" })).code).toBe(400);
+});
+
+it("an object of another version than the path's is refused with 400", async () => {
   expect((await api.post(widgets, { ...widget("a"), apiVersion: "contract.tidemark.dev/v2" })).code).toBe(400);
 });
 

@@ -116,7 +116,7 @@ describe("a built-in kind", () => {
       type: "Normal",
       lastTimestamp: new Date().toISOString().replace(/\.\d+Z$/, "Z"),
     });
-    const cells = cellsOf(await table(inNamespace("events")));
+    const cells = cellsOf(await table(`${inNamespace("events")}?fieldSelector=metadata.name=event`));
     expect(cells).toMatchObject({ Type: "Normal", Reason: "Grown", Object: "widget/w", Message: "grew to 2Gi" });
     expect(cells["Last Seen"]).toMatch(/^\d+s$/);
   });

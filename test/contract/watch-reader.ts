@@ -1,7 +1,7 @@
 // A watch as a case reads it: event by event, each awaited with a generous limit.
 import type { WatchEvent } from "./answer-body.ts";
 
-const EVENT_LIMIT_MS = 20_000;
+const EVENT_LIMIT_MS = 120_000;
 
 export class WatchReader {
   readonly #abort = new AbortController();

@@ -132,6 +132,10 @@ export async function prepareWidgets(api: ApiClient): Promise<{ namespace: strin
     () => api.get(widgets),
     ({ code }) => code === 200,
   );
+  await eventually(
+    () => api.get("/openapi/v3"),
+    ({ body }) => body.paths[`apis/${WIDGET_API_VERSION}`] !== undefined,
+  );
   return { namespace, widgets };
 }
 

@@ -3,7 +3,9 @@
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { describe, it } from "@jest/globals";
+import { clusterProblem } from "../cluster/cluster-programs.ts";
 import { BUNDLE_PATH } from "./bundle-process.ts";
+import { csiSanityProblem } from "./csi-sanity.ts";
 
 const PROBES = {
   root: () => (process.getuid?.() === 0 ? undefined : "this is not root"),
@@ -12,6 +14,8 @@ const PROBES = {
   prometheus: () => (existsSync("/usr/bin/prometheus") ? undefined : "package prometheus is not installed"),
   strace: () => (runs("strace", "--version") ? undefined : "package strace is not installed"),
   uml: () => (existsSync("/usr/bin/linux.uml") ? undefined : "package user-mode-linux is not installed"),
+  "csi-sanity": csiSanityProblem,
+  cluster: clusterProblem,
   bundle: () => (existsSync(BUNDLE_PATH) ? undefined : `${BUNDLE_PATH} is not built (make build)`),
 } as const;
 

@@ -1,6 +1,7 @@
 // What a process really did, as the kernel saw it: its trace by strace, reduced to the programs that it started and the changes
 // that it made to files below one directory.
 import { readFileSync } from "node:fs";
+import type { BundleProcess } from "./bundle-process.ts";
 
 const SYSTEM_CALLS = [
   ...[
@@ -23,6 +24,14 @@ const SYSTEM_CALLS = [
 export function straceTo(tracePath: string): string[] {
   const trace = `trace=${SYSTEM_CALLS.join(",")}`;
   return ["strace", "-f", "--seccomp-bpf", "-s", "500", "-o", tracePath, "-e", trace];
+}
+
+/** SIGTERM to what strace has started, since strace itself would only let go of it; resolves when both have ended. */
+export async function endTraced(strace: BundleProcess): Promise<void> {
+  const { pid } = strace;
+  const [traced] = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
+  process.kill(Number(traced), "SIGTERM");
+  await strace.ended();
 }
 
 /**

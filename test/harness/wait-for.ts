@@ -1,7 +1,7 @@
 // Waiting for a condition of the world, as tests must: generously, and with a message that says what was there instead.
 import { setTimeout as sleep } from "node:timers/promises";
 
-const LIMIT_MS = 60_000;
+const LIMIT_MS = 120_000;
 const INTERVAL_MS = 20;
 
 /** The first value of `look` that is not undefined. What `look` throws meanwhile is told when the time is up. */

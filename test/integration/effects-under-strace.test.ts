@@ -4,9 +4,7 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { INITIAL_SIZE, live } from "../harness/lifecycle.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import { createStack, type Stack } from "../harness/stack.ts";
-import { changesIn, straceTo } from "../harness/strace.ts";
-
-const LIMIT_MS = 120_000;
+import { changesIn, endTraced, straceTo } from "../harness/strace.ts";
 
 /** Which points stand for which change: each passage of one of them is one such change, and there is no other. */
 const CHANGES: readonly (readonly [change: RegExp, points: readonly string[]])[] = [
@@ -61,14 +59,16 @@ describeReal("an agent under strace, over a volume's whole life", [...STACK_PART
       stack.start("agent", { TIDEMARK_EFFECT_LOG: logPath }, straceTo(tracePath)),
     ]);
     await live(stack, "plain", "traced", { before: async () => undefined, after: async () => undefined });
+    // All that it has begun is in both by its end, and not before.
+    await endTraced(stack.processes.agent);
     const logged = (path: string): boolean => /\/agent\.effects( |$)/.test(path);
     changes = changesIn(tracePath, stack.directory).filter((change) => !logged(change));
     passed = readFileSync(logPath, "utf8")
       .split("\n")
       .filter((line) => line.endsWith("/before"));
-  }, LIMIT_MS);
+  });
 
-  afterAll(() => stack.close(), LIMIT_MS);
+  afterAll(() => stack.close());
 
   it("starts no program and changes no file that is not known", () => {
     const known = [...CHANGES.map(([change]) => change), ...NO_EFFECT];

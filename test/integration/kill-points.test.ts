@@ -4,8 +4,6 @@ import { INITIAL_SIZE } from "../harness/lifecycle.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import { type Stack, startStack } from "../harness/stack.ts";
 
-const LIMIT_MS = 120_000;
-
 /** Ten where a crash would do the most harm; test/real has all of them. */
 const POINTS: readonly KillPoint[] = [
   { life: "plain", phase: "create", owner: "agent", passage: "stage/format/after" },
@@ -25,15 +23,14 @@ describeReal("a process that dies by SIGKILL", STACK_PARTS, () => {
 
   beforeAll(async () => {
     stack = await startStack({ initialSize: INITIAL_SIZE });
-  }, LIMIT_MS);
+  });
 
-  afterAll(() => stack.close(), LIMIT_MS);
+  afterAll(() => stack.close());
 
   it.each(POINTS.map((point, index) => ({ ...point, index })))(
     "$owner at $passage during $phase: finishes after its restart, with every file intact",
     async ({ index, ...point }) => {
       expect(await liveWithKill(stack, point, `case-${index}`)).toBe("died");
     },
-    LIMIT_MS,
   );
 });

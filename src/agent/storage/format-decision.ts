@@ -1,5 +1,6 @@
 // Whether a member may be formatted: only one that carries nothing at all, for a volume that no record calls formatted. Pure;
 // the one place where this is decided.
+import { formatBytes } from "../../units/quantity.ts";
 import type { MemberRecord } from "./member-record.ts";
 import type { StorageErrorCode, Volume } from "./storage.ts";
 
@@ -46,7 +47,7 @@ export function decideFormat(volume: Volume, { record, signatures, allocatedByte
   if (record === undefined && allocatedBytes > 0)
     return refuse(
       "SignatureFound",
-      `${describe(volume)} holds ${allocatedBytes} bytes of unknown data and no record says that it is new; it is left as it is`,
+      `${describe(volume)} holds ${formatBytes(allocatedBytes)} of unknown data and no record says that it is new; it is left as it is`,
     );
   return { kind: "format" };
 }

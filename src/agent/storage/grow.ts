@@ -2,6 +2,7 @@
 // behind its member at any crash. Nothing here syncs: the loop device's flush, which precedes every superblock that knows the
 // new size, makes the file's length durable too.
 import { readdirSync, readFileSync } from "node:fs";
+import { formatBytes } from "../../units/quantity.ts";
 import { exclusiveOperation, stopExclusiveOperation } from "./exclusive-operation.ts";
 import { deviceSizeBytes } from "./loop-device.ts";
 import { growWithinRoom, type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
@@ -33,9 +34,9 @@ export async function grow(host: LoopHost, volume: MountedVolume, sizeBytes: num
   if (deviceSizeBytes(volume.device) !== wanted)
     expectSuccess(
       await host.tools.run("extend/refresh-loop", "losetup", ["--set-capacity", volume.device]),
-      `growing ${volume.device} of ${volume.handle} to ${wanted} bytes`,
+      `growing ${volume.device} of ${volume.handle} to ${formatBytes(wanted)}`,
     );
-  const task = `growing ${volume.fsType} of ${volume.handle} to ${wanted} bytes`;
+  const task = `growing ${volume.fsType} of ${volume.handle} to ${formatBytes(wanted)}`;
   await growFilesystem(host, volume, { toBytes: wanted, task, linger });
   return wanted;
 }
@@ -109,7 +110,10 @@ async function growBtrfs(host: LoopHost, volume: MountedVolume, growth: Growth):
     growth.linger(command.catch((error: unknown) => host.log.warn({ err: error }, growth.task)));
     await Promise.race([command, waitUntil(() => ended || shown(), VISIBLE_LIMIT_MS, VISIBLE_INTERVAL_MS)]);
     if (!shown())
-      throw new StorageError("CommandFailed", `${growth.task}: it still shows ${reader.read().capacityBytes} bytes`);
+      throw new StorageError(
+        "CommandFailed",
+        `${growth.task}: it still shows ${formatBytes(reader.read().capacityBytes)}; see dmesg on the node`,
+      );
   } finally {
     reader.close();
   }

@@ -4,6 +4,7 @@ import { basename, join } from "node:path";
 import type { Clock } from "../../process/clock.ts";
 import type { FilePort } from "../../process/file-port.ts";
 import type { Logger } from "../../process/log.ts";
+import { formatBytes } from "../../units/quantity.ts";
 import { StorageError, type Volume } from "./storage.ts";
 import type { Tools } from "./tools.ts";
 
@@ -75,7 +76,7 @@ function assertHostHasRoom(host: LoopHost, volume: Volume, growthBytes: number):
   if (growthBytes <= freeBytes) return;
   throw new StorageError(
     "DiskFull",
-    `member ${volume.memberFile} of ${volume.handle} needs ${growthBytes} more bytes, but ${host.memberDirectory} has ` +
-      `${freeBytes} left that no other member may claim; free space there or lower the policy's max`,
+    `member ${volume.memberFile} of ${volume.handle} needs ${formatBytes(growthBytes)} more, but ${host.memberDirectory} has ` +
+      `${formatBytes(freeBytes)} left that no other member may claim; free space there or lower the policy's max`,
   );
 }

@@ -3,7 +3,7 @@
 // superblocks on it say that the filesystem has left the part to be cut.
 
 import { setTimeout as pause } from "node:timers/promises";
-import { MIB } from "../../units/quantity.ts";
+import { formatBytes, MIB } from "../../units/quantity.ts";
 import { readCommittedSize } from "./btrfs-superblock.ts";
 import { stopExclusiveOperation } from "./exclusive-operation.ts";
 import { syncFilesystem } from "./fresh-reading.ts";
@@ -16,6 +16,7 @@ import {
   type ShrinkMove,
   STEP_MAX_BYTES,
   STEP_MIN_BYTES,
+  stoppedShrink,
 } from "./shrink-decision.ts";
 import { wholeGrains } from "./size-grain.ts";
 import { type MountedVolume, type ShrinkControl, type ShrinkResult, StorageError } from "./storage.ts";
@@ -26,6 +27,8 @@ const STEP_LIMIT_MS = 600_000;
 /** A writer is at work that takes at least 16 MiB/s. */
 const WRITER_LOOK_MS = 250;
 const WRITER_SEEN_BYTES = 4 * MIB;
+/** Written during one step: somebody was at work. */
+const WRITTEN_IN_STEP_BYTES = 16 * MIB;
 // Asked of a device that is not there, btrfs answers this instead of failing.
 const MIN_DEV_SIZE_OF_NOTHING = 2 ** 20;
 
@@ -87,7 +90,7 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
       stepMaxBytes: verdict === "smaller steps" ? STEP_MIN_BYTES : progress.stepMaxBytes,
     };
   }
-  return { outcome: "Cancelled", sizeBytes: progress.sizeBytes, message: stoppedMessage(control.signal) };
+  return stoppedShrink(progress.sizeBytes, shrink.targetBytes, control.signal);
 }
 
 async function gather(
@@ -142,14 +145,14 @@ async function cutMember({ host, volume, devid, reader }: Shrink): Promise<numbe
   if (!agreed() || toBytes > presentBytes)
     throw new StorageError(
       "CommandFailed",
-      `member ${path} of ${volume.handle} keeps its ${presentBytes} bytes: its superblocks do not confirm that btrfs ` +
-        `${volume.fsid} ends at ${toBytes}; run "btrfs inspect-internal dump-super -a ${path}"`,
+      `member ${path} of ${volume.handle} keeps its ${formatBytes(presentBytes)}: its superblocks do not confirm that btrfs ` +
+        `${volume.fsid} ends at ${toBytes} bytes; compare with total_bytes of "btrfs inspect-internal dump-super -a ${path}"`,
     );
   if (toBytes === presentBytes) return presentBytes;
   await host.files.truncate("shrink/truncate-file", path, toBytes);
   expectSuccess(
     await host.tools.run("shrink/refresh-loop", "losetup", ["--set-capacity", volume.device]),
-    `shrinking ${volume.device} of ${volume.handle} to ${toBytes} bytes`,
+    `shrinking ${volume.device} of ${volume.handle} to ${formatBytes(toBytes)}`,
   );
   return toBytes;
 }
@@ -171,37 +174,54 @@ async function judgeStep(
   if (cancelled !== undefined) return await judgeCancelled(shrink, step, sizeBytes, cancelled);
   if (finished.exitCode === 0) return "go on";
   if (!/no space left/i.test(finished.stderr))
-    expectSuccess(finished, `shrinking ${shrink.volume.handle} from ${step.fromBytes} bytes`);
+    expectSuccess(finished, `shrinking ${shrink.volume.handle} from ${formatBytes(step.fromBytes)}`);
   // A balance that found no room has changed nothing; the next move is decided without it.
   if (step.move.kind === "balance") return "go on";
   return { outcome: "FloorReached", sizeBytes, floorBytes: sizeBytes, message: finished.stderr.trim() };
 }
 
-/** Cancelled by the watcher: for a writer, or for the room that the moved chunk itself took. */
+/** Cancelled, by its caller or by the watcher: for a writer, or for the room that the moved chunk itself took. */
 async function judgeCancelled(
   shrink: Shrink,
   step: Step,
   sizeBytes: number,
   message: string,
 ): Promise<ShrinkResult | "go on" | "smaller steps"> {
-  const { control, reader } = shrink;
+  const { control } = shrink;
+  if (sizeBytes <= shrink.targetBytes) return "go on"; // the step was quicker than the cancel
   const cancelled: ShrinkResult = { outcome: "Cancelled", sizeBytes, message };
-  const writtenBytes = Math.max(0, reader.read().dataBytes - step.before.dataBytes);
-  const writerAtWork = await seesWriter(shrink);
+  const writerSeen = await sawWriter(shrink, step);
   if (control.signal.aborted) return cancelled;
-  if (writerAtWork && !wasOwnDip(step, writtenBytes, control.reserveBytes())) return cancelled;
+  const writtenBytes = writtenSince(shrink, step);
+  if (writerSeen && !wasOwnDip(step, writtenBytes, control.reserveBytes())) return cancelled;
   if (step.move.kind !== "resize") return "go on";
   if (step.fromBytes - step.move.toBytes > STEP_MIN_BYTES) return "smaller steps";
   // Not the filesystem's floor alone: with the writer quiet it may go further another time.
-  if (writerAtWork) return cancelled;
+  if (writerSeen) return cancelled;
   return { outcome: "FloorReached", sizeBytes, floorBytes: sizeBytes, message: `${message}, while data was moved` };
 }
 
-// Measured once nothing is moved any more: until the next commit a moved chunk counts twice, as if it had been written.
-async function seesWriter({ control, reader }: Shrink): Promise<boolean> {
+// One that writes still, or has written during the step. Until the next commit a moved chunk counts twice, as if it had been
+// written; so what cannot be told otherwise is told by a commit, which an extend does not wait for.
+async function sawWriter(shrink: Shrink, step: Step): Promise<boolean> {
+  const { host, volume, control, reader } = shrink;
   const { dataBytes } = reader.read();
   await pause(WRITER_LOOK_MS, undefined, { signal: control.signal }).catch(() => undefined);
-  return reader.read().dataBytes - dataBytes >= WRITER_SEEN_BYTES;
+  if (reader.read().dataBytes - dataBytes >= WRITER_SEEN_BYTES) return true;
+  if (control.signal.aborted || writtenSince(shrink, step) < WRITTEN_IN_STEP_BYTES) return false;
+  await Promise.race([syncFilesystem(host.tools, volume), untilAborted(control.signal)]);
+  return writtenSince(shrink, step) >= WRITTEN_IN_STEP_BYTES;
+}
+
+function writtenSince({ reader }: Shrink, { before }: Step): number {
+  return Math.max(0, reader.read().dataBytes - before.dataBytes);
+}
+
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
 }
 
 // While a chunk is moved, its free space takes no writes. Without any writer's help that can reach the reserve: then trying
@@ -209,8 +229,4 @@ async function seesWriter({ control, reader }: Shrink): Promise<boolean> {
 function wasOwnDip({ move, before, fromBytes }: Step, writtenBytes: number, reserveBytes: number): boolean {
   const stepBytes = move.kind === "resize" ? fromBytes - move.toBytes : 0;
   return before.availableBytes - stepBytes - writtenBytes >= reserveBytes;
-}
-
-function stoppedMessage(signal: AbortSignal): string {
-  return `it was stopped: ${String(signal.reason)}`;
 }

@@ -2,6 +2,7 @@
 // the storage port follow it, so that the simulated disk refuses what a real one refuses.
 
 import { formatBytes, MIB } from "../../units/quantity.ts";
+import type { ShrinkResult } from "./storage.ts";
 
 /** One step of a shrink: large enough to be worth its commit, small enough to be cancelled. */
 export const STEP_MIN_BYTES = 256 * MIB;
@@ -75,6 +76,16 @@ function floorMessage(facts: ShrinkFacts, floorBytes: number): string {
 
 function roundUp(bytes: number): number {
   return Math.ceil(bytes / FLOOR_GRAIN_BYTES) * FLOOR_GRAIN_BYTES;
+}
+
+export function stoppedMessage(signal: AbortSignal): string {
+  return `it was stopped: ${String(signal.reason)}`;
+}
+
+/** How a shrink ends that was told to stop: its last step may have reached the target meanwhile. */
+export function stoppedShrink(sizeBytes: number, targetBytes: number, signal: AbortSignal): ShrinkResult {
+  if (sizeBytes <= targetBytes) return { outcome: "Succeeded", sizeBytes };
+  return { outcome: "Cancelled", sizeBytes, message: stoppedMessage(signal) };
 }
 
 export interface SpaceSample {

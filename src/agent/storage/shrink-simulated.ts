@@ -1,7 +1,14 @@
 // The shrink of the simulated disk: the moves, the watch and the floor of a real one, over a number instead of a filesystem.
 import { setTimeout as pause } from "node:timers/promises";
 import { openReader } from "./read-filesystem.ts";
-import { cancelReason, nextShrinkMove, type SpaceSample, STEP_MAX_BYTES } from "./shrink-decision.ts";
+import {
+  cancelReason,
+  nextShrinkMove,
+  type SpaceSample,
+  STEP_MAX_BYTES,
+  stoppedMessage,
+  stoppedShrink,
+} from "./shrink-decision.ts";
 import { requireSimulatedMember, type SimulatedDisk, setSimulatedCapacity } from "./simulated-member.ts";
 import type { MountedVolume, ShrinkControl, ShrinkResult } from "./storage.ts";
 
@@ -31,7 +38,7 @@ export async function shrinkSimulated(
     sizeBytes = toBytes;
     control.onStep(sizeBytes);
   }
-  return { outcome: "Cancelled", sizeBytes, message: stoppedMessage(control.signal) };
+  return stoppedShrink(sizeBytes, targetBytes, control.signal);
 }
 
 /** Why the step was cancelled. As on btrfs its bytes are out of the writers' reach from its beginning. */
@@ -53,8 +60,4 @@ async function watchStep(
     if (reason !== undefined) return reason;
   }
   return undefined;
-}
-
-function stoppedMessage(signal: AbortSignal): string {
-  return `it was stopped: ${String(signal.reason)}`;
 }

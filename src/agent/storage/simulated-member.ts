@@ -6,6 +6,7 @@ import { z } from "zod";
 import { FS_TYPES } from "../../api/filesystem-layout.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { FilePort } from "../../process/file-port.ts";
+import { formatBytes } from "../../units/quantity.ts";
 import { simulatedCapacityPath } from "./simulated-reader.ts";
 import { type MountedVolume, StorageError, type Volume } from "./storage.ts";
 
@@ -61,7 +62,7 @@ export function assertSimulatedRoom(disk: SimulatedDisk, volume: Volume, growthB
   if (growthBytes <= freeBytes) return;
   throw new StorageError(
     "DiskFull",
-    `${volume.handle} needs ${growthBytes} more bytes, but ${disk.directory} has ${freeBytes} left; free space there`,
+    `${volume.handle} needs ${formatBytes(growthBytes)} more, but ${disk.directory} has ${formatBytes(freeBytes)} left; free space there`,
   );
 }
 

@@ -5,19 +5,22 @@ import { CommandError, type CommandPort } from "../../process/command-port.ts";
 import type { EffectPoint } from "../../process/effects.ts";
 import { StorageError } from "./storage.ts";
 
-export type Program =
-  | "btrfs"
-  | "fstrim"
-  | "losetup"
-  | "mkfs.btrfs"
-  | "mkfs.ext4"
-  | "mkfs.xfs"
-  | "mount"
-  | "resize2fs"
-  | "sync"
-  | "umount"
-  | "wipefs"
-  | "xfs_growfs";
+/** An image of the agent has all of them. */
+export const PROGRAMS = [
+  "btrfs",
+  "fstrim",
+  "losetup",
+  "mkfs.btrfs",
+  "mkfs.ext4",
+  "mkfs.xfs",
+  "mount",
+  "resize2fs",
+  "sync",
+  "umount",
+  "wipefs",
+  "xfs_growfs",
+] as const;
+export type Program = (typeof PROGRAMS)[number];
 
 export interface Finished {
   readonly commandLine: string;

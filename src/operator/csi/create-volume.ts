@@ -2,21 +2,32 @@
 // after a crash at any line it ends in the same two objects and the same answer.
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { FIELD_MANAGERS, TOPOLOGY_NODE } from "../../api/names.ts";
+import { NODE_STORAGES } from "../../api/node-storage.ts";
+import { Refusal } from "../../csi/refusal.ts";
 import type { CreateVolumeRequest, CreateVolumeResponse } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
-import { CSI_NODES, PERSISTENT_VOLUME_CLAIMS } from "../../kube/resources.ts";
+import { CSI_NODES } from "../../kube/resources.ts";
 import { writeFilesystem } from "../volume/filesystem-writer.ts";
 import { newLayout } from "../volume/layout-fields.ts";
+import type { LayoutWatch } from "../volume/layout-watch.ts";
 import { type VolumeRecord, volumeContextOf } from "../volume/volume-record.ts";
 import { refusalOfExisting } from "./existing-volume.ts";
-import { leastUsedNode, requestedNode } from "./placement.ts";
-import { Refusal } from "./refusal.ts";
-import { orderOf } from "./volume-order.ts";
+import { freeBytesOf, refusalOfRoom } from "./node-room.ts";
+import { hasDriver, leastUsedNode, requestedNode } from "./placement.ts";
+import { claimUIDOf } from "./volume-binding.ts";
+import { orderOf, type VolumeOrder } from "./volume-order.ts";
 
+export interface Creating {
+  readonly client: KubeClient;
+  readonly watch: LayoutWatch;
+}
+
+/** ListVolumes answers from the cache: whoever lists after a create or a delete must see it. */
+export const CACHE_WAIT_LIMIT_MS = 1000;
 const APPLY = { fieldManager: FIELD_MANAGERS.operator, force: true } as const;
 
 export async function createVolume(
-  client: KubeClient,
+  { client, watch }: Creating,
   request: CreateVolumeRequest,
 ): Promise<CreateVolumeResponse | Refusal> {
   const order = orderOf(request);
@@ -24,25 +35,41 @@ export async function createVolume(
   const existing = await client.get(FILESYSTEM_LAYOUTS, { name: order.handle });
   const refusal = existing && refusalOfExisting(existing, order, request.accessibilityRequirements);
   if (refusal !== undefined) return refusal;
-  const nodeName = existing?.spec.nodeName ?? (await chooseNode(client, request));
+  const nodeName = existing?.spec.nodeName ?? (await chooseNode(client, request, order));
   if (nodeName instanceof Refusal) return nodeName;
 
-  const claimUID = order.claimUID ?? (await client.get(PERSISTENT_VOLUME_CLAIMS, order.claim))?.metadata.uid;
+  const claimUID = await claimUIDOf(client, order);
+  if (claimUID instanceof Refusal) return claimUID;
   const record: VolumeRecord = { ...order, nodeName, claim: { ...order.claim, uid: claimUID ?? order.volumeUID } };
   // The Filesystem first: where it cannot be written (its namespace is gone) no layout is left without an owner.
   await writeFilesystem(client, record.claim, claimUID !== undefined);
   if (existing === undefined) {
     const layout = newLayout(record, order.memberBytes, "Present");
     await client.apply("create-volume/layout", FILESYSTEM_LAYOUTS, layout, APPLY);
+    await watch.untilCached(order.handle, true, CACHE_WAIT_LIMIT_MS);
   }
   return responseOf(record, order.requestedBytes);
 }
 
-async function chooseNode(client: KubeClient, request: CreateVolumeRequest): Promise<string | Refusal> {
-  const asked = requestedNode(request.accessibilityRequirements);
-  if (asked !== undefined) return asked;
-  const [nodes, layouts] = await Promise.all([client.list(CSI_NODES), client.list(FILESYSTEM_LAYOUTS)]);
-  return leastUsedNode(nodes.items, countByNode(layouts.items));
+async function chooseNode(
+  client: KubeClient,
+  { accessibilityRequirements }: CreateVolumeRequest,
+  { backend, memberBytes }: VolumeOrder,
+): Promise<string | Refusal> {
+  const asked = requestedNode(accessibilityRequirements);
+  if (asked instanceof Refusal) return asked;
+  if (asked !== undefined) {
+    const storage = await client.get(NODE_STORAGES, { name: asked });
+    return refusalOfRoom(asked, freeBytesOf(storage, backend), memberBytes) ?? asked;
+  }
+  const lists = [client.list(CSI_NODES), client.list(FILESYSTEM_LAYOUTS), client.list(NODE_STORAGES)] as const;
+  const [nodes, layouts, storages] = await Promise.all(lists);
+  const freeBytes = new Map(storages.items.map((one) => [one.metadata.name, freeBytesOf(one, backend)]));
+  const served = nodes.items.filter(hasDriver);
+  const refusals = served.map(({ metadata: { name } }) => refusalOfRoom(name, freeBytes.get(name), memberBytes));
+  const roomy = served.filter((_node, index) => refusals[index] === undefined);
+  const full = roomy.length === 0 ? refusals.find((refusal) => refusal !== undefined) : undefined;
+  return full ?? leastUsedNode(roomy, countByNode(layouts.items));
 }
 
 function countByNode(layouts: readonly FilesystemLayout[]): Map<string, number> {

@@ -1,28 +1,34 @@
 // The CSI Identity and Controller services of local.tidemark.dev, as they stand on the socket. Any replica serves them:
-// they only write down what shall be.
-import { type sendUnaryData, status } from "@grpc/grpc-js";
-import { LOCAL_DRIVER, RELEASE } from "../../api/names.ts";
+// they only write down what shall be. Local volumes need no attach, so ControllerPublishVolume is not offered.
+import type { handleUnaryCall } from "@grpc/grpc-js";
+import { LOCAL_DRIVER } from "../../api/names.ts";
+import { createIdentity } from "../../csi/identity.ts";
+import { Refusal } from "../../csi/refusal.ts";
+import { type Serving, unaryMethod } from "../../csi/unary-method.ts";
 import {
   type ControllerServer,
   ControllerService,
-  PluginCapability_VolumeExpansion_Type as Expansion,
-  type IdentityServer,
-  IdentityService,
-  PluginCapability_Service_Type as PluginService,
   ControllerServiceCapability_RPC_Type as Rpc,
 } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
+import type { Clock } from "../../process/clock.ts";
 import type { GrpcService } from "../../process/grpc.ts";
 import type { LayoutWatch } from "../volume/layout-watch.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
+import type { VolumeCaches } from "../volume/volume-caches.ts";
 import { createVolume } from "./create-volume.ts";
 import { deleteVolume, REMOVAL_WAIT_LIMIT_MS } from "./delete-volume.ts";
 import { expandVolume } from "./expand-volume.ts";
-import { type Serving, unaryHandler } from "./unary-handler.ts";
+import { getCapacity } from "./get-capacity.ts";
+import { listVolumes } from "./list-volumes.ts";
+import { createOneAtATime } from "./one-at-a-time.ts";
 import { validateVolume } from "./validate-volume.ts";
 
-export interface CsiServicesOptions extends Serving {
+export interface CsiServicesOptions {
+  readonly serving: Serving;
+  readonly clock: Clock;
   readonly client: KubeClient;
+  readonly caches: Pick<VolumeCaches, "layouts" | "persistentVolumes">;
   readonly layouts: LayoutWriter;
   readonly watch: LayoutWatch;
   /** False until the caches are filled: Probe says so, and the sidecars wait. */
@@ -31,80 +37,83 @@ export interface CsiServicesOptions extends Serving {
 
 export function createCsiServices(options: CsiServicesOptions): GrpcService[] {
   return [
-    { definition: IdentityService, implementation: identityServer(options) },
+    createIdentity(options.serving, options.isReady),
     { definition: ControllerService, implementation: controllerServer(options) },
   ];
 }
 
-const noVolume = (): undefined => undefined;
-
-function identityServer(options: CsiServicesOptions): IdentityServer {
-  return {
-    getPluginInfo: unaryHandler(options, "GetPluginInfo", noVolume, async () => ({
-      name: LOCAL_DRIVER,
-      vendorVersion: RELEASE,
-      manifest: {},
-    })),
-    getPluginCapabilities: unaryHandler(options, "GetPluginCapabilities", noVolume, async () => ({
-      capabilities: [
-        { type: { $case: "service", value: { type: PluginService.CONTROLLER_SERVICE } } },
-        { type: { $case: "service", value: { type: PluginService.VOLUME_ACCESSIBILITY_CONSTRAINTS } } },
-        { type: { $case: "volumeExpansion", value: { type: Expansion.ONLINE } } },
-      ],
-    })),
-    probe: unaryHandler(options, "Probe", noVolume, async () => ({ ready: options.isReady() })),
-  };
-}
-
-const CAPABILITIES = [Rpc.CREATE_DELETE_VOLUME, Rpc.EXPAND_VOLUME];
+const CAPABILITIES = [
+  Rpc.CREATE_DELETE_VOLUME,
+  Rpc.EXPAND_VOLUME,
+  Rpc.LIST_VOLUMES,
+  Rpc.GET_CAPACITY,
+  Rpc.SINGLE_NODE_MULTI_WRITER,
+] as const;
 
 function controllerServer(options: CsiServicesOptions): ControllerServer {
-  const { client, layouts, watch, clock } = options;
+  const { serving, client, caches, layouts, watch, clock } = options;
+  const alone = createOneAtATime();
+  const deleting = { client, caches, layouts, watch, waitLimitMs: REMOVAL_WAIT_LIMIT_MS };
+  const expanding = { client, caches, layouts, clock };
   return {
-    createVolume: unaryHandler(
-      options,
-      "CreateVolume",
-      ({ name }) => name,
-      (request) => createVolume(client, request),
+    createVolume: unaryMethod(serving, "CreateVolume", (request) =>
+      alone(request.name, () => createVolume({ client, watch }, request)),
     ),
-    deleteVolume: unaryHandler(
-      options,
-      "DeleteVolume",
-      ({ volumeId }) => volumeId,
-      ({ volumeId }) => deleteVolume({ client, layouts, watch, waitLimitMs: REMOVAL_WAIT_LIMIT_MS }, volumeId),
+    deleteVolume: unaryMethod(serving, "DeleteVolume", ({ volumeId }) =>
+      alone(volumeId, () => deleteVolume(deleting, volumeId)),
     ),
-    controllerExpandVolume: unaryHandler(
-      options,
-      "ControllerExpandVolume",
-      ({ volumeId }) => volumeId,
-      (request) => expandVolume(client, layouts, clock, request),
+    controllerExpandVolume: unaryMethod(serving, "ControllerExpandVolume", (request) =>
+      alone(request.volumeId, () => expandVolume(expanding, request)),
     ),
-    validateVolumeCapabilities: unaryHandler(options, "ValidateVolumeCapabilities", noVolume, (request) =>
+    validateVolumeCapabilities: unaryMethod(serving, "ValidateVolumeCapabilities", (request) =>
       validateVolume(client, request),
     ),
-    controllerGetCapabilities: unaryHandler(options, "ControllerGetCapabilities", noVolume, async () => ({
+    listVolumes: unaryMethod(serving, "ListVolumes", async (request) =>
+      options.isReady() ? listVolumes(caches.layouts.store, request) : notReady(),
+    ),
+    getCapacity: unaryMethod(serving, "GetCapacity", (request) => getCapacity(client, request)),
+    controllerGetCapabilities: unaryMethod(serving, "ControllerGetCapabilities", async () => ({
       capabilities: CAPABILITIES.map((type) => ({ type: { $case: "rpc", value: { type } } })),
     })),
-    ...unimplementedMethods(),
+    ...notOffered(serving),
   };
 }
 
-/** What the capabilities do not offer. */
-function unimplementedMethods() {
+function notReady(): Refusal {
+  return new Refusal("UNAVAILABLE", "the first list from the API server is not complete; try again in a second");
+}
+
+const NO_ATTACH = "local volumes are on their node and need no attach";
+const NO_SNAPSHOTS = "there are no snapshots in this version";
+
+type NotOffered = Pick<
+  ControllerServer,
+  | "controllerPublishVolume"
+  | "controllerUnpublishVolume"
+  | "createSnapshot"
+  | "deleteSnapshot"
+  | "listSnapshots"
+  | "getSnapshot"
+  | "controllerGetVolume"
+  | "controllerModifyVolume"
+>;
+
+/** What the capabilities do not declare. */
+function notOffered(serving: Serving): NotOffered {
+  const refuse = <Request extends object, Response>(method: string, why: string): handleUnaryCall<Request, Response> =>
+    unaryMethod<Request, Response>(
+      serving,
+      method,
+      async () => new Refusal("UNIMPLEMENTED", `${LOCAL_DRIVER}: ${why}`),
+    );
   return {
-    controllerPublishVolume: unimplemented,
-    controllerUnpublishVolume: unimplemented,
-    listVolumes: unimplemented,
-    getCapacity: unimplemented,
-    createSnapshot: unimplemented,
-    deleteSnapshot: unimplemented,
-    listSnapshots: unimplemented,
-    getSnapshot: unimplemented,
-    controllerGetVolume: unimplemented,
-    controllerModifyVolume: unimplemented,
+    controllerPublishVolume: refuse("ControllerPublishVolume", NO_ATTACH),
+    controllerUnpublishVolume: refuse("ControllerUnpublishVolume", NO_ATTACH),
+    createSnapshot: refuse("CreateSnapshot", NO_SNAPSHOTS),
+    deleteSnapshot: refuse("DeleteSnapshot", NO_SNAPSHOTS),
+    listSnapshots: refuse("ListSnapshots", NO_SNAPSHOTS),
+    getSnapshot: refuse("GetSnapshot", NO_SNAPSHOTS),
+    controllerGetVolume: refuse("ControllerGetVolume", "a volume's condition is told by its node (NodeGetVolumeStats)"),
+    controllerModifyVolume: refuse("ControllerModifyVolume", "VolumeAttributesClasses change nothing of a volume"),
   };
-}
-
-function unimplemented<Response>(_call: unknown, callback: sendUnaryData<Response>): void {
-  callback({ code: status.UNIMPLEMENTED, details: `${LOCAL_DRIVER} does not offer this method` });
 }

@@ -4,6 +4,7 @@ import { FILESYSTEMS } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { volumeUIDOf } from "../../api/identity.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
+import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { DeleteVolumeResponse } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { NODES, PERSISTENT_VOLUMES } from "../../kube/resources.ts";
@@ -12,23 +13,25 @@ import { newLayout, removedMembers } from "../volume/layout-fields.ts";
 import type { LayoutWatch } from "../volume/layout-watch.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { isIncomplete, isOurVolume, recordOfPersistentVolume } from "../volume/volume-record.ts";
-import { Refusal } from "./refusal.ts";
+import { CACHE_WAIT_LIMIT_MS } from "./create-volume.ts";
+import { type Binding, refusalOfDeletion } from "./volume-binding.ts";
 
 /** Well under csi-provisioner's own timeout of 15 s, after which it would ask again anyway. */
 export const REMOVAL_WAIT_LIMIT_MS = 8000;
 
-export interface Deleting {
+export interface Deleting extends Binding {
   /** How long one call waits for the node. */
   readonly waitLimitMs: number;
-  readonly client: KubeClient;
   readonly layouts: LayoutWriter;
   readonly watch: LayoutWatch;
 }
 
 export async function deleteVolume(deleting: Deleting, volumeId: string): Promise<DeleteVolumeResponse | Refusal> {
-  if (volumeId === "") return new Refusal("INVALID_ARGUMENT", "the volume id is missing");
+  if (volumeId === "") return invalidArgument("the volume id is missing");
   // An id that is no handle of ours names nothing that we could have made.
   if (volumeUIDOf(volumeId) === undefined) return {};
+  const refusal = await refusalOfDeletion(deleting, volumeId);
+  if (refusal !== undefined) return refusal;
   const layout = await findLayout(deleting.client, volumeId);
   if (layout === undefined || layout instanceof Refusal) return layout ?? {};
 
@@ -39,6 +42,7 @@ export async function deleteVolume(deleting: Deleting, volumeId: string): Promis
   const pending = await waitForRemoval(deleting, asked);
   if (pending !== undefined) return pending;
   await deleteObjects(deleting.client, asked);
+  await deleting.watch.untilCached(volumeId, false, CACHE_WAIT_LIMIT_MS);
   return {};
 }
 

@@ -1,11 +1,11 @@
 // Whether the volume that exists under a name is the one that is asked for again. Pure.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { Refusal } from "../../csi/refusal.ts";
 import type { TopologyRequirement } from "../../gen/csi/v1/csi.ts";
 import { formatBytes } from "../../units/quantity.ts";
 import { isRemoving } from "../volume/layout-facts.ts";
 import { sizesOfRecords } from "../volume/volume-record.ts";
 import { isAccessibleFrom } from "./placement.ts";
-import { Refusal } from "./refusal.ts";
 import type { VolumeOrder } from "./volume-order.ts";
 
 /** Undefined: it is the same volume, and CreateVolume answers as it did the first time. */

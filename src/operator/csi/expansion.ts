@@ -2,10 +2,10 @@
 import { decisionTime } from "../../api/decision-time.ts";
 import type { SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { Refusal } from "../../csi/refusal.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
 import { highestEpoch, isRemoving, presentBytes } from "../volume/layout-facts.ts";
 import { sizesOfRecords } from "../volume/volume-record.ts";
-import { Refusal } from "./refusal.ts";
 import { roundUpToBlock } from "./volume-size.ts";
 
 /** Why the request cannot be met; undefined: it can. */

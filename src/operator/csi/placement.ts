@@ -1,9 +1,9 @@
 // Which node a new volume is made on. Pure. The scheduler's choice comes first; a request without one gets the node of our
 // driver with the fewest volumes.
 import { LOCAL_DRIVER, TOPOLOGY_NODE } from "../../api/names.ts";
+import { Refusal } from "../../csi/refusal.ts";
 import type { Topology, TopologyRequirement } from "../../gen/csi/v1/csi.ts";
 import type { CSINode } from "../../kube/resources.ts";
-import { Refusal } from "./refusal.ts";
 
 /** The node that the request names; undefined: it leaves the choice to us. */
 export function requestedNode(requirement: TopologyRequirement | undefined): string | undefined | Refusal {
@@ -23,6 +23,11 @@ export function requestedNode(requirement: TopologyRequirement | undefined): str
 export function isAccessibleFrom(requirement: TopologyRequirement | undefined, nodeName: string): boolean {
   const requisite = requirement?.requisite ?? [];
   return requisite.length === 0 || requisite.some((topology) => nodeOf(topology) === nodeName);
+}
+
+/** Whether our driver is registered on the node. */
+export function hasDriver({ spec }: CSINode): boolean {
+  return spec.drivers.some(({ name }) => name === LOCAL_DRIVER);
 }
 
 /** `volumesByNode` counts the volumes that exist. */

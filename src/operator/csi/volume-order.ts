@@ -3,9 +3,9 @@
 import { createHash } from "node:crypto";
 import type { Backend, FsType } from "../../api/filesystem-layout.ts";
 import { fsidOf, isUUID, uuidOfHex, volumeHandleOf } from "../../api/identity.ts";
+import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { CreateVolumeRequest } from "../../gen/csi/v1/csi.ts";
-import { Refusal } from "./refusal.ts";
-import { fsTypesOf, refusalOfCapabilities } from "./volume-capabilities.ts";
+import { fsTypesOf } from "./volume-capabilities.ts";
 import { parseVolumeParameters } from "./volume-parameters.ts";
 import { planSizes } from "./volume-size.ts";
 
@@ -29,12 +29,13 @@ const NAME_LIMIT_CHARACTERS = 128;
 const DEFAULT_FS_TYPE: FsType = "btrfs";
 
 export function orderOf(request: CreateVolumeRequest): VolumeOrder | Refusal {
-  const refusal =
-    refusalOfName(request.name) ?? refusalOfCapabilities(request.volumeCapabilities) ?? refusalOfExtras(request);
+  const refusal = refusalOfName(request.name) ?? refusalOfExtras(request);
   if (refusal !== undefined) return refusal;
+  const fsTypes = fsTypesOf(request.volumeCapabilities);
+  if (fsTypes instanceof Refusal) return fsTypes;
   const parameters = parseVolumeParameters(request.parameters);
   if (parameters instanceof Refusal) return parameters;
-  const fsType = chooseFsType(request, parameters.fsType);
+  const fsType = chooseFsType(fsTypes, parameters.fsType);
   if (fsType instanceof Refusal) return fsType;
   const sizes = planSizes(request.capacityRange, fsType, parameters);
   if (sizes instanceof Refusal) return sizes;
@@ -55,10 +56,9 @@ export function orderOf(request: CreateVolumeRequest): VolumeOrder | Refusal {
 }
 
 function refusalOfName(name: string): Refusal | undefined {
-  if (name === "") return new Refusal("INVALID_ARGUMENT", "the volume has no name");
+  if (name === "") return invalidArgument("the volume has no name");
   if (name.length > NAME_LIMIT_CHARACTERS)
-    return new Refusal(
-      "INVALID_ARGUMENT",
+    return invalidArgument(
       `the volume's name has ${name.length} characters, over the limit of ${NAME_LIMIT_CHARACTERS}`,
     );
   return undefined;
@@ -66,23 +66,16 @@ function refusalOfName(name: string): Refusal | undefined {
 
 function refusalOfExtras({ volumeContentSource, mutableParameters }: CreateVolumeRequest): Refusal | undefined {
   if (volumeContentSource !== undefined)
-    return new Refusal(
-      "INVALID_ARGUMENT",
-      "volumes from snapshots or other volumes (dataSource) are not supported by this backend",
-    );
+    return invalidArgument("volumes from snapshots or other volumes (dataSource) are not supported by this backend");
   const mutable = Object.keys(mutableParameters);
   if (mutable.length > 0)
-    return new Refusal(
-      "INVALID_ARGUMENT",
-      `VolumeAttributesClass parameters are not supported: ${mutable.sort().join(", ")}`,
-    );
+    return invalidArgument(`VolumeAttributesClass parameters are not supported: ${mutable.sort().join(", ")}`);
   return undefined;
 }
 
-function chooseFsType(request: CreateVolumeRequest, ofClass: FsType | undefined): FsType | Refusal {
-  const asked = [...new Set([...fsTypesOf(request.volumeCapabilities), ...(ofClass === undefined ? [] : [ofClass])])];
-  if (asked.length > 1)
-    return new Refusal("INVALID_ARGUMENT", `several filesystem types are asked for: ${asked.join(", ")}`);
+function chooseFsType(ofCapabilities: readonly FsType[], ofClass: FsType | undefined): FsType | Refusal {
+  const asked = [...new Set([...ofCapabilities, ...(ofClass === undefined ? [] : [ofClass])])];
+  if (asked.length > 1) return invalidArgument(`several filesystem types are asked for: ${asked.join(", ")}`);
   return asked[0] ?? DEFAULT_FS_TYPE;
 }
 

@@ -1,14 +1,19 @@
 // StorageClass parameters and what csi-provisioner adds to them, read and checked. Pure: the same text always gives the
 // same answer, and nothing unknown is ignored.
 import { BACKENDS, type Backend, FS_TYPES, type FsType } from "../../api/filesystem-layout.ts";
+import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import { parseQuantity, QuantityError } from "../../units/quantity.ts";
-import { Refusal } from "./refusal.ts";
 
-export interface VolumeParameters {
-  readonly backend: Backend;
+/** What a StorageClass says by itself. */
+export interface ClassParameters {
+  readonly backend: Backend | undefined;
   readonly fsType: FsType | undefined;
   readonly initialBytes: number | undefined;
   readonly maxBytes: number | undefined;
+}
+
+export interface VolumeParameters extends ClassParameters {
+  readonly backend: Backend;
   readonly claimNamespace: string;
   readonly claimName: string;
 }
@@ -22,57 +27,63 @@ const CLAIM_NAMESPACE = "csi.storage.k8s.io/pvc/namespace";
 const VOLUME_NAME = "csi.storage.k8s.io/pv/name";
 
 const USER_PARAMETERS = [BACKEND, INITIAL_SIZE, MAX_SIZE, FS_TYPE];
+/** It becomes part of a path on the API server: nothing that climbs out of it. */
+const OBJECT_NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
 const KNOWN_PARAMETERS: readonly string[] = [...USER_PARAMETERS, CLAIM_NAME, CLAIM_NAMESPACE, VOLUME_NAME];
 
+type Parameters = Readonly<Record<string, string>>;
+
 /** A refusal is always INVALID_ARGUMENT and names the parameter. */
-export function parseVolumeParameters(parameters: Readonly<Record<string, string>>): VolumeParameters | Refusal {
+export function parseVolumeParameters(parameters: Parameters): VolumeParameters | Refusal {
+  const ofClass = parseClassParameters(parameters);
+  if (ofClass instanceof Refusal) return ofClass;
+  const { backend } = ofClass;
+  if (backend === undefined)
+    return invalidArgument(`the StorageClass has no parameter ${BACKEND}; this version has: ${BACKENDS.join(", ")}`);
+  const { [CLAIM_NAMESPACE]: claimNamespace, [CLAIM_NAME]: claimName } = parameters;
+  if (!claimNamespace || !claimName)
+    return invalidArgument(
+      `${CLAIM_NAMESPACE} and ${CLAIM_NAME} are missing; run csi-provisioner with --extra-create-metadata`,
+    );
+  if (!OBJECT_NAME.test(claimNamespace) || !OBJECT_NAME.test(claimName))
+    return invalidArgument(`${CLAIM_NAMESPACE} and ${CLAIM_NAME} are no names of Kubernetes objects`);
+  return { ...ofClass, backend, claimNamespace, claimName };
+}
+
+/** GetCapacity asks with the class' own parameters alone; a parameter that is not there is undefined. */
+export function parseClassParameters(parameters: Parameters): ClassParameters | Refusal {
   const unknown = Object.keys(parameters).filter((key) => !KNOWN_PARAMETERS.includes(key));
   if (unknown.length > 0)
-    return invalid(
+    return invalidArgument(
       `unknown StorageClass parameters ${unknown.sort().join(", ")}; there are: ${USER_PARAMETERS.join(", ")}`,
     );
   const backend = oneOf(parameters, BACKEND, BACKENDS);
   if (backend instanceof Refusal) return backend;
-  if (backend === undefined)
-    return invalid(`the StorageClass has no parameter ${BACKEND}; this version has: ${BACKENDS.join(", ")}`);
   const fsType = oneOf(parameters, FS_TYPE, FS_TYPES);
   if (fsType instanceof Refusal) return fsType;
   const initialBytes = size(parameters, INITIAL_SIZE);
   if (initialBytes instanceof Refusal) return initialBytes;
   const maxBytes = size(parameters, MAX_SIZE);
   if (maxBytes instanceof Refusal) return maxBytes;
-  const { [CLAIM_NAMESPACE]: claimNamespace, [CLAIM_NAME]: claimName } = parameters;
-  if (!claimNamespace || !claimName)
-    return invalid(
-      `${CLAIM_NAMESPACE} and ${CLAIM_NAME} are missing; run csi-provisioner with --extra-create-metadata`,
-    );
-  return { backend, fsType, initialBytes, maxBytes, claimNamespace, claimName };
+  return { backend, fsType, initialBytes, maxBytes };
 }
 
-function oneOf<T extends string>(
-  parameters: Readonly<Record<string, string>>,
-  key: string,
-  values: readonly T[],
-): T | undefined | Refusal {
+function oneOf<T extends string>(parameters: Parameters, key: string, values: readonly T[]): T | undefined | Refusal {
   const text = parameters[key];
   if (text === undefined || text === "") return undefined;
   return (
     values.find((value) => value === text) ??
-    invalid(`parameter ${key} is "${text}"; this version has: ${values.join(", ")}`)
+    invalidArgument(`parameter ${key} is "${text}"; this version has: ${values.join(", ")}`)
   );
 }
 
-function size(parameters: Readonly<Record<string, string>>, key: string): number | undefined | Refusal {
+function size(parameters: Parameters, key: string): number | undefined | Refusal {
   const text = parameters[key];
   if (text === undefined) return undefined;
   try {
     return parseQuantity(text);
   } catch (error) {
-    if (error instanceof QuantityError) return invalid(`parameter ${key}: ${error.message}`);
+    if (error instanceof QuantityError) return invalidArgument(`parameter ${key}: ${error.message}`);
     throw error;
   }
-}
-
-function invalid(message: string): Refusal {
-  return new Refusal("INVALID_ARGUMENT", message);
 }

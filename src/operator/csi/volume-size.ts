@@ -1,8 +1,8 @@
 // The sizes of a new volume: what was requested is what CSI answers, the first size of the device may be lower. Pure.
 import type { FsType } from "../../api/filesystem-layout.ts";
+import { Refusal } from "../../csi/refusal.ts";
 import type { CapacityRange } from "../../gen/csi/v1/csi.ts";
 import { formatBytes, GIB, MIB } from "../../units/quantity.ts";
-import { Refusal } from "./refusal.ts";
 import type { VolumeParameters } from "./volume-parameters.ts";
 
 export interface PlannedSizes {
@@ -15,7 +15,7 @@ export interface PlannedSizes {
 const DEFAULT_REQUEST_BYTES = GIB;
 const BLOCK_BYTES = 4096;
 /** mkfs.xfs makes nothing under 300 MiB; the others need 256 MiB to be shrunk and grown safely. */
-const MINIMUM_BYTES: Readonly<Record<FsType, number>> = { btrfs: 256 * MIB, ext4: 256 * MIB, xfs: 300 * MIB };
+export const MINIMUM_BYTES: Readonly<Record<FsType, number>> = { btrfs: 256 * MIB, ext4: 256 * MIB, xfs: 300 * MIB };
 
 export function planSizes(
   range: CapacityRange | undefined,
@@ -23,7 +23,8 @@ export function planSizes(
   { initialBytes, maxBytes }: Pick<VolumeParameters, "initialBytes" | "maxBytes">,
 ): PlannedSizes | Refusal {
   const limitBytes = range?.limitBytes ?? 0;
-  const requestedBytes = range?.requiredBytes || DEFAULT_REQUEST_BYTES;
+  const defaultBytes = limitBytes > 0 ? Math.min(DEFAULT_REQUEST_BYTES, limitBytes) : DEFAULT_REQUEST_BYTES;
+  const requestedBytes = range?.requiredBytes || defaultBytes;
   if (limitBytes > 0 && requestedBytes > limitBytes)
     return outOfRange(`${formatBytes(requestedBytes)} is over the limit of ${formatBytes(limitBytes)} in the request`);
   if (maxBytes !== undefined && requestedBytes > maxBytes)

@@ -3,12 +3,12 @@
 import { datedCondition, type Statement } from "../../api/condition.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { API_VERSION } from "../../api/names.ts";
 import type { ConditionReason } from "../../api/reasons.ts";
 import type { Condition } from "../../api/schema.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
-import { reportedBytes } from "./layout-facts.ts";
 
 export interface StatusFacts {
   readonly handle: string;
@@ -24,7 +24,7 @@ export interface StatusFacts {
 export function decideStatus(facts: StatusFacts, nowMs: number): ApplyConfiguration {
   const { filesystem, layout, handle } = facts;
   const { namespace, name, generation } = filesystem.metadata;
-  const reported = layout && reportedBytes(layout);
+  const reported = layout && filesystemSizeBytes(layout);
   const capacity = reported === undefined ? filesystem.status?.capacity : formatQuantity(reported);
   const nodeName = layout?.status?.nodeName ?? layout?.spec.nodeName ?? filesystem.status?.nodeName;
   return {
@@ -65,7 +65,7 @@ function readyOf({ layout, missing, handle }: StatusFacts): Statement {
   if (gone.length > 0) return statement("Ready", false, "MembersMissing", goneMessage(layout, gone));
   const reported = conditionOf(layout, "Ready");
   if (reported !== undefined) return { ...reported, type: "Ready" };
-  const bytes = reportedBytes(layout);
+  const bytes = filesystemSizeBytes(layout);
   return bytes === undefined
     ? statement("Ready", false, "Provisioning", `the agent on ${node} is making the filesystem`)
     : statement("Ready", true, "Ready", `${formatBytes(bytes)} on node ${node}`);

@@ -1,17 +1,11 @@
 // What a FilesystemLayout says when its fields are read together. Pure; an absent report stays undefined, never 0.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 
 /** The members' sizes added up: as reported by the node, before its first report as ordered. Undefined: not known. */
 export function presentBytes(layout: FilesystemLayout): number | undefined {
-  return reportedBytes(layout) ?? orderedBytes(layout);
-}
-
-/** The size as the node reports it; undefined before its first report, and while a member is missing. */
-export function reportedBytes({ status }: FilesystemLayout): number | undefined {
-  const members = status?.members ?? [];
-  if (members.length === 0 || members.some(({ state }) => state !== "Present")) return undefined;
-  return members.reduce((sum, { size }) => sum + parseQuantity(size), 0);
+  return filesystemSizeBytes(layout) ?? orderedBytes(layout);
 }
 
 function orderedBytes({ spec, status }: FilesystemLayout): number | undefined {

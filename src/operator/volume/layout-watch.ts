@@ -13,6 +13,8 @@ export interface LayoutWatch {
     holds: (layout: FilesystemLayout) => boolean,
     limitMs: number,
   ): Promise<FilesystemLayout | undefined>;
+  /** Resolves when this replica's cache shows that the layout is there, or is not; after `limitMs` in any case. */
+  untilCached(handle: string, isThere: boolean, limitMs: number): Promise<void>;
 }
 
 /** Calls that wait at the same time; more get the layout as it is at once. */
@@ -32,7 +34,11 @@ export function createLayoutWatch(client: KubeClient, reflector: Reflector<Files
     deleted: (layout) => tell(layout.metadata.name, undefined),
   });
 
-  const wait = (name: string, holds: (layout: FilesystemLayout) => boolean, limitMs: number): Promise<void> =>
+  const wait = (
+    name: string,
+    holds: (layout: FilesystemLayout | undefined) => boolean,
+    limitMs: number,
+  ): Promise<void> =>
     new Promise((resolve) => {
       const all = waiters.get(name) ?? new Set<Waiter>();
       const end = (): void => {
@@ -43,7 +49,7 @@ export function createLayoutWatch(client: KubeClient, reflector: Reflector<Files
         resolve();
       };
       const waiter: Waiter = (layout) => {
-        if (layout === undefined || holds(layout)) end();
+        if (holds(layout)) end();
       };
       const timer = setTimeout(end, limitMs);
       waiting += 1;
@@ -56,9 +62,13 @@ export function createLayoutWatch(client: KubeClient, reflector: Reflector<Files
       const { name } = layout.metadata;
       const seen = reflector.store.get(name);
       const seenAlready = seen !== undefined && seen.metadata.uid === layout.metadata.uid && holds(seen);
-      if (!seenAlready && waiting < WAITERS_LIMIT) await wait(name, holds, limitMs);
+      if (!seenAlready && waiting < WAITERS_LIMIT) await wait(name, (one) => one === undefined || holds(one), limitMs);
       // The store may be behind or ahead of the caller: what is answered is read.
       return client.get(FILESYSTEM_LAYOUTS, { name });
+    },
+    untilCached: async (handle, isThere, limitMs) => {
+      const shown = (reflector.store.get(handle) !== undefined) === isThere;
+      if (!shown && waiting < WAITERS_LIMIT) await wait(handle, (one) => (one !== undefined) === isThere, limitMs);
     },
   };
 }

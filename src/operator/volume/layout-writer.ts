@@ -2,8 +2,10 @@
 // The agent's status writes move the version too, so conflicts are ordinary; what to write is the caller's decision.
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
+import { backOffMs } from "../../kube/back-off.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
+import { pause } from "../../kube/pause.ts";
 import type { EffectPoint } from "../../process/effects.ts";
 import { changedLayout, type OperatorSpec } from "./layout-fields.ts";
 
@@ -19,6 +21,8 @@ export interface LayoutWriter {
 }
 
 const WRITE_ATTEMPTS_LIMIT = 8;
+/** A burst of somebody else's writes is let pass; all waits together are under a second. */
+const CONFLICT_BACK_OFF = { baseMs: 2, capMs: 200 };
 
 export function createLayoutWriter(client: KubeClient): LayoutWriter {
   return {
@@ -34,6 +38,7 @@ export function createLayoutWriter(client: KubeClient): LayoutWriter {
           });
         } catch (error) {
           if (!isKubeError(error, "Conflict") || attempt >= WRITE_ATTEMPTS_LIMIT) throw error;
+          await pause(backOffMs(attempt, CONFLICT_BACK_OFF, Math.random()), new AbortController().signal);
           current = await client.get(FILESYSTEM_LAYOUTS, { name: layout.metadata.name });
         }
       }

@@ -3,13 +3,13 @@
 import { FILESYSTEMS } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { FILESYSTEM_LAYOUTS } from "../../api/filesystem-layout.ts";
+import { budgetedBytes } from "../../api/filesystem-size.ts";
 import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../api/volume-policy.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { KubeObject, Resource } from "../../kube/object.ts";
 import { createReflector, type Reflector } from "../../kube/reflector.ts";
 import { NAMESPACES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES } from "../../kube/resources.ts";
 import type { Logger } from "../../process/log.ts";
-import { sizeOf } from "./volume-registry.ts";
 
 export type Caches = ReturnType<typeof createCaches>;
 
@@ -51,7 +51,7 @@ function sumByNamespace(layouts: Reflector<FilesystemLayout>): (namespace: strin
   const sums = new Map<string, number>();
   const add = (layout: FilesystemLayout, sign: 1 | -1): void => {
     const namespace = layout.spec.claimRef?.namespace;
-    if (namespace !== undefined) sums.set(namespace, (sums.get(namespace) ?? 0) + sign * (sizeOf(layout) ?? 0));
+    if (namespace !== undefined) sums.set(namespace, (sums.get(namespace) ?? 0) + sign * budgetedBytes(layout));
   };
   layouts.subscribe({
     added: (layout) => add(layout, 1),

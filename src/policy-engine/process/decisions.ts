@@ -12,7 +12,8 @@ import { createPolicyBook, type PolicyBook } from "./policy-book.ts";
 import { createPolicyReports } from "./policy-reports.ts";
 import { createPrometheusSource } from "./prometheus.ts";
 import { createRateLimit } from "./rate-limit.ts";
-import { createSampleServer } from "./sample-server.ts";
+import { admissionFor } from "./sample-listener.ts";
+import { createSampleServer, type SampleServerEvents } from "./sample-server.ts";
 import { createSlowPath } from "./slow-path.ts";
 import { createVolumeRegistry, type VolumeRegistry } from "./volume-registry.ts";
 
@@ -47,7 +48,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     void engine.evaluateAll(handles());
     reports.soon();
   };
-  const samples = createSampleServer({
+  const onStream: SampleServerEvents = {
     onHello: (_nodeName, highestEpoch) => leadership.agentKnows(highestEpoch),
     onSamples: (nodeName, batch) => {
       for (const sample of batch) {
@@ -57,7 +58,8 @@ export function createDecisions(options: DecisionsOptions): Decisions {
       }
     },
     onGone: (nodeName) => log.info({ nodeName }, "an agent's stream has ended"),
-  });
+  };
+  const samples = createSampleServer(onStream, admissionFor(config, client, nowMs), log);
   const policies = createPolicyBook(caches, () => decideAll());
   const slowPath = createSlowPath({
     prometheus: config.prometheusUrl === undefined ? undefined : createPrometheusSource(config.prometheusUrl),

@@ -1,17 +1,18 @@
 // Joins what the caches and the streams know of one volume into the facts of one decision. It reads caches only, and waits for nothing.
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../api/filesystem-layout.ts";
+import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { objectKey } from "../../kube/object.ts";
 import type { PersistentVolumeClaim } from "../../kube/resources.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { type ClaimFacts, claimKey, type Facts, type FilesystemFacts, type LastOperationFacts } from "../facts.ts";
 import type { Caches } from "./caches.ts";
-import { sizeOf, type VolumeState } from "./volume-registry.ts";
+import type { VolumeState } from "./volume-registry.ts";
 
 /** The caches that a decision reads. */
 export interface World {
   readonly caches: Pick<Caches, "layouts" | "filesystems" | "claims" | "storageClasses">;
-  /** Sum of the sizes of a namespace's filesystems. */
+  /** What a namespace's filesystems take of a budget. */
   namespaceBytes(namespace: string): number;
   /** A configured Prometheus has not answered for several intervals. */
   metricsStale(nowMs: number): boolean;
@@ -33,7 +34,7 @@ export function gather(world: World, state: VolumeState, nowMs: number): Gathere
   const claim = layout && claimFactsOf(caches, layout);
   if (layout === undefined || claim === undefined) return undefined;
   const filesystem = caches.filesystems.store.get(claimKey(claim));
-  const sizeBytes = sizeOf(layout);
+  const sizeBytes = filesystemSizeBytes(layout);
   if (filesystem === undefined || sizeBytes === undefined) return undefined;
   const facts: Facts = {
     nowMs,

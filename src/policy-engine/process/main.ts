@@ -4,7 +4,6 @@ import { createKubeClient } from "../../kube/http-client.ts";
 import { connectionOf } from "../../kube/kube-config.ts";
 import { systemClock } from "../../process/clock.ts";
 import { effectsOf } from "../../process/fault-effects.ts";
-import { serveOnSocket } from "../../process/grpc.ts";
 import { createLogger } from "../../process/log.ts";
 import { startMetricsServer } from "../../process/metrics-server.ts";
 import { stopAll, untilSignal } from "../../process/shutdown.ts";
@@ -14,6 +13,7 @@ import { createDecisions } from "./decisions.ts";
 import { createExplainPage } from "./explain-page.ts";
 import { createLeadership } from "./leadership.ts";
 import { createEngineMetrics } from "./metrics.ts";
+import { createSampleListener } from "./sample-listener.ts";
 
 const COMPONENT = "tidemark-policy-engine";
 
@@ -30,9 +30,13 @@ export async function runPolicyEngine(args: readonly string[]): Promise<void> {
   });
   const events = createEventRecorder({ client, component: COMPONENT, nowMs, log });
   const caches = createCaches(client, log);
-  const leadership = createLeadership(client, caches, config, log, () => decisions.decideAll());
+  const leadership = createLeadership(client, caches, config, log, () => {
+    decisions.decideAll();
+    samples.leading();
+  });
   const metrics = createEngineMetrics(leadership.isLeader);
   const decisions = createDecisions({ client, events, caches, leadership, metrics, config, nowMs, log });
+  const samples = createSampleListener({ config, client, events, leadership, nowMs, log });
 
   let ready = false;
   caches.start();
@@ -45,11 +49,11 @@ export async function runPolicyEngine(args: readonly string[]): Promise<void> {
     page: createExplainPage(caches, decisions.engine, decisions.policies),
   });
   await caches.synced();
-  const samples = await serveOnSocket(config.samplesSocket, [decisions.samples]);
+  const samplesAt = await samples.serve(decisions.samples);
   decisions.start();
   leadership.start();
   ready = true;
-  log.info({ httpPort: http.port, samplesSocket: config.samplesSocket }, "serving");
+  log.info({ httpPort: http.port, samplesAt }, "serving");
 
   await untilSignal();
   await stopAll(

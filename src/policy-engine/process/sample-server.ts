@@ -1,13 +1,17 @@
 // The engine's end of the agents' stream: takes samples in, hands guidance out. It decides nothing; each message goes to `onSamples`.
-import type { ServerDuplexStream } from "@grpc/grpc-js";
+// A node has one stream: a newer one ends the older, and nothing that the older still brings is taken.
+import { type ServerDuplexStream, status } from "@grpc/grpc-js";
 import {
   type AgentMessage,
   EngineMessage,
   type Guidance,
+  type Hello,
   type Sample,
   SamplesService,
 } from "../../gen/tidemark/samples/v1/samples.ts";
 import type { GrpcService } from "../../process/grpc.ts";
+import type { Logger } from "../../process/log.ts";
+import type { Admit } from "./agent-admission.ts";
 
 export interface SampleServerEvents {
   /** An agent has said which node it speaks for, and the highest epoch on its disk. */
@@ -24,39 +28,93 @@ export interface SampleServer extends GrpcService {
 /** More unsent guidance than this to one agent is dropped: a stuck reader must not fill our memory. */
 const UNSENT_LIMIT_BYTES = 1 << 20;
 
-export function createSampleServer(events: SampleServerEvents): SampleServer {
-  const streams = new Map<string, ServerDuplexStream<AgentMessage, EngineMessage>>();
-  const stream = (call: ServerDuplexStream<AgentMessage, EngineMessage>): void => {
-    let nodeName: string | undefined;
-    const leave = (): void => {
-      if (nodeName === undefined || streams.get(nodeName) !== call) return;
-      streams.delete(nodeName);
-      events.onGone(nodeName);
-    };
-    call.on("data", ({ message }: AgentMessage) => {
-      if (message?.$case === "hello") {
-        nodeName = message.value.nodeName;
-        streams.set(nodeName, call);
-        events.onHello(nodeName, message.value.highestEpoch);
-      } else if (message?.$case === "batch" && nodeName !== undefined) {
-        events.onSamples(nodeName, message.value.samples);
-      }
-    });
-    call.on("end", () => {
-      leave();
-      call.end();
-    });
-    call.on("error", leave);
-    call.on("close", leave);
+type Call = ServerDuplexStream<AgentMessage, EngineMessage>;
+
+/** What `listen` needs: who speaks on each node's behalf right now. */
+interface Listening {
+  readonly streams: Map<string, Call>;
+  readonly events: SampleServerEvents;
+  readonly log: Logger;
+}
+
+export function createSampleServer(events: SampleServerEvents, admit: Admit, log: Logger): SampleServer {
+  const listening: Listening = { streams: new Map(), events, log };
+  const stream = (call: Call): void => {
+    call.on("error", () => {}); // it ends all the same, before it was admitted too
+    admit(call.metadata).then(
+      (admission) => {
+        if (call.cancelled) return;
+        if (admission.admitted) listen(listening, call, admission.nodeName);
+        else refuse(log, call, admission.code, admission.reason);
+      },
+      (err: unknown) => {
+        log.error({ err, peer: call.getPeer() }, "an agent's stream could not be judged: this is a bug");
+        refuse(log, call, status.INTERNAL, "the engine failed to judge the stream");
+      },
+    );
   };
   return {
     definition: SamplesService,
     implementation: { stream },
     guide: (nodeName, guidance) => {
-      const call = streams.get(nodeName);
+      const call = listening.streams.get(nodeName);
       if (call !== undefined && call.writableLength < UNSENT_LIMIT_BYTES) {
         call.write(EngineMessage.fromPartial({ guidance: [guidance] }));
       }
     },
   };
+}
+
+/** `admittedNode` is the only node that the stream may speak for; undefined: its hello is believed. */
+function listen({ streams, events, log }: Listening, call: Call, admittedNode: string | undefined): void {
+  let nodeName: string | undefined;
+  const speaks = (): boolean => nodeName !== undefined && streams.get(nodeName) === call;
+  const leave = (): void => {
+    if (nodeName === undefined || !speaks()) return;
+    streams.delete(nodeName);
+    events.onGone(nodeName);
+  };
+  const greet = (hello: Hello): void => {
+    const problem = helloProblem(hello, nodeName, admittedNode);
+    if (problem !== undefined) {
+      leave();
+      return refuse(log, call, status.PERMISSION_DENIED, problem);
+    }
+    nodeName = hello.nodeName;
+    const older = streams.get(nodeName);
+    streams.set(nodeName, call);
+    if (older !== undefined && older !== call)
+      refuse(log, older, status.ABORTED, `a newer stream speaks for node "${nodeName}"`);
+    events.onHello(nodeName, hello.highestEpoch);
+  };
+  call.on("data", ({ message }: AgentMessage) => {
+    if (message?.$case === "hello") greet(message.value);
+    else if (message?.$case === "batch" && nodeName !== undefined && speaks())
+      events.onSamples(nodeName, message.value.samples);
+  });
+  call.on("end", () => {
+    leave();
+    call.end();
+  });
+  call.on("error", leave);
+  call.on("close", leave);
+  call.on("cancelled", leave);
+}
+
+function helloProblem(
+  { nodeName }: Hello,
+  before: string | undefined,
+  admittedNode: string | undefined,
+): string | undefined {
+  if (nodeName === "") return "the agent does not say which node it speaks for";
+  if (before !== undefined && nodeName !== before)
+    return `the stream spoke for node "${before}", now for "${nodeName}"`;
+  if (admittedNode === undefined || admittedNode === nodeName) return undefined;
+  return `the agent's token is one of node "${admittedNode}": it may not speak for node "${nodeName}"`;
+}
+
+/** Ends the stream with a status; the agent logs the same reason. */
+function refuse(log: Logger, call: Call, code: status, reason: string): void {
+  log.warn({ peer: call.getPeer(), code: status[code], reason }, "an agent's stream was refused or ended");
+  call.emit("error", { code, details: reason });
 }

@@ -2,8 +2,8 @@
 // memory only; all of it is gathered again after a restart, and until it is, nothing shrinks.
 import type { ScalingStatus } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import type { Sample } from "../../gen/tidemark/samples/v1/samples.ts";
-import { parseQuantity } from "../../units/quantity.ts";
 import type { CompiledPolicy } from "../compiled-policy.ts";
 import type { NodeFacts, Reading } from "../facts.ts";
 import { MAX_AHEAD_MS } from "../measurements.ts";
@@ -156,7 +156,7 @@ function takeLayout(state: VolumeState, layout: FilesystemLayout, nowMs: number)
   }
   const { pending } = state;
   if (pending === undefined) return;
-  const reachedBytes = sizeOf(layout);
+  const reachedBytes = filesystemSizeBytes(layout);
   const ended =
     last?.decidedAt === pending.decidedAt ||
     (pending.kind === "Extend" && reachedBytes !== undefined && reachedBytes >= pending.sizeBytes);
@@ -171,11 +171,4 @@ function addTimes(changesAtMs: number[], reported: readonly string[]): void {
 function noteChange(changesAtMs: number[], endedAt: string, nowMs: number): void {
   addTimes(changesAtMs, [endedAt]);
   while ((changesAtMs[0] ?? nowMs) < nowMs - DAY_MS) changesAtMs.shift();
-}
-
-/** The sum of the present members' sizes as the agent reports them; undefined before its first report. */
-export function sizeOf(layout: FilesystemLayout): number | undefined {
-  const members = layout.status?.members?.filter((member) => member.state === "Present");
-  if (members === undefined || members.length === 0) return undefined;
-  return members.reduce((sum, member) => sum + parseQuantity(member.size), 0);
 }

@@ -19,8 +19,15 @@ describe("the lock of a filesystem", () => {
     createFilesystemLocks(directory, createFilePort(directEffects), createCommandPort(directEffects));
   /** Another process that holds the lock until it is killed. */
   const lockElsewhere = async (): Promise<void> => {
-    other = spawn("/usr/bin/flock", [join(directory, `${FSID}.lock`), "/usr/bin/sleep", "60"], { detached: true });
-    await waitFor("the other process to lock", async () => !(await newLocks().acquire(FSID)));
+    other = spawn("/usr/bin/flock", [join(directory, `${FSID}.lock`), "/usr/bin/sleep", "infinity"], {
+      detached: true,
+    });
+    await waitFor("the other process to lock", async () => {
+      const looking = newLocks();
+      if (!(await looking.acquire(FSID))) return true;
+      await looking.release(FSID);
+      return false;
+    });
   };
   const killOther = (): void => {
     if (other?.pid !== undefined) process.kill(-other.pid, "SIGKILL");

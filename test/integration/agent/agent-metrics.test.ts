@@ -4,7 +4,7 @@ import { recordWithLayout } from "../../../src/agent/layout-record.ts";
 import { createAgentMetrics } from "../../../src/agent/metrics.ts";
 import { newVolumeState, type SampledReading, type VolumeState } from "../../../src/agent/volume-state.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal } from "../../harness/real-parts.ts";
 
 const NOW_MS = 1_000_000;
 const reading: SampledReading = {
@@ -32,7 +32,7 @@ function metricsOf(state: VolumeState) {
   });
 }
 
-describeReal("the agent's metrics", LOOP_PARTS, () => {
+describeReal("the agent's metrics", ["prometheus"], () => {
   it("follow Prometheus' conventions", async () => {
     const metrics = metricsOf(stateOf({}));
     metrics.operationEnded({

@@ -1,9 +1,10 @@
 // What ends a running shrink before its target: an extend, an emergency, kubelet's unstage. And what the CSI service refuses.
 import { randomUUID } from "node:crypto";
-import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, expect, it, jest } from "@jest/globals";
-import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { status } from "@grpc/grpc-js";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
+import { GIB } from "../../../src/units/quantity.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
@@ -12,24 +13,15 @@ import {
   volumeUnderTest,
   waitFor,
 } from "./agent-under-test.ts";
+import { type FrozenFilesystem, freezeFilesystem } from "./frozen-filesystem.ts";
 
-jest.setTimeout(90_000);
-// Six steps or more, with something to move in the last ones.
-const DATA_BYTES = 512 * MIB;
 const target = (size: string, from: string) => ({ size, from, epoch: 1, decidedAt: new Date().toISOString() });
-
-function write(path: string, sizeBytes: number): void {
-  const file = openSync(path, "w");
-  const chunk = Buffer.alloc(8 * MIB, "ebb");
-  for (let written = 0; written < sizeBytes; written += chunk.length) writeSync(file, chunk);
-  fsyncSync(file);
-  closeSync(file);
-}
 
 describeReal("a running shrink", LOOP_PARTS, () => {
   let agent: AgentUnderTest;
   let volume: VolumeUnderTest;
-  const status = async () => (await volume.layout()).status;
+  let frozen: FrozenFilesystem;
+  const statusNow = async () => (await volume.layout()).status;
   const counted = async (labels: string): Promise<number> => {
     const text = await (await fetch(agent.metricsUrl)).text();
     const line = text.split("\n").find((one) => one.startsWith(`tidemark_filesystem_operations_total{${labels}`));
@@ -47,16 +39,25 @@ describeReal("a running shrink", LOOP_PARTS, () => {
     volume = volumeUnderTest(agent, randomUUID(), "6Gi");
     await volume.applyLayout();
     await volume.stage();
-    write(join(volume.stagingPath, "data"), DATA_BYTES);
+    frozen = freezeFilesystem(volume.stagingPath);
     await volume.applyLayout({ target: target("1800Mi", "6Gi") });
-    await waitFor("the shrink to begin", async () => (await status())?.operation?.kind === "Shrink");
+    await waitFor("the shrink to begin", async () => (await statusNow())?.operation?.kind === "Shrink");
   });
+  afterEach(() => frozen.thaw());
+
+  /** The agent has looked at the layout as it is now. */
+  const looked = async (): Promise<void> => {
+    const generation = (await volume.layout()).metadata.generation;
+    await waitFor("a look at the layout", async () => (await statusNow())?.observedGeneration === generation);
+  };
 
   it("is cancelled for an extend, which then takes place", async () => {
     const before = await counted('kind="Shrink",outcome="Cancelled"');
     await volume.applyLayout({ target: target("7Gi", "6Gi") });
-    await waitFor("the extend", async () => (await status())?.lastOperation?.to === "7Gi");
-    expect((await status())?.lastOperation).toMatchObject({ kind: "Extend", outcome: "Succeeded" });
+    await looked();
+    frozen.thaw();
+    await waitFor("the extend", async () => (await statusNow())?.lastOperation?.to === "7Gi");
+    expect((await statusNow())?.lastOperation).toMatchObject({ kind: "Extend", outcome: "Succeeded" });
     expect(volume.capacityBytes()).toBe(7 * GIB);
     expect(await counted('kind="Shrink",outcome="Cancelled"')).toBe(before + 1);
     await volume.unstage();
@@ -66,25 +67,32 @@ describeReal("a running shrink", LOOP_PARTS, () => {
     // More than can be available: the next reading crosses it.
     const expiry = new Date(Date.now() + 3_600_000).toISOString();
     await volume.applyGrant({ size: "7Gi", minAvailable: "6Gi", expiry, epoch: 1 });
-    await waitFor("the emergency", async () => (await status())?.lastOperation?.emergency === true);
-    expect((await status())?.lastOperation).toMatchObject({
+    await waitFor("the crossing to be seen", () => agent.log().includes("minAvailable is crossed"));
+    frozen.thaw();
+    await waitFor("the emergency", async () => (await statusNow())?.lastOperation?.emergency === true);
+    expect((await statusNow())?.lastOperation).toMatchObject({
       outcome: "Succeeded",
       reached: "7Gi",
       reason: "EmergencySpent",
     });
-    // The shrink is not taken up again.
-    const generation = (await volume.layout()).metadata.generation;
-    await waitFor("a look at the layout", async () => (await status())?.observedGeneration === generation);
-    expect((await status())?.operation).toBeUndefined();
+    // The shrink is not taken up again, also when the layout is looked at once more.
+    await volume.applyGrant({ size: "7Gi", minAvailable: "1Mi", expiry, epoch: 1 });
+    await looked();
+    expect((await statusNow())?.operation).toBeUndefined();
+    expect((await statusNow())?.lastOperation?.emergency).toBe(true);
     expect(volume.capacityBytes()).toBe(7 * GIB);
     await volume.unstage();
   });
 
   it("is cancelled when kubelet unstages the volume, and says so", async () => {
-    await volume.unstage();
-    await waitFor("its end", async () => (await status())?.lastOperation?.kind === "Shrink");
-    expect((await status())?.lastOperation).toMatchObject({ outcome: "Cancelled", reason: "ShrinkCancelled" });
-    expect((await status())?.conditions?.find(({ type }) => type === "Ready")?.message).toContain("not mounted");
+    const unstaged = volume.unstage();
+    // Calls come in their order: when the later one is answered, the first one has begun.
+    await volumeUnderTest(agent, randomUUID(), "1Gi").unstage();
+    frozen.thaw();
+    await unstaged;
+    const ready = async () => (await statusNow())?.conditions?.find(({ type }) => type === "Ready");
+    await waitFor("its end to be told", async () => (await ready())?.message?.includes("not mounted") ?? false);
+    expect((await statusNow())?.lastOperation).toMatchObject({ outcome: "Cancelled", reason: "ShrinkCancelled" });
   });
 });
 
@@ -102,15 +110,14 @@ describeReal("a request to the node service", LOOP_PARTS, () => {
     await agent.dispose();
   });
 
-  it.each(["", "fs-", "fs-1", "../../etc", "FS-0a1b2c3d-0000-4000-8000-00000000000a"])(
-    "with the volume handle %j is refused",
-    async (volumeId) => {
-      await expect(call({ volumeId })).rejects.toMatchObject({
-        code: 3,
-        details: expect.stringContaining("volume handle"),
-      });
-    },
-  );
+  it.each([
+    ["", status.INVALID_ARGUMENT, "volume id"],
+    ...["fs-", "fs-1", "../../etc", "FS-0a1b2c3d-0000-4000-8000-00000000000a"].map(
+      (volumeId) => [volumeId, status.NOT_FOUND, "volume handle"] as const,
+    ),
+  ])("with the volume handle %j is refused", async (volumeId, code, text) => {
+    await expect(call({ volumeId })).rejects.toMatchObject({ code, details: expect.stringContaining(text) });
+  });
 
   it("with a path outside of kubelet's directory is refused", async () => {
     mkdirSync(join(agent.directory, "other"));

@@ -3,9 +3,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { openSampleStreams } from "../../../src/agent/sample-stream.ts";
+import { readPlainLink } from "../../../src/agent/engine-link.ts";
+import { openEngineStreams } from "../../../src/agent/engine-streams.ts";
 import type { Guidance, Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import { Sample as SampleMessage } from "../../../src/gen/tidemark/samples/v1/samples.ts";
+import { admitAnyone } from "../../../src/policy-engine/process/agent-admission.ts";
 import { createSampleServer, type SampleServer } from "../../../src/policy-engine/process/sample-server.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { serveOnSocket } from "../../../src/process/grpc.ts";
@@ -27,16 +29,17 @@ describeReal("streams of samples", LOOP_PARTS, () => {
   let newest: Sample[];
   let guided: Guidance[];
   let engines: Engine[];
-  let streams: ReturnType<typeof openSampleStreams>;
+  let streams: ReturnType<typeof openEngineStreams>;
   const pathOf = (name: string) => join(directory, `${name}.sock`);
   const startEngine = async (name: string): Promise<Engine> => {
     const heard: string[] = [];
-    const server = createSampleServer({
-      onHello: (node, epoch) => heard.push(`hello ${node} ${epoch}`),
-      onSamples: (_node, samples) =>
+    const events = {
+      onHello: (node: string, epoch: number) => heard.push(`hello ${node} ${epoch}`),
+      onSamples: (_node: string, samples: readonly Sample[]) =>
         heard.push(...samples.map(({ volumeHandle, availableBytes }) => `${volumeHandle} ${availableBytes}`)),
       onGone: () => {},
-    });
+    };
+    const server = createSampleServer(events, admitAnyone, createLogger("engine", "silent"));
     const serving = await serveOnSocket(pathOf(name), [server]);
     const engine = { server, heard, close: () => serving.close() };
     engines.push(engine);
@@ -44,7 +47,8 @@ describeReal("streams of samples", LOOP_PARTS, () => {
   };
   const openStreams = (...names: string[]): void => {
     const addresses = names.map((name) => `unix://${pathOf(name)}`);
-    streams = openSampleStreams(addresses, {
+    streams = openEngineStreams(addresses, {
+      link: readPlainLink,
       nodeName: "node-a",
       highestEpoch: () => 7,
       newest: () => newest,

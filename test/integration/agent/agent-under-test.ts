@@ -24,19 +24,22 @@ import {
 import { volumeHandleOf } from "../../../src/api/identity.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
 import { type ControlPlane, startControlPlane } from "../../../src/apiserver/server.ts";
+import { loopDevicesUnder, mountsUnder } from "../../../src/demo/mount-table.ts";
 import { NodeClient, VolumeCapability_AccessMode_Mode } from "../../../src/gen/csi/v1/csi.ts";
 import type { Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "../../../src/kube/resources.ts";
+import { admitAnyone } from "../../../src/policy-engine/process/agent-admission.ts";
 import { createSampleServer, type SampleServer } from "../../../src/policy-engine/process/sample-server.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { serveOnSocket } from "../../../src/process/grpc.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { createNodePort, type NodePort } from "../../../src/standalone/csi-client.ts";
+import { stablePort } from "../../harness/stable-port.ts";
+import { waitFor as waitForValue } from "../../harness/wait-for.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../../", import.meta.url));
 export const NODE_NAME = "node-a";
-const WAIT_LIMIT_MS = 30_000;
 const ANSWER_LIMIT_MS = 2000;
 
 export interface AgentUnderTest {
@@ -71,16 +74,17 @@ export async function startAgentUnderTest(): Promise<AgentUnderTest> {
   const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   await applyDefinitions(client);
   const samples: Sample[] = [];
-  const engine = createSampleServer({
+  const events = {
     onHello: () => {},
-    onSamples: (_node, received) => samples.push(...received),
+    onSamples: (_node: string, received: readonly Sample[]) => samples.push(...received),
     onGone: () => {},
-  });
+  };
+  const engine = createSampleServer(events, admitAnyone, log);
   const enginePath = join(directory, "run/engine.sock");
   const engineServer = await serveOnSocket(enginePath, [engine]);
   const csiPath = join(directory, "run/csi.sock");
   const logPath = join(directory, "agent.log");
-  const httpPort = await freePort();
+  const httpPort = await stablePort();
   const node = createNodePort(csiPath, directEffects);
   const nodeClient = new NodeClient(`unix://${csiPath}`, credentials.createInsecure(), {
     "grpc.max_reconnect_backoff_ms": 200,
@@ -146,7 +150,7 @@ export async function startAgentUnderTest(): Promise<AgentUnderTest> {
       await engineServer.close();
       await client.close();
       await stopControlPlane();
-      takeAway(directory);
+      await takeAway(directory);
     },
   };
 }
@@ -158,20 +162,13 @@ function answers(nodeClient: NodeClient): Promise<boolean> {
   });
 }
 
-/** What an agent left: mounts, loop devices, files. */
-function takeAway(directory: string): void {
-  const mounts = readFileSync("/proc/self/mountinfo", "utf8")
-    .split("\n")
-    .flatMap((line) => line.split(" ")[4] ?? [])
-    .filter((path) => path.startsWith(directory));
-  for (const path of mounts.reverse()) execFileSync("/usr/bin/umount", [path]);
-  const devices = execFileSync("/usr/sbin/losetup", ["--list", "--noheadings", "--output", "NAME,BACK-FILE"], {
-    encoding: "utf8",
+/** What an agent left: mounts, loop devices, files. Commands of a killed agent may hold a mount a little longer than it lived. */
+async function takeAway(directory: string): Promise<void> {
+  await waitForValue(`${directory} to be unmounted`, () => {
+    for (const path of mountsUnder(directory)) execFileSync("/usr/bin/umount", [path], { stdio: "pipe" });
+    return true;
   });
-  for (const line of devices.split("\n")) {
-    const [device, file] = line.trim().split(/\s+/);
-    if (device !== undefined && file?.startsWith(directory)) execFileSync("/usr/sbin/losetup", ["--detach", device]);
-  }
+  for (const device of loopDevicesUnder(directory)) execFileSync("/usr/sbin/losetup", ["--detach", device]);
   rmSync(directory, { recursive: true, force: true });
 }
 
@@ -209,7 +206,7 @@ export async function bundleSamplerWorker(outfile: string): Promise<void> {
 
 async function applyDefinitions(client: ConnectedKubeClient): Promise<void> {
   const directory = join(REPOSITORY, "kustomize/base/crds");
-  for (const file of readdirSync(directory).filter((name) => name.startsWith("tidemark.dev_filesystem"))) {
+  for (const file of readdirSync(directory).filter((name) => name.startsWith("tidemark.dev_"))) {
     const definition = parse(readFileSync(join(directory, file), "utf8")) as Parameters<typeof client.apply>[2];
     await client.apply("test/definition", CUSTOM_RESOURCE_DEFINITIONS, definition, { fieldManager: "test" });
   }
@@ -221,23 +218,9 @@ async function applyDefinitions(client: ConnectedKubeClient): Promise<void> {
   );
 }
 
-async function freePort(): Promise<number> {
-  const { createServer } = await import("node:net");
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
-}
-
 /** Waits for a condition of the outside world; the limit only ends a test that has failed. */
 export async function waitFor(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
-  const deadlineMs = performance.now() + WAIT_LIMIT_MS;
-  while (!(await holds())) {
-    if (performance.now() > deadlineMs) throw new Error(`waited ${WAIT_LIMIT_MS} ms in vain for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+  await waitForValue(what, async () => (await holds()) || undefined);
 }
 
 /** One volume as the operator and kubelet would handle it. */

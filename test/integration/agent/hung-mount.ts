@@ -2,10 +2,11 @@
 // until `release`.
 import { execFileSync } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
+import { waitFor } from "../../harness/wait-for.ts";
 
 export interface HungMount {
   /** It answers with an error from now on; and the mount goes away. */
-  release(): void;
+  release(): Promise<void>;
 }
 
 /** Covers whatever is mounted at the path. */
@@ -16,9 +17,13 @@ export function coverWithHungMount(path: string): HungMount {
     stdio: ["ignore", "ignore", "inherit", device],
   });
   return {
-    release: () => {
+    release: async () => {
       closeSync(device);
-      execFileSync("/usr/bin/umount", ["--internal-only", path]);
+      // Whoever waited in it holds it until the kernel has woken him with the error.
+      await waitFor(`${path} to be uncovered`, () => {
+        execFileSync("/usr/bin/umount", ["--internal-only", path], { stdio: "pipe" });
+        return true;
+      });
     },
   };
 }

@@ -11,6 +11,7 @@ import { createWorkQueue } from "../../../src/kube/work-queue.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { eventually } from "../../fakes/eventually.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
+import { stablePort } from "../../harness/stable-port.ts";
 
 const { log } = createRecordingLog();
 
@@ -21,7 +22,7 @@ let started: { stop(): Promise<void> }[];
 
 beforeEach(async () => {
   started = [];
-  controlPlane = await startControlPlane({ port: 0, log });
+  controlPlane = await startControlPlane({ port: await stablePort(), log });
   client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects });
   await createNamespace();
 });
@@ -177,25 +178,26 @@ describe("applyOnChange", () => {
 
 describe("leader election", () => {
   it("hands over with a higher epoch when the leader stops", async () => {
-    const start = (identity: string): LeaderElection => {
+    const start = (identity: string, highestKnownEpoch: number): LeaderElection => {
       const election = createLeaderElection({
         client,
         log,
         lease: { namespace: "shop", name: "engine" },
         identity,
-        highestKnownEpoch: async () => 3,
+        highestKnownEpoch: async () => highestKnownEpoch,
         onAcquired: () => {},
         onLost: () => {},
-        timing: { leaseDurationMs: 1000, renewDeadlineMs: 700, retryMs: 50, attemptLimitMs: 400 },
+        // Nobody here loses it by being slow.
+        timing: { leaseDurationMs: 120_000, renewDeadlineMs: 100_000, retryMs: 50, attemptLimitMs: 60_000 },
       });
       started.push(election);
       election.start();
       return election;
     };
-    const a = start("a");
+    const a = start("a", 0);
     await eventually("a leads", () => a.isLeader());
-    expect(a.epoch()).toBe(4);
-    const b = start("b");
+    expect(a.epoch()).toBe(1);
+    const b = start("b", 4);
     await a.stop();
     await eventually("b leads", () => b.isLeader());
     expect(b.epoch()).toBe(5);

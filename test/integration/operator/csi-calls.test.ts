@@ -7,6 +7,8 @@ import {
   ControllerClient,
   type ControllerExpandVolumeRequest,
   type ControllerExpandVolumeResponse,
+  type CreateSnapshotRequest,
+  type CreateSnapshotResponse,
   type CreateVolumeRequest,
   type CreateVolumeResponse,
   type DeleteVolumeRequest,
@@ -14,18 +16,16 @@ import {
   type GetPluginInfoRequest,
   type GetPluginInfoResponse,
   IdentityClient,
-  type ListVolumesRequest,
-  type ListVolumesResponse,
   type ProbeRequest,
   type ProbeResponse,
   type ValidateVolumeCapabilitiesRequest,
   type ValidateVolumeCapabilitiesResponse,
 } from "../../../src/gen/csi/v1/csi.ts";
-import { createReflector } from "../../../src/kube/reflector.ts";
 import { NAMESPACES, NODES } from "../../../src/kube/resources.ts";
 import { deleteVolume } from "../../../src/operator/csi/delete-volume.ts";
 import { createLayoutWatch } from "../../../src/operator/volume/layout-watch.ts";
 import { createLayoutWriter } from "../../../src/operator/volume/layout-writer.ts";
+import { createVolumeCaches } from "../../../src/operator/volume/volume-caches.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { buildCreateVolumeRequest, mountCapability, PARAMETERS } from "../../builders/create-volume-request.ts";
@@ -289,24 +289,28 @@ describe("DeleteVolume", () => {
     run: (deleting: Omit<Parameters<typeof deleteVolume>[0], "waitLimitMs">) => Promise<T>,
   ) {
     const { client } = cluster;
-    const reflector = createReflector({ client, resource: FILESYSTEM_LAYOUTS, log: createLogger("test", "silent") });
-    reflector.start();
-    await reflector.synced;
+    const caches = createVolumeCaches(client, createLogger("test", "silent"));
+    caches.start();
+    await caches.synced;
     try {
-      return await run({ client, layouts: createLayoutWriter(client), watch: createLayoutWatch(client, reflector) });
+      const watch = createLayoutWatch(client, caches.layouts);
+      return await run({ client, caches, layouts: createLayoutWriter(client), watch });
     } finally {
-      await reflector.stop();
+      await caches.stop();
     }
   }
 });
 
 describe("methods that the driver does not offer", () => {
   it("are UNIMPLEMENTED", async () => {
-    const list = call<ListVolumesRequest, ListVolumesResponse>(
-      (request, metadata, callback) => controller.listVolumes(request, metadata, callback),
-      { maxEntries: 0, startingToken: "" },
+    const snapshot = call<CreateSnapshotRequest, CreateSnapshotResponse>(
+      (request, metadata, callback) => controller.createSnapshot(request, metadata, callback),
+      { sourceVolumeId: "fs-x", name: "s", secrets: {}, parameters: {} },
     );
-    await expect(list).rejects.toMatchObject({ code: status.UNIMPLEMENTED });
+    await expect(snapshot).rejects.toMatchObject({
+      code: status.UNIMPLEMENTED,
+      details: expect.stringContaining("no snapshots"),
+    });
   });
 });
 

@@ -234,7 +234,7 @@ export async function untilFilesystem(
       seen = await cluster.client.get(FILESYSTEMS, { namespace: "default", name });
       return seen !== undefined && holds(seen) ? seen : undefined;
     },
-    { limitMs: 20_000, otherwise: () => JSON.stringify(seen) },
+    { otherwise: () => JSON.stringify(seen) },
   );
 }
 

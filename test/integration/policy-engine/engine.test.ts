@@ -85,7 +85,9 @@ describe("the policy-engine", () => {
     expect(later?.spec.target).toEqual(first.spec.target);
     await reportSize(cluster, handle, 1417 * MIB);
     started.send(handle, { sizeBytes: 1417 * MIB, usedBytes: 1200 * MIB });
-    await untilFilesystem(cluster, "once", "the next extend", ({ spec }) => spec.target?.from === "1417Mi");
+    const last = await untilFilesystem(cluster, "once", "the next extend", (one) => one.spec.target?.from === "1417Mi");
+    // By now all that was told before has been heard: between the two targets there was no other.
+    expect(last.metadata.generation).toBe((first.metadata.generation ?? 0) + 1);
   });
 
   it("leaves an emergency grant on the layout, and tells the agent from which use on an extend would come", async () => {
@@ -162,13 +164,17 @@ describe("the policy-engine", () => {
       ...BREATHING,
       rules: [{ ...extend!, when: "volume.usedRatio >= 0.5" }, shrink!],
     });
-    await untilFilesystem(cluster, "edited", "an extend", ({ status }) => status?.scaling?.plan === "extend");
+    await untilFilesystem(cluster, "edited", "an extend", ({ spec }) => {
+      started.send(handle, { sizeBytes: GIB, usedBytes: 600 * MIB });
+      return spec.target !== undefined;
+    });
   });
 
   it("never decides on what it was not told: readings of the future, of long ago, or that cannot be", async () => {
     await applyPolicy(cluster, "breathing", BREATHING);
     const handle = await makeVolume(cluster, "absurd", 4 * GIB);
     const started = await leader();
+    const before = await untilFilesystem(cluster, "absurd", "being there", () => true);
     for (const usage of [
       { sizeBytes: 4 * GIB, usedBytes: 3.9 * GIB, sampledAtMs: Date.now() + 3_600_000 },
       { sizeBytes: 4 * GIB, usedBytes: -GIB },
@@ -176,8 +182,11 @@ describe("the policy-engine", () => {
     ])
       started.send(handle, { ...usage, usedBytes: Math.round(usage.usedBytes) });
     await untilFilesystem(cluster, "absurd", "a hold", ({ status }) => status?.scaling?.plan === "hold");
-    const filesystem = await cluster.client.get(FILESYSTEMS, { namespace: "default", name: "absurd" });
-    expect(filesystem?.spec.target).toBeUndefined();
+    // What is told in order is heard in order: the first target is of the first reading that can be.
+    started.send(handle, { sizeBytes: 4 * GIB, usedBytes: 3.5 * GIB });
+    const after = await untilFilesystem(cluster, "absurd", "an extend", ({ spec }) => spec.target !== undefined);
+    expect(after.metadata.generation).toBe((before.metadata.generation ?? 0) + 1);
+    expect(after.spec.target).toMatchObject({ from: "4Gi", size: "5974Mi" });
   });
 
   it("has one leader of two, and the API server refuses what a deposed one writes late", async () => {

@@ -1,3 +1,5 @@
+// What the API server says of a policy when it is applied. Runs against the embedded control plane or, as the contract suite, the
+// server that TIDEMARK_CONTRACT_SERVER names.
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
@@ -5,36 +7,53 @@ import { API_VERSION } from "../../../src/api/names.ts";
 import {
   CLUSTER_VOLUME_POLICIES,
   type ClusterVolumePolicy,
+  DEFAULT_MODES,
   VOLUME_POLICIES,
   type VolumePolicy,
 } from "../../../src/api/volume-policy.ts";
+import { createKubeClient } from "../../../src/kube/http-client.ts";
 import type { Resource } from "../../../src/kube/object.ts";
-import { type Cluster, startCluster } from "./engine-under-test.ts";
+import { compilePolicy } from "../../../src/policy-engine/compile-policy.ts";
+import { directEffects } from "../../../src/process/effects.ts";
+import { bootstrap } from "../../../src/standalone/bootstrap.ts";
+import { APPLY, ApiClient } from "../../contract/api-client.ts";
+import { type ContractTarget, startContractTarget } from "../../contract/contract-target.ts";
+import { createRecordingLog } from "../../fakes/recording-log.ts";
 
 const RULE = { name: "extend-at-80", action: "Extend", when: "volume.usedRatio >= 0.8", targetUsed: "60%" };
+const SHRINK = { name: "shrink-below-30", action: "Shrink", when: "volume.usedRatioMax('24h') < 0.3", by: "25%" };
 const LIMITS = { max: "200Gi" };
 
-describe("the API server, asked to keep a policy", () => {
-  let cluster: Cluster;
-  beforeAll(async () => {
-    cluster = await startCluster();
-  });
-  afterAll(() => cluster.stop());
+type Kind = "VolumePolicy" | "ClusterVolumePolicy";
 
-  const apply = (spec: object, kind: "VolumePolicy" | "ClusterVolumePolicy" = "VolumePolicy") => {
+describe("the API server, asked to keep a policy", () => {
+  let target: ContractTarget;
+  let client: ReturnType<typeof createKubeClient>;
+  beforeAll(async () => {
+    target = await startContractTarget();
+    const { log } = createRecordingLog();
+    client = createKubeClient({ connection: { server: target.baseUrl }, effects: directEffects, log });
+    const setup = { nodeName: "node-1", initialSize: "1Gi", fsType: "btrfs" } as const;
+    await bootstrap(client, { crdDirectory: "kustomize/base/crds", ...setup });
+  });
+  afterAll(async () => {
+    await client.close();
+    await target.close();
+  });
+
+  const policyOf = (spec: object, kind: Kind, name: string) => ({
+    apiVersion: API_VERSION,
+    kind,
+    metadata: kind === "VolumePolicy" ? { namespace: "default", name } : { name },
+    spec,
+  });
+  const apply = (spec: object, kind: Kind = "VolumePolicy", name = "tried") => {
     const resource: Resource<VolumePolicy | ClusterVolumePolicy> =
       kind === "VolumePolicy" ? VOLUME_POLICIES : CLUSTER_VOLUME_POLICIES;
-    return cluster.client.apply(
-      "test/policy",
-      resource,
-      {
-        apiVersion: API_VERSION,
-        kind,
-        metadata: kind === "VolumePolicy" ? { namespace: "default", name: "tried" } : { name: "tried" },
-        spec,
-      },
-      { fieldManager: "test", force: true },
-    );
+    return client.apply("test/policy", resource, policyOf(spec, kind, name), {
+      fieldManager: "test",
+      force: true,
+    });
   };
 
   it.each([
@@ -55,6 +74,165 @@ describe("the API server, asked to keep a policy", () => {
     await expect(apply(spec)).rejects.toThrow(text);
   });
 
+  const sized = (size: object, rule: object = RULE) => ({
+    limits: LIMITS,
+    rules: [{ ...rule, targetUsed: undefined, by: undefined, ...size }],
+  });
+  const paced = (extend: object) => ({ limits: LIMITS, rules: [RULE], behavior: { extend } });
+  const NO_SIZE = "0 is no size: write one such as 1Gi, or leave the field out";
+  const NO_TARGET = "targetUsed must be at least 1% and less than 100%, such as 60%";
+  const NO_DIFFERENCE = "a change by 0 is none: write a percentage such as 25%, or a size such as 10Gi";
+  const TOO_LARGE = "8 PiB and more is larger than Tidemark handles";
+
+  const CONTRADICTIONS: [string, object, string, string][] = [
+    [
+      "a min over its max",
+      { limits: { min: "1Ti", max: "200Gi" }, rules: [RULE] },
+      "spec.limits.min",
+      "min (1Ti) is larger than max (200Gi)",
+    ],
+    [
+      "a min over its max by a little, in another unit",
+      { limits: { min: "1.001G", max: "1000M" }, rules: [RULE] },
+      "spec.limits.min",
+      "min (1.001G) is larger than max (1000M)",
+    ],
+    [
+      "a minAvailable that is all of max",
+      { limits: { max: "10Gi", minAvailable: "10240Mi" }, rules: [RULE] },
+      "spec.limits.minAvailable",
+      "minAvailable (10240Mi) leaves nothing of max (10Gi)",
+    ],
+    ["a max of 0", { limits: { max: "0Gi" }, rules: [SHRINK] }, "spec.limits.max", NO_SIZE],
+    ["a min of 0", { limits: { min: "0.00", max: "1Gi" }, rules: [RULE] }, "spec.limits.min", NO_SIZE],
+    [
+      "a minAvailable of 0",
+      { limits: { max: "1Gi", minAvailable: "0" }, rules: [RULE] },
+      "spec.limits.minAvailable",
+      NO_SIZE,
+    ],
+    ["a max beyond all sizes", { limits: { max: "8Pi" }, rules: [RULE] }, "spec.limits.max", TOO_LARGE],
+    ["a targetUsed over everything", sized({ targetUsed: "600%" }), "spec.rules[0].targetUsed", NO_TARGET],
+    ["a targetUsed of everything", sized({ targetUsed: "100%" }), "spec.rules[0].targetUsed", NO_TARGET],
+    ["a targetUsed of nothing", sized({ targetUsed: "0%" }), "spec.rules[0].targetUsed", NO_TARGET],
+    ["a targetUsed of next to nothing", sized({ targetUsed: "0.5%" }), "spec.rules[0].targetUsed", NO_TARGET],
+    ["an extend by 0%", sized({ by: "0%" }), "spec.rules[0].by", NO_DIFFERENCE],
+    ["an extend by 0 bytes", sized({ by: "0Gi" }), "spec.rules[0].by", NO_DIFFERENCE],
+    [
+      "a shrink by everything",
+      sized({ by: "100%" }, SHRINK),
+      "spec.rules[0].by",
+      "a shrink by 100% leaves nothing: write less than 100%",
+    ],
+    ["a change to 0", sized({ to: "0" }), "spec.rules[0].to", NO_SIZE],
+    ["a minStep of 0", paced({ minStep: "0" }), "spec.behavior.extend.minStep", NO_SIZE],
+    [
+      "a minStep over its maxStep",
+      paced({ minStep: "2Gi", maxStep: "1Gi" }),
+      "spec.behavior.extend.minStep",
+      "minStep (2Gi) is larger than maxStep (1Gi)",
+    ],
+    [
+      "a window that never opens",
+      paced({ windows: [{ cron: "0 2 * * *", duration: "0h00m" }] }),
+      "spec.behavior.extend.windows[0].duration",
+      "a window of 0s never opens: write how long it stays open, such as 3h",
+    ],
+  ];
+  describe.each<Kind>(["VolumePolicy", "ClusterVolumePolicy"])("of kind %s", (kind) => {
+    it.each(CONTRADICTIONS)("refuses %s, and says where and why", async (_case, spec, field, message) => {
+      await expect(apply(spec, kind)).rejects.toThrow(refusal(field, message));
+    });
+
+    it.each(CONTRADICTIONS.filter(([name]) => name !== "a targetUsed of next to nothing"))(
+      "has the engine for a second line, which refuses %s that got in before",
+      (_case, spec) => {
+        const { problems } = compilePolicy(policyOf(spec, kind, "kept") as VolumePolicy);
+        expect(problems).not.toEqual([]);
+      },
+    );
+
+    it.each<[string, object]>([
+      ["a min that is its max", { limits: { min: "1Gi", max: "1024Mi" }, rules: [RULE] }],
+      ["the largest size", { limits: { max: "8191Ti" }, rules: [RULE] }],
+      ["a size with a fraction", { limits: { min: "0.5Gi", max: "1.5G" }, rules: [RULE] }],
+      ["the least targetUsed", sized({ targetUsed: "1%" })],
+      ["the most targetUsed", sized({ targetUsed: "99.9%" })],
+      ["an extend by more than all", sized({ by: "300%" })],
+      ["a shrink by nearly all", sized({ by: "99%" }, SHRINK)],
+      ["a shrink by bytes", sized({ by: "100Gi" }, SHRINK)],
+      ["a cooldown of nothing", paced({ cooldown: "0s" })],
+      ["a minStep over the default maxStep", paced({ minStep: "200Gi" })],
+    ])("takes %s, and so does the engine", async (_case, spec) => {
+      await expect(apply(spec, kind, "taken")).resolves.toMatchObject({ metadata: { name: "taken" } });
+      expect(compilePolicy(policyOf(spec, kind, "taken") as VolumePolicy).problems).toEqual([]);
+    });
+  });
+
+  it.each<[string, object, string, string]>([
+    ["a max of 0", { ceilings: { max: "0" } }, "spec.ceilings.max", NO_SIZE],
+    ["a budget of 0", { ceilings: { bytesPerNamespace: "0Ti" } }, "spec.ceilings.bytesPerNamespace", NO_SIZE],
+    ["a max beyond all sizes", { ceilings: { max: "1Ei" } }, "spec.ceilings.max", TOO_LARGE],
+    [
+      "a max under the policy's own min",
+      { limits: { min: "20Gi" }, ceilings: { max: "10Gi" } },
+      "spec.limits.min",
+      "limits.min (20Gi) is larger than ceilings.max (10Gi)",
+    ],
+    [
+      "a budget under the policy's own min",
+      { limits: { min: "20Gi" }, ceilings: { bytesPerNamespace: "10Gi" } },
+      "spec.limits.min",
+      "limits.min (20Gi) is larger than ceilings.bytesPerNamespace (10Gi)",
+    ],
+    [
+      "a max that the policy's own minAvailable takes whole",
+      { limits: { minAvailable: "10Gi" }, ceilings: { max: "10Gi" } },
+      "spec.limits.minAvailable",
+      "limits.minAvailable (10Gi) leaves nothing of ceilings.max (10Gi)",
+    ],
+  ])("refuses a cluster policy whose ceilings have %s, and says where and why", async (_case, spec, field, message) => {
+    await expect(apply(spec, "ClusterVolumePolicy")).rejects.toThrow(refusal(field, message));
+  });
+
+  it("says what is wrong with one size and with another one at once", async () => {
+    const refused = apply({ limits: { min: "much", max: "0" }, rules: [SHRINK] });
+    await expect(refused).rejects.toThrow(/spec\.limits\.min in body should match/);
+    await expect(refused).rejects.toThrow(`spec.limits.max: Invalid value: "0": ${NO_SIZE}`);
+    await expect(refused).rejects.not.toThrow(`"much": ${NO_SIZE}`);
+  });
+
+  it.each<[string, object | undefined, object]>([
+    ["no mode", undefined, DEFAULT_MODES],
+    ["an empty one", {}, DEFAULT_MODES],
+    ["a mode for one direction", { shrink: "Approve" }, { ...DEFAULT_MODES, shrink: "Approve" }],
+  ])("writes down what %s means, which is what the engine takes it for", async (_case, mode, written) => {
+    const spec = { limits: LIMITS, rules: [RULE], ...(mode && { mode }) };
+    const { spec: kept } = await apply(spec, "VolumePolicy", "defaulted");
+    expect(kept.mode).toEqual(written);
+    expect(compilePolicy(policyOf(spec, "VolumePolicy", "defaulted") as VolumePolicy).mode).toEqual(written);
+  });
+
+  it("shows no drift when a policy without a mode is applied again, and gives nobody what it has filled in", async () => {
+    const spec = { limits: LIMITS, rules: [RULE] };
+    await apply(spec, "VolumePolicy", "steady");
+    const path = `/apis/${API_VERSION}/namespaces/default/volumepolicies/steady`;
+    const api = new ApiClient(target.baseUrl);
+    const { body: first } = await api.get(path);
+    const again = policyOf(spec, "VolumePolicy", "steady");
+    expect((await api.patch(`${path}?fieldManager=test&dryRun=All`, APPLY, again)).body).toEqual(first);
+    expect((await api.apply(path, "test", again)).body).toEqual(first);
+    const owned = JSON.stringify(first["metadata"].managedFields);
+    expect(owned).toContain("f:limits");
+    expect(owned).not.toContain("f:mode");
+  });
+
+  it("falls back to the default when a mode is taken out again", async () => {
+    const spec = { limits: LIMITS, rules: [RULE] };
+    await apply({ ...spec, mode: { extend: "Approve", shrink: "Enforce" } }, "VolumePolicy", "changed");
+    expect((await apply(spec, "VolumePolicy", "changed")).spec.mode).toEqual(DEFAULT_MODES);
+  });
+
   it("refuses a field that does not exist, so that a typing error is not silently ignored", async () => {
     await expect(apply({ limits: LIMITS, rule: [RULE], rules: [RULE] })).rejects.toThrow("rule");
   });
@@ -73,3 +251,9 @@ describe("the API server, asked to keep a policy", () => {
     await expect(apply(spec)).resolves.toMatchObject({ spec });
   });
 });
+
+/** The field, its value where the rule is its own, and the sentence: what kubectl prints. */
+function refusal(field: string, message: string): RegExp {
+  const literal = (text: string) => text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+  return new RegExp(`${literal(field)}: Invalid value: (?:\\S+: )?${literal(message)}`);
+}

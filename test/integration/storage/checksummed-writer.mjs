@@ -1,5 +1,5 @@
 // An unaware writer: files of random content at a steady rate, each one's checksum written down elsewhere once the file is
-// closed. Arguments: directory, manifest file, MB/s, files kept (the oldest is deleted beyond that), file name prefix.
+// closed. It never makes up for lost time: on a machine that had no time for it, it is slower and not faster afterwards. Arguments: directory, manifest file, MB/s, files kept (the oldest is deleted beyond that), file name prefix.
 // Ends with exit code 3 at the first failing write, after naming it; runs until it is killed.
 import { createHash, randomFillSync } from "node:crypto";
 import { appendFileSync, closeSync, openSync, rmSync, writeSync } from "node:fs";
@@ -10,7 +10,8 @@ const [directory, manifest, rate, keep, prefix = "f"] = process.argv.slice(2);
 const FILE_BYTES = 4 << 20;
 const content = Buffer.alloc(FILE_BYTES);
 randomFillSync(content);
-const startMs = performance.now();
+const FILE_MS = FILE_BYTES / (Number(rate) * 1000);
+let dueMs = performance.now();
 for (let index = 0; ; index += 1) {
   content.writeUInt32LE(index, (index * 4096) % FILE_BYTES);
   const name = `${prefix}${index}`;
@@ -24,7 +25,6 @@ for (let index = 0; ; index += 1) {
   }
   appendFileSync(manifest, `${name} ${createHash("sha1").update(content).digest("hex")}\n`);
   if (index >= Number(keep)) rmSync(join(directory, `${prefix}${index - Number(keep)}`), { force: true });
-  const dueMs = ((index + 1) * FILE_BYTES) / (Number(rate) * 1000);
-  const aheadMs = dueMs - (performance.now() - startMs);
-  if (aheadMs > 0) await pause(aheadMs);
+  dueMs = Math.max(dueMs + FILE_MS, performance.now());
+  await pause(dueMs - performance.now());
 }

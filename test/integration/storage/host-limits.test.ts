@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { closeSync, mkdirSync, openSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it, jest } from "@jest/globals";
+import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { openReader } from "../../../src/agent/storage/read-filesystem.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {
@@ -15,9 +15,6 @@ import {
   makeVolume,
   type StorageFixture,
 } from "./storage-fixture.ts";
-
-// Real devices on a busy machine.
-jest.setTimeout(60_000);
 
 describeReal("storage on a node", LOOP_PARTS, () => {
   let fixture: StorageFixture;

@@ -3,12 +3,13 @@
 import { execFileSync } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it, jest } from "@jest/globals";
+import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
 import { deviceSizeBytes } from "../../../src/agent/storage/loop-device.ts";
 import { mountAt } from "../../../src/agent/storage/mount-table.ts";
-import type { MountedVolume } from "../../../src/agent/storage/storage.ts";
+import type { MountedVolume, ShrinkResult } from "../../../src/agent/storage/storage.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { waitFor } from "../../harness/wait-for.ts";
 import {
   createStorageFixture,
   GIB,
@@ -20,8 +21,7 @@ import {
 } from "./storage-fixture.ts";
 import { scatterFiles, startWriter, verifyFiles, type Writer } from "./written-files.ts";
 
-// Real devices on a busy machine.
-jest.setTimeout(60_000);
+const ATTEMPTS_LIMIT = 20;
 
 describeReal("shrink of btrfs", LOOP_PARTS, () => {
   let fixture: StorageFixture;
@@ -46,6 +46,14 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
     return writer;
   }
 
+  /** As the engine would: what was cancelled for a writer is tried again. A shrink under a writer has to get there in the end. */
+  async function shrinkUntilDone(sizeBytes: number): Promise<ShrinkResult> {
+    for (let attempt = 1; ; attempt += 1) {
+      const result = await fixture.storage.shrink(mounted, sizeBytes, makeShrinkControl());
+      if (result.outcome !== "Cancelled" || attempt === ATTEMPTS_LIMIT) return result;
+    }
+  }
+
   /** After unmount and mount: all files as written, member, device and filesystem of one size. */
   async function expectWhole(): Promise<void> {
     expect(mountAt(mounted.mountPath)?.readOnly).toBe(false);
@@ -62,7 +70,7 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
   it("moves scattered data under a 60 MB/s writer, and loses none", async () => {
     scatterFiles(mounted.mountPath, manifest, 200, 6);
     const writer = write({ megabytesPerSecond: 60, keptFiles: 20 });
-    const result = await fixture.storage.shrink(mounted, 1536 * MIB, makeShrinkControl());
+    const result = await shrinkUntilDone(1536 * MIB);
     await writer.stop();
     expect(result).toEqual({ outcome: "Succeeded", sizeBytes: 1536 * MIB });
     expect(writer.error()).toBeUndefined();
@@ -73,8 +81,7 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
     const writer = write({ megabytesPerSecond: 100, keptFiles: 40 });
     for (let round = 0; round < 3; round += 1) {
       expect(await fixture.storage.extend(mounted, 4 * GIB)).toBe(4 * GIB);
-      const result = await fixture.storage.shrink(mounted, 2 * GIB, makeShrinkControl());
-      expect(result.outcome).toBe("Succeeded");
+      expect(await shrinkUntilDone(2 * GIB)).toEqual({ outcome: "Succeeded", sizeBytes: 2 * GIB });
     }
     await writer.stop();
     expect(writer.error()).toBeUndefined();
@@ -85,12 +92,12 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
     scatterFiles(mounted.mountPath, manifest, 150, 3);
     let reserveBytes = 256 * MIB;
     const writer = write({ megabytesPerSecond: 400, keptFiles: 400 });
-    await until(() => fixtureHasFile(mounted, "w10"));
+    await waitFor("the writer to be at work", () => fixtureHasFile(mounted, "w10") || undefined);
     const shrinking = fixture.storage.shrink(mounted, 1 * GIB, makeShrinkControl({ reserveBytes: () => reserveBytes }));
     reserveBytes = 768 * MIB;
     const result = await shrinking;
-    await fixture.storage.extend(mounted, 8 * GIB);
     await writer.stop();
+    await fixture.storage.extend(mounted, 8 * GIB);
     expect(["Cancelled", "FloorReached"]).toContain(result.outcome);
     expect(result.sizeBytes).toBeGreaterThan(1 * GIB);
     expect(writer.error()).toBeUndefined();
@@ -116,7 +123,11 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
   it("repacks emptied chunks where only their places hold the filesystem up", async () => {
     scatterFiles(mounted.mountPath, manifest, 300, 30);
     expect(minDeviceBytes(mounted)).toBeGreaterThan(1280 * MIB);
-    const result = await fixture.storage.shrink(mounted, 1280 * MIB, makeShrinkControl({ reserveBytes: () => 64 * MIB }));
+    const result = await fixture.storage.shrink(
+      mounted,
+      1280 * MIB,
+      makeShrinkControl({ reserveBytes: () => 64 * MIB }),
+    );
     expect(result).toEqual({ outcome: "Succeeded", sizeBytes: 1280 * MIB });
     await expectWhole();
   });

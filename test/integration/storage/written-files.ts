@@ -1,5 +1,5 @@
 // Files with known checksums: made by a writer process that knows nothing of Tidemark, or at once; and their verification.
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { appendFileSync, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -39,7 +39,10 @@ export function startWriter(directory: string, manifest: string, settings: Write
   };
 }
 
-/** Fills with `count` files of 8 MiB and deletes all but every `nth`, so that what stays lies all over the device. */
+/**
+ * Fills with `count` files of 8 MiB and deletes all but every `nth`, so that what stays lies all over the device: nothing is
+ * deleted before all of it has its place there, which on a machine with much memory it would not have yet.
+ */
 export function scatterFiles(directory: string, manifest: string, count: number, nth: number): void {
   const content = randomBytes(8 * MIB);
   for (let index = 0; index < count; index += 1) {
@@ -47,6 +50,7 @@ export function scatterFiles(directory: string, manifest: string, count: number,
     writeFileSync(join(directory, `s${index}`), content);
     if (index % nth === 0) appendFileSync(manifest, `s${index} ${createHash("sha1").update(content).digest("hex")}\n`);
   }
+  execFileSync("sync", ["--file-system", directory]);
   for (let index = 0; index < count; index += 1) if (index % nth !== 0) rmSync(join(directory, `s${index}`));
 }
 

@@ -7,6 +7,7 @@ describe("the agent's configuration", () => {
       nodeName: "a",
       kubeletDirectory: "/var/lib/kubelet",
       csiSocket: "/var/lib/kubelet/plugins/local.tidemark.dev/csi.sock",
+      registrationDirectory: undefined,
       engines: [],
       storage: "real",
       fault: undefined,
@@ -14,11 +15,21 @@ describe("the agent's configuration", () => {
   });
 
   it("takes several engines, and the fault to be planted from the environment", () => {
-    const args = ["--engine", "unix:///a", "--engine", "b:1"];
+    const args = ["--engine", "unix:///a", "--engine", "127.0.0.1:1"];
     const config = readConfig(args, { TIDEMARK_FAULT: "extend/grow-file/after#2", TIDEMARK_EFFECT_LOG: "/tmp/log" });
-    expect(config.engines).toEqual(["unix:///a", "b:1"]);
+    expect(config.engines).toEqual(["unix:///a", "127.0.0.1:1"]);
     expect(config.fault).toEqual({ point: "extend/grow-file", moment: "after", passage: 2 });
     expect(config.effectLog).toBe("/tmp/log");
+  });
+
+  it("takes its node's name and its namespace from the downward API", () => {
+    const tls = ["--engine-tls-directory", "/tls", "--engine-token-file", "/token"];
+    const config = readConfig(["--engine-service", "policy-engine", ...tls], {
+      NODE_NAME: "b",
+      POD_NAMESPACE: "storage-team",
+    });
+    expect(config.nodeName).toBe("b");
+    expect(config.engineService).toEqual({ namespace: "storage-team", name: "policy-engine" });
   });
 
   it.each([
@@ -26,6 +37,11 @@ describe("the agent's configuration", () => {
     [["--http-port", "65536"], /no port/],
     [["--log-level", "loud"], /none of/],
     [["--state-directory", "state"], /no absolute path/],
+    [["--registration-directory", "plugins_registry"], /no absolute path/],
+    [["--engine", "engine.example:9465"], /not on this machine and there is no certificate/],
+    [["--engine", "127.0.0.1"], /no host:port/],
+    [["--engine-tls-directory", "/tls"], /given together/],
+    [["--engine-service", "policy-engine"], /give --engine-tls-directory/],
     [["--unknown"], /unknown/i],
   ])("refuses %j with a sentence", (args, message) => {
     expect(() => readConfig(args, {})).toThrow(message);

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { kubeletPath, PathError } from "../../../src/agent/kubelet-path.ts";
+import { formerKubeletPath, kubeletPath } from "../../../src/agent/kubelet-path.ts";
 
 describe("a path in a request", () => {
   let directory: string;
@@ -39,6 +39,22 @@ describe("a path in a request", () => {
     ["holds a NUL", () => join(kubelet, "pods/a/mo\0unt")],
     ["is empty", () => ""],
   ])("is refused when it %s", (_when, path) => {
-    expect(() => kubeletPath(kubelet, path())).toThrow(PathError);
+    expect(kubeletPath(kubelet, path())).toMatchObject({ code: "INVALID_ARGUMENT" });
+  });
+
+  it("may be left when its parents are gone already", () => {
+    expect(formerKubeletPath(kubelet, join(kubelet, "pods/b/volumes/mount"))).toBe(
+      join(kubelet, "pods/b/volumes/mount"),
+    );
+    expect(formerKubeletPath(kubelet, join(kubelet, "pods/a/mount"))).toBe(join(kubelet, "pods/a/mount"));
+  });
+
+  it.each([
+    ["lies elsewhere", () => join(directory, "gone/elsewhere/mount")],
+    ["leaves kubelet's directory by a symbolic link", () => join(kubelet, "pods/link/gone/mount")],
+    ["climbs out of it", () => `${kubelet}/gone/../../elsewhere/mount`],
+    ["is empty", () => ""],
+  ])("is not left when it %s", (_when, path) => {
+    expect(formerKubeletPath(kubelet, path())).toMatchObject({ code: "INVALID_ARGUMENT" });
   });
 });

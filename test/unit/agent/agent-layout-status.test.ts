@@ -56,6 +56,11 @@ describe("the status of a layout", () => {
       { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True StaleEpoch" },
     ],
     [
+      "of a node whose disk takes no records",
+      mountedState({ recordProblem: "its record cannot be written (ENOSPC)" }),
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True RecordNotWritten" },
+    ],
+    [
       "after a failed operation",
       mountedState({ record: { ...mountedState().record, lastOperation: failed } }),
       { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True ResizeFailed" },

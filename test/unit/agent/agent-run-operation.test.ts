@@ -5,6 +5,7 @@ import type { NodeRecord } from "../../../src/agent/node-records.ts";
 import { createOperationRunner, type OperationEnvironment } from "../../../src/agent/run-operation.ts";
 import { createSampleSink } from "../../../src/agent/sample-sink.ts";
 import type { Sampler } from "../../../src/agent/sampler.ts";
+import { saveRecord } from "../../../src/agent/save-record.ts";
 import { spendEmergency } from "../../../src/agent/spend-emergency.ts";
 import type { StatusReporter } from "../../../src/agent/status-reporter.ts";
 import type { MountedVolume, Storage } from "../../../src/agent/storage/storage.ts";
@@ -86,7 +87,7 @@ function nearlyFull() {
         peakWriteBytesPerSecond: 0,
       },
     ]);
-  return { state, runner, done, read };
+  return { state, runner, done, read, environment };
 }
 
 describe("an emergency", () => {
@@ -111,5 +112,56 @@ describe("an emergency", () => {
     read();
     await eventually("the emergency extend", () => done.length > 0);
     expect(done).toEqual(["extended to 2 GiB"]);
+  });
+});
+
+describe("an operation whose record cannot be written", () => {
+  const full = Object.assign(new Error("ENOSPC: no space left on device, write"), { code: "ENOSPC" });
+  const withFullDisk = () => {
+    const parts = nearlyFull();
+    const { environment } = parts;
+    const report = async (): Promise<void> => undefined;
+    const records = { ...environment.records, write: () => Promise.reject(full) };
+    const runner = createOperationRunner({
+      ...environment,
+      records,
+      reporter: { ...environment.reporter, report },
+    });
+    return { ...parts, runner };
+  };
+
+  it.each(["Extend", "Shrink"] as const)("never begins: no %s without its record", async (kind) => {
+    const { state, runner, done } = withFullDisk();
+    await expect(runner.start(state, operationOf(kind, "2Gi"), "Anew")).rejects.toThrow("ENOSPC");
+    await eventually("the end of the attempt", () => state.running === undefined);
+    expect(done).toEqual([]);
+    expect(state.record.operation).toBeUndefined();
+  });
+
+  it("is told of in the volume's state, with what to do, until a record can be written", async () => {
+    const { state, runner } = withFullDisk();
+    await expect(runner.start(state, operationOf("Extend", "2Gi"), "Anew")).rejects.toThrow("ENOSPC");
+    expect(state.recordProblem).toMatch(/ENOSPC.*free space or inodes \(df, df -i\).*tried again/);
+    await saveRecord({ write: async () => undefined }, state, "ProcessDeath");
+    expect(state.recordProblem).toBeUndefined();
+  });
+
+  it("begins all the same when it is an emergency, whose grant was recorded in advance", async () => {
+    const { state, runner, done } = withFullDisk();
+    await runner.start(state, { ...operationOf("Extend", "2Gi"), emergency: true }, "Anew");
+    await eventually("the emergency extend", () => done.length > 0 && state.running === undefined);
+    expect(done).toEqual(["extended to 2 GiB"]);
+  });
+});
+
+describe("an interrupted shrink that nobody wants any more", () => {
+  it.each([
+    ["had reached its size by then, and succeeded", GIB / 2, "Succeeded"],
+    ["had not reached its size, and is called off", GIB, "Cancelled"],
+  ])("%s", async (_which, sizeBytes, outcome) => {
+    const { state, runner } = nearlyFull();
+    state.sizeBytes = sizeBytes;
+    await runner.abandon(state, operationOf("Shrink", "512Mi"), "another size has been decided since");
+    expect(state.record.lastOperation).toMatchObject({ outcome, kind: "Shrink" });
   });
 });

@@ -5,10 +5,23 @@ import { KINDS } from "../../../src/api/kinds.ts";
 
 type Schema = { [key: string]: unknown };
 
+interface Definition {
+  spec: { versions: [{ schema: { openAPIV3Schema: { properties: { spec: Schema; status: Schema } } } }] };
+}
+
 function* nodesOf(schema: unknown, path: string): Generator<[string, Schema]> {
   if (typeof schema !== "object" || schema === null) return;
   if (!Array.isArray(schema)) yield [path, schema as Schema];
   for (const [key, value] of Object.entries(schema)) yield* nodesOf(value, `${path}.${key}`);
+}
+
+/** The schemas of the fields that a user can set or read, items of lists included. */
+function* fieldsOf(schema: Schema, path: string): Generator<[string, Schema]> {
+  yield [path, schema];
+  const properties = (schema["properties"] ?? {}) as Record<string, Schema>;
+  for (const [name, field] of Object.entries(properties)) yield* fieldsOf(field, `${path}.${name}`);
+  if (schema["items"]) yield* fieldsOf(schema["items"] as Schema, `${path}[]`);
+  if (schema["additionalProperties"]) yield* fieldsOf(schema["additionalProperties"] as Schema, `${path}[KEY]`);
 }
 
 describe.each(KINDS.map((kind) => [kind.kind, kind.plural] as const))("the CRD of %s", (_kind, plural) => {
@@ -31,9 +44,25 @@ describe.each(KINDS.map((kind) => [kind.kind, kind.plural] as const))("the CRD o
     ).toEqual([]);
   });
 
+  it("describes every field in a sentence or more, so that kubectl explain tells what it means", () => {
+    const { properties } = (crd as unknown as Definition).spec.versions[0].schema.openAPIV3Schema;
+    const fields = [...fieldsOf(properties.spec, "spec"), ...fieldsOf(properties.status, "status")];
+    expect(fields.length).toBeGreaterThan(3);
+    const silent = fields.filter(
+      ([, { description }]) => !/^[A-Z].{9,}\.$/.test(typeof description === "string" ? description : ""),
+    );
+    expect(silent.map(([path]) => path)).toEqual([]);
+  });
+
   it("keys its lists of objects, so that several writers can own single entries", () => {
-    const conditions = nodes.filter(([path]) => path.endsWith(".conditions"));
-    expect(conditions.length).toBeGreaterThan(0);
-    for (const [, node] of conditions) expect(node["x-kubernetes-list-map-keys"]).toEqual(["type"]);
+    const lists = nodes.filter(([, { items }]) => (items as Schema | undefined)?.["type"] === "object");
+    expect(lists.length).toBeGreaterThan(0);
+    // A selector is replaced as a whole; so are the windows, which have no names.
+    const unkeyed = lists.filter(
+      ([path, node]) => !node["x-kubernetes-list-map-keys"] && !/\.(matchExpressions|windows)$/.test(path),
+    );
+    expect(unkeyed.map(([path]) => path)).toEqual([]);
+    for (const [path, node] of lists)
+      if (path.endsWith(".conditions")) expect(node["x-kubernetes-list-map-keys"]).toEqual(["type"]);
   });
 });

@@ -10,7 +10,21 @@ describe("crossings", () => {
       spacePoint(15, 1000, 810),
       spacePoint(45, 1400, 815),
     ];
-    expect(findCrossings(points, [], 0.8)).toEqual([{ atMs: 10, durationMs: 35, duringShrink: false }]);
+    expect(findCrossings(points, [], 0.8)).toEqual([
+      { atMs: 10, durationMs: 35, betweenSamples: false, duringShrink: false },
+    ]);
+  });
+
+  it("that no sample saw count from the last sample under the threshold, and say so", () => {
+    const points = [spacePoint(0, 1000, 700), spacePoint(10, 1000, 790), spacePoint(35, 1400, 810)];
+    expect(findCrossings(points, [], 0.8)).toEqual([
+      { atMs: 10, durationMs: 25, betweenSamples: true, duringShrink: false },
+    ]);
+  });
+
+  it("are none where it grew before use could have reached the threshold", () => {
+    const points = [spacePoint(0, 1000, 700), spacePoint(10, 1000, 790), spacePoint(35, 1400, 799)];
+    expect(findCrossings(points, [], 0.8)).toEqual([]);
   });
 
   it("are not counted when deletions ended them", () => {

@@ -252,7 +252,6 @@ describe("any network", () => {
       expect(epochs.length).toBeGreaterThan(0);
       expect(epochs).toEqual([...new Set(epochs)].sort((a, b) => a - b));
     },
-    60_000,
   );
 });
 

@@ -15,6 +15,11 @@ describe("the operator's configuration", () => {
     });
   });
 
+  it("keeps its Lease in the pod's own namespace", () => {
+    expect(readConfig([], { POD_NAMESPACE: "storage-team" }).leaseNamespace).toBe("storage-team");
+    expect(readConfig(["--lease-namespace", "a"], { POD_NAMESPACE: "storage-team" }).leaseNamespace).toBe("a");
+  });
+
   it("gives every start another identity", () => {
     expect(readConfig(["--identity", "a"], {}).identity).not.toBe(readConfig(["--identity", "a"], {}).identity);
   });

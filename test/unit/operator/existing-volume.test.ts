@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
+import { Refusal } from "../../../src/csi/refusal.ts";
 import type { CreateVolumeRequest } from "../../../src/gen/csi/v1/csi.ts";
 import { refusalOfExisting } from "../../../src/operator/csi/existing-volume.ts";
-import { Refusal } from "../../../src/operator/csi/refusal.ts";
 import { orderOf } from "../../../src/operator/csi/volume-order.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { buildCreateVolumeRequest, mountCapability, PARAMETERS } from "../../builders/create-volume-request.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
+import { Refusal } from "../../../src/csi/refusal.ts";
 import type { CSINode } from "../../../src/kube/resources.ts";
 import { isAccessibleFrom, leastUsedNode, requestedNode } from "../../../src/operator/csi/placement.ts";
-import { Refusal } from "../../../src/operator/csi/refusal.ts";
 
 const on = (node: string) => ({ segments: { "topology.tidemark.dev/node": node } });
 const elsewhere = { segments: { "topology.kubernetes.io/zone": "a" } };

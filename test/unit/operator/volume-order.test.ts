@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
 import { fsidOf, isUUID } from "../../../src/api/identity.ts";
+import { Refusal, type RefusalCode } from "../../../src/csi/refusal.ts";
 import { type CreateVolumeRequest, VolumeCapability_AccessMode_Mode as Mode } from "../../../src/gen/csi/v1/csi.ts";
-import { Refusal, type RefusalCode } from "../../../src/operator/csi/refusal.ts";
 import { orderOf, type VolumeOrder } from "../../../src/operator/csi/volume-order.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
 import { buildCreateVolumeRequest, mountCapability, PARAMETERS } from "../../builders/create-volume-request.ts";
@@ -52,6 +52,7 @@ describe("the order of a volume", () => {
 
   it("is of 1 GiB when no size is asked for", () => {
     expect(accepted({ capacityRange: undefined }).requestedBytes).toBe(GIB);
+    expect(accepted({ capacityRange: { requiredBytes: 0, limitBytes: 512 * MIB } }).requestedBytes).toBe(512 * MIB);
   });
 
   const range = (requiredBytes: number, limitBytes = 0) => ({ capacityRange: { requiredBytes, limitBytes } });
@@ -86,6 +87,19 @@ describe("the order of a volume", () => {
       "INVALID_ARGUMENT",
       "snapshots",
     ],
+    [
+      "mount options",
+      {
+        volumeCapabilities: [
+          {
+            accessType: { $case: "mount", value: { fsType: "", mountFlags: ["noatime"], volumeMountGroup: "" } },
+            accessMode: { mode: Mode.SINGLE_NODE_WRITER },
+          },
+        ],
+      },
+      "INVALID_ARGUMENT",
+      "noatime",
+    ],
     ["mutable parameters", { mutableParameters: { iops: "5" } }, "INVALID_ARGUMENT", "not supported: iops"],
     [
       "unknown parameters",
@@ -101,6 +115,12 @@ describe("the order of a volume", () => {
     ],
     ["a size that is none", parameters({ maxSize: "lots" }), "INVALID_ARGUMENT", 'maxSize: "lots" is not a quantity'],
     ["no claim", parameters({ "csi.storage.k8s.io/pvc/name": "" }), "INVALID_ARGUMENT", "--extra-create-metadata"],
+    [
+      "a claim whose name climbs out of its namespace",
+      parameters({ "csi.storage.k8s.io/pvc/name": "../../secrets/x" }),
+      "INVALID_ARGUMENT",
+      "no names of Kubernetes objects",
+    ],
     ["less than btrfs needs", range(100 * MIB), "OUT_OF_RANGE", "at least 256 MiB"],
     [
       "less than xfs needs",

@@ -1,5 +1,5 @@
 // The invariants that a decision keeps for any facts whatever, good ones and nonsense.
-import { describe, expect, it, jest } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
 import { CHANGE_REASONS, HOLD_REASONS } from "../../../src/api/reasons.ts";
 import { type Ceilings, NO_CEILINGS, readCeilings } from "../../../src/policy-engine/ceilings.ts";
@@ -15,8 +15,6 @@ import { aVolume, NOW_MS, steadyHistory } from "../../builders/facts.ts";
 import { aPolicySpec, aVolumePolicy, EXTEND_AT_80, SHRINK_BELOW_30 } from "../../builders/policy.ts";
 
 // Generous: thousands of decisions are made on a machine that does other things, too.
-jest.setTimeout(60_000);
-
 const RUNS = { numRuns: 2000 };
 const MAX = "40Gi";
 const SHRINK_TO_NOTHING = { name: "all", action: "Shrink", when: "volume.usedRatio < 0.5", to: "1Mi" } as const;

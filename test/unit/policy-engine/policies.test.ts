@@ -1,13 +1,11 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { describe, expect, it, jest } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
 import { type VolumePolicy, volumePolicySpec } from "../../../src/api/volume-policy.ts";
 import { compilePolicy } from "../../../src/policy-engine/compile-policy.ts";
 import { playScenario, type ScenarioFile } from "../../builders/scenario.ts";
 
 // Generous: thousands of decisions are made on a machine that does other things, too.
-jest.setTimeout(60_000);
-
 const FOLDER = new URL("../../../policies/", import.meta.url);
 const SCENARIOS = ".scenarios.yaml";
 

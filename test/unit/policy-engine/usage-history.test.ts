@@ -1,11 +1,9 @@
-import { describe, expect, it, jest } from "@jest/globals";
+import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
 import { UsageHistory } from "../../../src/policy-engine/usage-history.ts";
 import { NOW_MS } from "../../builders/facts.ts";
 
 // Generous: thousands of decisions are made on a machine that does other things, too.
-jest.setTimeout(60_000);
-
 const SECOND_MS = 1000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

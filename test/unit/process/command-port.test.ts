@@ -6,18 +6,18 @@ describe("the command port", () => {
   const commands = createCommandPort(directEffects);
 
   it("returns exit code, stdout and stderr, and a non-zero exit is a value", async () => {
-    const result = await commands.query("/bin/sh", ["-c", "echo out; echo err >&2; exit 3"], { timeLimitMs: 10_000 });
+    const result = await commands.query("/bin/sh", ["-c", "echo out; echo err >&2; exit 3"], { timeLimitMs: 30_000 });
     expect(result).toEqual({ exitCode: 3, stdout: "out\n", stderr: "err\n" });
   });
 
   it("hands arguments over as they are, never through a shell", async () => {
-    const result = await commands.query("/bin/echo", ["$(id)", "; true", "*"], { timeLimitMs: 10_000 });
+    const result = await commands.query("/bin/echo", ["$(id)", "; true", "*"], { timeLimitMs: 30_000 });
     expect(result.stdout).toBe("$(id) ; true *\n");
   });
 
   it("runs in the C locale and sees nothing of our environment", async () => {
     process.env["TIDEMARK_TEST_SECRET"] = "x";
-    const result = await commands.query("/usr/bin/env", [], { timeLimitMs: 10_000 });
+    const result = await commands.query("/usr/bin/env", [], { timeLimitMs: 30_000 });
     delete process.env["TIDEMARK_TEST_SECRET"];
     expect(result.stdout).toContain("LC_ALL=C");
     expect(result.stdout).not.toContain("TIDEMARK_TEST_SECRET");
@@ -30,7 +30,7 @@ describe("the command port", () => {
   });
 
   it("says that a program is not there", async () => {
-    await expect(commands.query("/no/such/program", [], { timeLimitMs: 1000 })).rejects.toMatchObject({
+    await expect(commands.query("/no/such/program", [], { timeLimitMs: 30_000 })).rejects.toMatchObject({
       code: "NotFound",
     });
   });
@@ -49,8 +49,8 @@ describe("the command port", () => {
         return effect();
       },
     });
-    await counted.run("extend/resize-filesystem", "/bin/true", [], { timeLimitMs: 1000 });
-    await counted.query("/bin/true", [], { timeLimitMs: 1000 });
+    await counted.run("extend/resize-filesystem", "/bin/true", [], { timeLimitMs: 30_000 });
+    await counted.query("/bin/true", [], { timeLimitMs: 30_000 });
     expect(passed).toEqual(["extend/resize-filesystem"]);
   });
 });

@@ -36,9 +36,15 @@ describe("a CreateVolumeRequest", () => {
     expect(request.volumeCapabilities).toEqual([
       {
         accessType: { $case: "mount", value: { fsType: "xfs", mountFlags: ["noatime"], volumeMountGroup: "" } },
-        accessMode: { mode: Mode.SINGLE_NODE_WRITER },
+        accessMode: { mode: Mode.SINGLE_NODE_MULTI_WRITER },
       },
     ]);
+  });
+
+  it("asks for one writer where the claim is ReadWriteOncePod", () => {
+    const single = { ...claim, spec: { ...claim.spec, accessModes: ["ReadWriteOncePod" as const] } };
+    const [capability] = createVolumeRequest(single, storageClass, "node-1").volumeCapabilities;
+    expect(capability?.accessMode?.mode).toBe(Mode.SINGLE_NODE_SINGLE_WRITER);
   });
 
   it("asks for the node", () => {

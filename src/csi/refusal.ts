@@ -1,4 +1,5 @@
-// A CSI call answered with "no" or "not yet": a value with a gRPC code and a message, never a throw.
+// A CSI call answered with "no" or "not yet": a value with a gRPC code and a message, never a throw. The only place where
+// it becomes a gRPC status is unary-method.ts.
 
 export type RefusalCode =
   | "INVALID_ARGUMENT"
@@ -6,9 +7,12 @@ export type RefusalCode =
   | "ALREADY_EXISTS"
   | "NOT_FOUND"
   | "FAILED_PRECONDITION"
+  | "PERMISSION_DENIED"
+  | "RESOURCE_EXHAUSTED"
   /** Another call for the same volume, or its own work, is still under way: the caller repeats it. */
   | "ABORTED"
   | "UNAVAILABLE"
+  | "UNIMPLEMENTED"
   | "INTERNAL";
 
 /** The message says what was refused, with numbers and units, and what the caller can change. */
@@ -20,4 +24,8 @@ export class Refusal {
     this.code = code;
     this.message = message;
   }
+}
+
+export function invalidArgument(message: string): Refusal {
+  return new Refusal("INVALID_ARGUMENT", message);
 }

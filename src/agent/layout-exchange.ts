@@ -1,0 +1,51 @@
+// What goes to and fro between this node and the API server: layouts in; status and Events out. Only wiring.
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../api/filesystem-layout.ts";
+import { createApplier } from "../kube/apply.ts";
+import type { KubeClient } from "../kube/client.ts";
+import { createEventRecorder } from "../kube/events.ts";
+import { createReflector } from "../kube/reflector.ts";
+import type { ReadableStore } from "../kube/store.ts";
+import type { Clock } from "../process/clock.ts";
+import type { Logger } from "../process/log.ts";
+import type { Stoppable } from "../process/shutdown.ts";
+import { createStatusReporter, type StatusReporter } from "./status-reporter.ts";
+import type { VolumeStates } from "./volume-state.ts";
+
+export interface LayoutExchange {
+  readonly layouts: ReadableStore<FilesystemLayout>;
+  /** True once the API server has been heard. */
+  layoutsKnown(): boolean;
+  readonly reporter: StatusReporter;
+  /** Calls back with the name of each layout that is there, and of each that changes or goes. */
+  follow(changed: (handle: string) => void): void;
+  readonly stoppables: readonly Stoppable[];
+}
+
+export interface LayoutExchangeParts {
+  readonly nodeName: string;
+  readonly states: VolumeStates;
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export function createLayoutExchange({ nodeName, states, client, clock, log }: LayoutExchangeParts): LayoutExchange {
+  const reflector = createReflector({ client, resource: FILESYSTEM_LAYOUTS, log });
+  const layouts = reflector.store;
+  const events = createEventRecorder({ client, component: "tidemark-agent", nowMs: clock.nowMs, log });
+  const applier = createApplier(client);
+  return {
+    layouts,
+    layoutsKnown: () => reflector.lastContactMs() !== undefined,
+    reporter: createStatusReporter({ nodeName, states, layouts, client, applier, events, clock, log }),
+    follow: (changed) => {
+      const tell = ({ metadata }: FilesystemLayout): void => changed(metadata.name);
+      reflector.subscribe({ added: tell, updated: tell, deleted: tell });
+      reflector.start();
+    },
+    stoppables: [
+      { name: "events", stop: () => events.flush() },
+      { name: "reflector", stop: () => reflector.stop() },
+    ],
+  };
+}

@@ -1,0 +1,45 @@
+// How large a filesystem is, added up from its members: the one sum that operator and engine share. It never guesses: a partial
+// sum would read as a smaller filesystem, and an extend or a shrink would then be decided on a size that never was.
+import { parseQuantity } from "../units/quantity.ts";
+import type { FilesystemLayout } from "./filesystem-layout.ts";
+
+type ReportedMember = NonNullable<NonNullable<FilesystemLayout["status"]>["members"]>[number];
+
+/**
+ * Bytes: the sizes of all members, as the node reports them. Undefined, which is "not known" and never 0, before its first
+ * report, and while any member is missing, unreported, or reported with a size that cannot be read. Removed members are no part
+ * of the filesystem: they count for nothing and leave nothing unknown.
+ */
+export function filesystemSizeBytes({ spec, status }: FilesystemLayout): number | undefined {
+  const reported = status?.members ?? [];
+  const names = new Set(reported.map(({ name }) => name));
+  if (spec.members?.some(({ name, state }) => state !== "Removed" && !names.has(name))) return undefined;
+  const members = reported.filter(({ state }) => state !== "Removed");
+  return members.length === 0 ? undefined : sumOf(members.map(presentBytes));
+}
+
+/**
+ * Bytes that count against a namespace's budget: a missing member at the size that was last reported of it, since its bytes are
+ * spent until it is removed. 0 only where nothing was ever reported.
+ */
+export function budgetedBytes({ status }: FilesystemLayout): number {
+  const members = (status?.members ?? []).filter(({ state }) => state !== "Removed");
+  return members.reduce((sum, member) => sum + (readableBytes(member) ?? 0), 0);
+}
+
+function presentBytes(member: ReportedMember): number | undefined {
+  return member.state === "Present" ? readableBytes(member) : undefined;
+}
+
+// No device has 0 bytes: that is how a size that was never known is written.
+function readableBytes({ size }: ReportedMember): number | undefined {
+  try {
+    return parseQuantity(size) || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function sumOf(sizes: readonly (number | undefined)[]): number | undefined {
+  return sizes.reduce((sum, size) => (sum === undefined || size === undefined ? undefined : sum + size), 0);
+}

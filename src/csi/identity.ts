@@ -1,0 +1,31 @@
+// CSI Identity of local.tidemark.dev. The operator's and the agent's socket are one plugin and give one answer: what the
+// driver offers, whoever is asked.
+import { LOCAL_DRIVER, RELEASE } from "../api/names.ts";
+import {
+  type IdentityServer,
+  IdentityService,
+  PluginCapability_Service_Type as PluginService,
+  PluginCapability_VolumeExpansion_Type as VolumeExpansion,
+} from "../gen/csi/v1/csi.ts";
+import type { GrpcService } from "../process/grpc.ts";
+import { type Serving, unaryMethod } from "./unary-method.ts";
+
+/** `isReady` false: Probe says so, and the sidecars wait. */
+export function createIdentity(serving: Serving, isReady: () => boolean): GrpcService {
+  const implementation: IdentityServer = {
+    getPluginInfo: unaryMethod(serving, "GetPluginInfo", async () => ({
+      name: LOCAL_DRIVER,
+      vendorVersion: RELEASE,
+      manifest: {},
+    })),
+    getPluginCapabilities: unaryMethod(serving, "GetPluginCapabilities", async () => ({
+      capabilities: [
+        { type: { $case: "service", value: { type: PluginService.CONTROLLER_SERVICE } } },
+        { type: { $case: "service", value: { type: PluginService.VOLUME_ACCESSIBILITY_CONSTRAINTS } } },
+        { type: { $case: "volumeExpansion", value: { type: VolumeExpansion.ONLINE } } },
+      ],
+    })),
+    probe: unaryMethod(serving, "Probe", async () => ({ ready: isReady() })),
+  };
+  return { definition: IdentityService, implementation };
+}

@@ -1,0 +1,66 @@
+// The server's side of mutual TLS: a port at which only holders of a certificate of our CAs are let in. Certificates are replaced
+// while it listens: new connections get the new ones, established ones go on. It knows nothing of what is spoken inside.
+
+import type { AddressInfo } from "node:net";
+import { createSecureContext, createServer, type SecureContextOptions, type TLSSocket } from "node:tls";
+import type { Address } from "../address.ts";
+import type { Logger } from "../log.ts";
+import type { StoredPair } from "./decide-certificates.ts";
+
+export interface MutualTls {
+  /** Throws, and goes on with what it has, when these cannot be used. Before the first, every handshake fails. */
+  replace(pair: StoredPair): void;
+  /** Port 0 takes any free one. `accepted` gets each connection whose certificate is good. */
+  listen(address: Address, accepted: (connection: TLSSocket) => void): Promise<number>;
+  /** No more connections; those that there are go on. */
+  close(): void;
+}
+
+const TLS_OPTIONS = { minVersion: "TLSv1.3", ALPNProtocols: ["h2"] } as const;
+const HANDSHAKE_LIMIT_MS = 10_000;
+/** Refusals that are told once only; then all are forgotten. */
+const TOLD_LIMIT = 1000;
+
+export function createMutualTls(log: Logger): MutualTls {
+  const told = new Set<string>();
+  // Not rejectUnauthorized, which ends a connection without a word about why: `authorized` is looked at below.
+  const server = createServer({
+    ...TLS_OPTIONS,
+    requestCert: true,
+    rejectUnauthorized: false,
+    handshakeTimeout: HANDSHAKE_LIMIT_MS,
+  });
+  const refused = (peer: string | undefined, reason: string): void => {
+    const isNews = !told.has(`${peer} ${reason}`);
+    if (told.size >= TOLD_LIMIT) told.clear();
+    told.add(`${peer} ${reason}`);
+    log[isNews ? "warn" : "debug"]({ peer, reason }, "a connection was refused");
+  };
+  server.on("tlsClientError", (error, { remoteAddress }) => refused(remoteAddress, reasonOf(error)));
+  return {
+    replace: ({ bundlePem, certificatePem, keyPem }) => {
+      const options: SecureContextOptions = { ca: bundlePem, cert: certificatePem, key: keyPem, ...TLS_OPTIONS };
+      createSecureContext(options); // setSecureContext does not leave things as they were
+      server.setSecureContext(options);
+    },
+    listen: ({ host, port }, accepted) =>
+      new Promise((resolve, reject) => {
+        server.on("secureConnection", (connection) => {
+          connection.on("error", () => {}); // whoever speaks on it hears of its end
+          if (connection.authorized) return accepted(connection);
+          refused(connection.remoteAddress, `no good certificate: ${String(connection.authorizationError)}`);
+          connection.destroy();
+        });
+        server.once("error", reject);
+        server.listen(port, host, () => resolve((server.address() as AddressInfo).port));
+      }),
+    close: () => {
+      server.close();
+    },
+  };
+}
+
+/** OpenSSL's words without its file and line. */
+function reasonOf(error: Error & { reason?: string; code?: string }): string {
+  return error.reason ?? error.code ?? error.message;
+}

@@ -1,0 +1,208 @@
+import { existsSync } from "node:fs";
+import { basename } from "node:path";
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { isAlive } from "../../src/demo/process-table.ts";
+import type { KubeObject, Resource } from "../../src/kube/object.ts";
+import { NODES, type Node } from "../../src/kube/resources.ts";
+import { createCluster, removeCluster } from "../cluster/cluster.ts";
+import type { Cluster } from "../cluster/cluster-state.ts";
+import { startComponent, stopComponent } from "../cluster/components.ts";
+import { nodeProgramName, powerOff, powerOn } from "../cluster/node.ts";
+import { enterNode } from "../cluster/node-namespaces.ts";
+import { nodePlaces } from "../cluster/places.ts";
+import { nodeReady, readyNodes } from "../cluster/readiness.ts";
+import { recordedNames, runningProcess } from "../cluster/recorded-process.ts";
+import { runProgram } from "../cluster/run-program.ts";
+import { describeReal } from "../harness/real-parts.ts";
+import { waitFor } from "../harness/wait-for.ts";
+import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
+import { PODS, type Pod, scriptPod } from "./pod.ts";
+import { clusterTraces, NO_TRACES } from "./traces.ts";
+
+/** A cluster's programs may have to be built first. */
+const BUILD_LIMIT_MS = 3_600_000;
+const LIMIT_MS = 300_000;
+
+const SERVICES: Resource<KubeObject & { spec: object }> = {
+  group: "",
+  version: "v1",
+  plural: "services",
+  kind: "Service",
+  namespaced: true,
+};
+
+/** Some need a cluster of `make cluster`, some one that this suite may take apart. */
+const itOurs = clusterKind() === "foreign" ? it.skip : it;
+const itOwn = clusterKind() === "own" ? it : it.skip;
+
+let tested: ClusterUnderTest;
+let nodes: string[];
+
+/** A server of TLS says this to who speaks without. */
+const ASK_API_SERVER =
+  'printf "GET / HTTP/1.0\\r\\n\\r\\n" | nc -w 10 "$KUBERNETES_SERVICE_HOST" "$KUBERNETES_SERVICE_PORT"';
+const API_SERVER_ANSWER = "Client sent an HTTP request to an HTTPS server";
+
+async function runPod(name: string, node: string, script: string): Promise<Pod> {
+  await tested.client.create("e2e/pod", PODS, scriptPod(tested, name, node, script));
+  return podIn(name, ["Succeeded", "Failed"]);
+}
+
+async function podIn(name: string, phases: readonly string[]): Promise<Pod> {
+  return waitFor(
+    `pod ${name} to be ${phases.join(" or ")}`,
+    async () => {
+      const pod = await tested.client.get(PODS, { namespace: tested.namespace, name });
+      return pod !== undefined && phases.includes(pod.status?.phase ?? "") ? pod : undefined;
+    },
+    { limitMs: LIMIT_MS, intervalMs: 200, otherwise: () => tested.kubectl("describe", "pod", name) },
+  );
+}
+
+const isReady = (node: Node | undefined): boolean =>
+  node?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
+
+async function nodeIs(name: string, ready: boolean): Promise<void> {
+  await waitFor(
+    `${name} to be ${ready ? "Ready" : "NotReady"}`,
+    async () => (isReady(await tested.client.get(NODES, { name })) === ready ? true : undefined),
+    { limitMs: LIMIT_MS, intervalMs: 200 },
+  );
+}
+
+describeReal("a cluster for tests", clusterKind() === "foreign" ? [] : ["cluster"], () => {
+  beforeAll(async () => {
+    tested = await startClusterUnderTest();
+    nodes = (await tested.client.list(NODES)).items.map(({ metadata }) => metadata.name);
+  }, BUILD_LIMIT_MS);
+
+  afterAll(() => tested?.close(), LIMIT_MS);
+
+  it("has two nodes or more, and all of them are Ready", async () => {
+    expect(nodes.length).toBeGreaterThanOrEqual(2);
+    expect((await tested.client.list(NODES)).items.filter((node) => !isReady(node))).toEqual([]);
+  });
+
+  it(
+    "runs a pod on each node, which reaches the API server by its Service, and whose log can be read",
+    async () => {
+      await Promise.all(
+        nodes.map(async (node) => {
+          const name = `asks-from-${node}`;
+          await runPod(name, node, ASK_API_SERVER);
+          expect(await tested.kubectl("logs", name)).toContain(API_SERVER_ANSWER);
+        }),
+      );
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "carries a connection to a pod of a Service from the same node, from another, and from that pod itself",
+    async () => {
+      const [first = "", second = ""] = nodes;
+      const serve = "exec nc -ll -p 8080 -e echo here-i-am";
+      await tested.client.create("e2e/pod", PODS, scriptPod(tested, "serves", first, serve));
+      const { metadata } = await tested.client.create("e2e/service", SERVICES, {
+        apiVersion: "v1",
+        kind: "Service",
+        metadata: { namespace: tested.namespace, name: "serves" },
+        spec: { selector: { app: "serves" }, ports: [{ port: 80, targetPort: 8080 }] },
+      });
+      const call = `for i in $(seq 60); do nc -w 5 ${await addressOf(metadata.name)} 80 < /dev/null && exit; sleep 1; done; exit 1`;
+      await podIn("serves", ["Running"]);
+      await Promise.all([runPod("calls-near", first, call), runPod("calls-far", second, call)]);
+      expect(await tested.kubectl("logs", "calls-near")).toBe("here-i-am\n");
+      expect(await tested.kubectl("logs", "calls-far")).toBe("here-i-am\n");
+      expect(await tested.kubectl("exec", "serves", "--", "sh", "-c", call)).toBe("here-i-am\n");
+    },
+    LIMIT_MS,
+  );
+
+  itOurs(
+    "counts a node as NotReady when its power is cut, and runs pods on it again when it is back",
+    async () => {
+      const cluster = ourCluster();
+      const [, node = ""] = cluster.nodes;
+      const device = await loopDeviceOn(cluster, node);
+      await powerOff(cluster, node);
+      expect(existsSync(`/sys/block/${basename(device)}/loop`)).toBe(false);
+      await nodeIs(node, false);
+      expect(await readyNodes(cluster)).not.toContain(node);
+      await powerOn(cluster, node);
+      await nodeReady(cluster, node);
+      await nodeIs(node, true);
+      await runPod("after-power", node, ASK_API_SERVER);
+      expect(await tested.kubectl("logs", "after-power")).toContain(API_SERVER_ANSWER);
+    },
+    LIMIT_MS,
+  );
+
+  itOurs(
+    "goes on with pods as they are while kubelet or the API server is stopped",
+    async () => {
+      const cluster = ourCluster();
+      const [node = ""] = cluster.nodes;
+      await tested.client.create("e2e/pod", PODS, scriptPod(tested, "stays", node, "exec sleep 1000000"));
+      await podIn("stays", ["Running"]);
+      const startedAt = await containerStart("stays");
+      for (const component of [nodeProgramName(node, "kubelet"), "kube-apiserver"]) {
+        await stopComponent(cluster, component);
+        expect(runningProcess(cluster.places, component)).toBeUndefined();
+        await startComponent(cluster, component);
+      }
+      // A kubelet that has just started finds its pods again one by one.
+      const said = await waitFor(
+        "kubelet to know its pod again",
+        () => tested.kubectl("exec", "stays", "--", "echo", "alive"),
+        { limitMs: LIMIT_MS, intervalMs: 500 },
+      );
+      expect(said).toBe("alive\n");
+      expect(await containerStart("stays")).toBe(startedAt);
+    },
+    LIMIT_MS,
+  );
+
+  itOwn(
+    "is made anew over one whose parts were killed, and leaves nothing behind when it is removed",
+    async () => {
+      const before = ourCluster();
+      for (const name of ["network", "forwarder", "etcd", "node1", "node2-containerd"])
+        process.kill(runningProcess(before.places, name)?.pid ?? 0, "SIGKILL");
+      const cluster = await createCluster(before.settings, () => undefined);
+      const processes = recordedNames(cluster.places).map((name) => runningProcess(cluster.places, name));
+      const device = await loopDeviceOn(cluster, "node1");
+      const traces = clusterTraces(cluster.places);
+      expect(traces.networkNamespaces.length).toBeGreaterThanOrEqual(1 + cluster.nodes.length);
+      expect(traces.cgroups).not.toEqual([]);
+      await removeCluster(cluster.places);
+      expect(processes.filter((one) => one === undefined || isAlive(one))).toEqual([]);
+      expect(clusterTraces(cluster.places, traces)).toEqual(NO_TRACES);
+      expect(existsSync(`/sys/block/${basename(device)}/loop`)).toBe(false);
+    },
+    LIMIT_MS,
+  );
+});
+
+function ourCluster(): Cluster {
+  if (tested.cluster === undefined) throw new Error("this is somebody else's cluster");
+  return tested.cluster;
+}
+
+/** Two devices, as for a raw block volume: one over a file on the node's disk, and the one returned over that. */
+async function loopDeviceOn({ places }: Cluster, node: string): Promise<string> {
+  const [command, ...enter] = await enterNode(places, nodePlaces(places, node));
+  const file = "/var/lib/member.img";
+  const script = `truncate -s 1M ${file}; losetup --find --show "$(losetup --find --show ${file})"`;
+  return (await runProgram(command, [...enter, "sh", "-euc", script])).trim();
+}
+
+async function containerStart(pod: string): Promise<string> {
+  const path = "jsonpath={.status.containerStatuses[0].state.running.startedAt}";
+  return tested.kubectl("get", "pod", pod, "--output", path);
+}
+
+async function addressOf(service: string): Promise<string> {
+  const found = await tested.client.get(SERVICES, { namespace: tested.namespace, name: service });
+  return (found?.spec as { clusterIP: string }).clusterIP;
+}

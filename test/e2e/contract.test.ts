@@ -1,0 +1,49 @@
+// The suites that say what the embedded control plane does, against a real kube-apiserver: what differs there is a fault of the
+// embedded one. They speak plain HTTP, as kubectl's proxy offers it.
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { describeReal } from "../harness/real-parts.ts";
+import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
+
+const BUILD_LIMIT_MS = 3_600_000;
+const LIMIT_MS = 600_000;
+const SUITES = ["test/contract", "test/integration/policy-engine/policy-admission.test.ts"];
+/** As of now; fewer would mean that some are not run. */
+const TESTS_MIN = 300;
+
+describeReal("a real kube-apiserver", clusterKind() === "foreign" ? [] : ["cluster"], () => {
+  let tested: ClusterUnderTest;
+  let proxy: ChildProcess;
+  let url: string;
+
+  beforeAll(async () => {
+    tested = await startClusterUnderTest();
+    const kubectl = tested.cluster?.programs.kubectl ?? "kubectl";
+    proxy = spawn(kubectl, ["--kubeconfig", tested.kubeconfig, "proxy", "--port=0", "--disable-filter=true"], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const [line] = (await once(createInterface({ input: proxy.stdout ?? process.stdin }), "line")) as [string];
+    url = `http://${/127\.0\.0\.1:\d+/.exec(line)?.[0] ?? line}`;
+  }, BUILD_LIMIT_MS);
+
+  afterAll(async () => {
+    proxy?.kill();
+    await tested?.close();
+  }, LIMIT_MS);
+
+  it(
+    "answers as the contract says, and refuses the policies that we say are refused",
+    () => {
+      const { status, stderr } = spawnSync("node_modules/.bin/jest", ["--runInBand", ...SUITES], {
+        encoding: "utf8",
+        env: { ...process.env, TIDEMARK_CONTRACT_SERVER: url },
+        timeout: LIMIT_MS,
+      });
+      expect({ status, output: status === 0 ? "" : stderr }).toEqual({ status: 0, output: "" });
+      expect(Number(/Tests: +(\d+) passed/.exec(stderr)?.[1])).toBeGreaterThanOrEqual(TESTS_MIN);
+    },
+    LIMIT_MS,
+  );
+});

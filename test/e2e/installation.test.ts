@@ -1,0 +1,220 @@
+// Tidemark on a real Kubernetes, installed from its manifests and used as a user uses it: everything runs as pods, with no rights
+// but those of its roles.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
+import type { KubeClient } from "../../src/kube/client.ts";
+import { createKubeClient } from "../../src/kube/http-client.ts";
+import { kubeconfigConnection } from "../../src/kube/kube-config.ts";
+import { directEffects } from "../../src/process/effects.ts";
+import { describeReal } from "../harness/real-parts.ts";
+import { waitFor } from "../harness/wait-for.ts";
+import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
+import { everyPodReady, install, loadImages, logsOf, podNames, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
+import { PODS } from "./pod.ts";
+import { statefulWriter, WRITER_CLAIM, WRITER_POD, type Writer, writerIn } from "./stateful-writer.ts";
+
+const BUILD_LIMIT_MS = 3_600_000;
+const LIMIT_MS = 420_000;
+const CLASS = "e2e-loop";
+
+const STORAGE_CLASS = {
+  apiVersion: "storage.k8s.io/v1",
+  kind: "StorageClass",
+  metadata: { name: CLASS },
+  provisioner: "local.tidemark.dev",
+  parameters: { backend: "loop", initialSize: "1Gi", "csi.storage.k8s.io/fstype": "btrfs" },
+  allowVolumeExpansion: true,
+  volumeBindingMode: "WaitForFirstConsumer",
+};
+
+const POLICY = {
+  apiVersion: "tidemark.dev/v1alpha1",
+  kind: "VolumePolicy",
+  metadata: { name: "breathing" },
+  spec: {
+    limits: { min: "1Gi", max: "8Gi", minAvailable: "128Mi" },
+    mode: { extend: "Enforce", shrink: "Enforce" },
+    rules: [
+      { name: "extend-at-80", action: "Extend", when: "volume.usedRatio >= 0.8", targetUsed: "60%" },
+      {
+        name: "shrink-below-40",
+        action: "Shrink",
+        when: "volume.usedRatioMax('3s') < 0.4",
+        for: "1s",
+        targetUsed: "50%",
+      },
+    ],
+    behavior: { extend: { cooldown: "0s", minStep: "256Mi" }, shrink: { cooldown: "2s", minStep: "256Mi" } },
+  },
+};
+
+const files = (from: number, count: number): string[] =>
+  Array.from({ length: count }, (_, index) => `f${from + index}`);
+
+let tested: ClusterUnderTest;
+let writer: Writer;
+
+async function apply(object: object): Promise<void> {
+  const directory = mkdtempSync(join(tmpdir(), "tidemark-e2e-"));
+  const path = join(directory, "object.json");
+  writeFileSync(path, JSON.stringify(object));
+  await tested.kubectl("apply", "--server-side", "--filename", path);
+  rmSync(directory, { recursive: true });
+}
+
+const whatIsThere = async (): Promise<string> =>
+  `${await tested.kubectl("get", "filesystems,filesystemlayouts,pods,pvc", "-o", "yaml")}\n${(await logsOf(tested)).slice(-20_000)}`;
+
+async function capacityIs(what: string, holds: (mib: number) => boolean): Promise<number> {
+  return waitFor(
+    `the filesystem to ${what}`,
+    async () => {
+      const mib = await writer.capacityMiB();
+      return holds(mib) ? mib : undefined;
+    },
+    { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: whatIsThere },
+  );
+}
+
+describeReal(
+  "Tidemark installed in a cluster",
+  clusterKind() === "foreign" ? ["bundle"] : ["bundle", "cluster"],
+  () => {
+    beforeAll(async () => {
+      tested = await startClusterUnderTest();
+      writer = writerIn(tested);
+      await loadImages(tested);
+    }, BUILD_LIMIT_MS);
+
+    afterAll(async () => {
+      await tested?.close();
+    }, LIMIT_MS);
+
+    it(
+      "is there after one kubectl apply, with every pod Ready",
+      async () => {
+        await install(tested);
+        expect((await podNames(tested)).length).toBeGreaterThanOrEqual(6);
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "gives a StatefulSet its filesystem, extends it as it fills, and shrinks it as it empties",
+      async () => {
+        await apply(STORAGE_CLASS);
+        await apply(POLICY);
+        await apply(statefulWriter(tested.image, CLASS, "8Gi"));
+        await writer.running();
+        expect(await writer.capacityMiB()).toBe(1024);
+        await writer.write(files(0, 60));
+        const grownMiB = await capacityIs("grow", (mib) => mib > 1200);
+        await writer.write(files(60, 30));
+        await writer.remove(files(0, 75));
+        await capacityIs("shrink", (mib) => mib <= grownMiB - 256);
+        expect(await writer.damaged()).toBe("");
+        const described = await tested.kubectl("describe", "filesystem", WRITER_CLAIM);
+        expect(described).toMatch(/extend-at-80|shrink-below-40/);
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "keeps the data when the pod is replaced, and grows the volume while no agent was there for a moment",
+      async () => {
+        await tested.kubectl("delete", "pod", WRITER_POD);
+        await writer.running();
+        expect(await writer.damaged()).toBe("");
+        const agents = await podNames(tested, "app.kubernetes.io/component=agent");
+        await tested.kubectl("-n", SYSTEM_NAMESPACE, "delete", "pod", "--grace-period=0", "--force", ...agents);
+        const beforeMiB = await writer.capacityMiB();
+        await writer.write(files(200, 40));
+        await capacityIs("grow again", (mib) => mib > beforeMiB);
+        await everyPodReady(tested);
+        expect(await writer.damaged()).toBe("");
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "raises the capacity with the claim's request",
+      async () => {
+        await tested.kubectl(
+          "patch",
+          "pvc",
+          WRITER_CLAIM,
+          "-p",
+          '{"spec":{"resources":{"requests":{"storage":"9Gi"}}}}',
+        );
+        await capacityIs("be as large as the claim", (mib) => mib >= 9 * 1024);
+        expect(await writer.damaged()).toBe("");
+      },
+      LIMIT_MS,
+    );
+
+    it("does nothing that its roles do not allow", async () => {
+      const logs = await logsOf(tested);
+      expect(
+        logs.split("\n").filter((line) => /forbidden|cannot (get|list|watch|create|update|patch|delete)/i.test(line)),
+      ).toEqual([]);
+    });
+
+    it("refuses an agent's word on a layout of another node, and takes that of its own node's agent", async () => {
+      const [layout] = (await tested.client.list(FILESYSTEM_LAYOUTS)).items;
+      if (layout === undefined) throw new Error("there is no layout");
+      const own = await agentOn((node) => node === layout.spec.nodeName);
+      const stranger = await agentOn((node) => node !== layout.spec.nodeName);
+      const status = { metadata: layout.metadata, apiVersion: layout.apiVersion, kind: layout.kind, spec: layout.spec };
+      const said = { ...status, status: { ...layout.status } } as FilesystemLayout;
+      await expect(own.update("e2e/status", FILESYSTEM_LAYOUTS, said, "status")).resolves.toMatchObject(layout.spec);
+      await expect(stranger.update("e2e/status", FILESYSTEM_LAYOUTS, said, "status")).rejects.toThrow(
+        /only the agent of its own node writes it/,
+      );
+    });
+
+    it(
+      "leaves filesystems mounted and whole when it is deleted, and manages them again when it is back",
+      async () => {
+        for (const workload of ["daemonset/agent", "deployment/operator", "deployment/policy-engine"])
+          await tested.kubectl("-n", SYSTEM_NAMESPACE, "delete", workload, "--wait");
+        await writer.write(files(300, 2));
+        expect(await writer.damaged()).toBe("");
+        await install(tested);
+        await tested.kubectl("delete", "pod", WRITER_POD);
+        await writer.running();
+        expect(await writer.damaged()).toBe("");
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "leaves nothing of a claim that is deleted",
+      async () => {
+        await tested.kubectl("delete", "statefulset", "writer", "--wait");
+        await tested.kubectl("delete", "pvc", WRITER_CLAIM, "--timeout=120s");
+        await waitFor(
+          "volume and layout to be gone",
+          async () =>
+            (await tested.kubectl("get", "pv,filesystemlayouts,filesystems", "-o", "name")) === "" ? true : undefined,
+          { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: whatIsThere },
+        );
+      },
+      LIMIT_MS,
+    );
+  },
+);
+
+/** A client with the rights of the agent on the first such node: a token that is bound to its pod, as the pod itself has. */
+async function agentOn(isNode: (node: string | undefined) => boolean): Promise<KubeClient> {
+  const selector = { namespace: SYSTEM_NAMESPACE, labelSelector: "app.kubernetes.io/component=agent" };
+  const pod = (await tested.client.list(PODS, selector)).items.find(({ spec }) => isNode(spec.nodeName));
+  const bound = ["--bound-object-kind=Pod", `--bound-object-name=${pod?.metadata.name ?? ""}`];
+  const token = (await tested.kubectl("-n", SYSTEM_NAMESPACE, "create", "token", "agent", ...bound)).trim();
+  const { server, credentials } = await kubeconfigConnection(tested.kubeconfig);
+  const ca = (await credentials?.())?.tls?.ca;
+  const identity = { headers: { authorization: `Bearer ${token}` }, tls: { ca } };
+  return createKubeClient({ connection: { server, credentials: async () => identity }, effects: directEffects });
+}

@@ -1,0 +1,35 @@
+// A cluster that one test process makes for itself. Its directory is named after the process, so that suites do not meet, and so
+// that the cluster of a suite which was killed is found and removed by the next.
+import { existsSync, readdirSync } from "node:fs";
+import { basename, dirname } from "node:path";
+import { identityOf, isAlive } from "../../src/demo/process-table.ts";
+import { createCluster, removeCluster } from "../cluster/cluster.ts";
+import type { Cluster } from "../cluster/cluster-state.ts";
+import { DEFAULT_SETTINGS } from "../cluster/config.ts";
+import { clusterPlaces } from "../cluster/places.ts";
+
+const PREFIX = `${DEFAULT_SETTINGS.directory}-e2e-`;
+
+/** Rejects with nothing left of it. */
+export async function createOwnCluster(): Promise<Cluster> {
+  await removeAbandoned();
+  const directory = `${PREFIX}${process.pid}-${identityOf(process.pid)?.startTicks ?? 0}`;
+  try {
+    return await createCluster({ ...DEFAULT_SETTINGS, directory }, (line) =>
+      process.stderr.write(`cluster: ${line}\n`),
+    );
+  } catch (error) {
+    await removeCluster(clusterPlaces(directory));
+    throw error;
+  }
+}
+
+async function removeAbandoned(): Promise<void> {
+  if (!existsSync(dirname(PREFIX))) return;
+  for (const name of readdirSync(dirname(PREFIX))) {
+    const [, pid, startTicks] = /^(\d+)-(\d+)(?:\.lock)?$/.exec(name.slice(basename(PREFIX).length)) ?? [];
+    if (!name.startsWith(basename(PREFIX)) || pid === undefined) continue;
+    if (!isAlive({ pid: Number(pid), startTicks: Number(startTicks) }))
+      await removeCluster(clusterPlaces(`${PREFIX}${pid}-${startTicks}`));
+  }
+}

@@ -1,0 +1,34 @@
+// A pod of busybox, as tests of a cluster need it.
+import type { KubeObject, Resource } from "../../src/kube/object.ts";
+import type { ClusterUnderTest } from "./cluster-under-test.ts";
+
+export interface Pod extends KubeObject {
+  spec: {
+    nodeName?: string;
+    restartPolicy?: "Never" | "Always";
+    terminationGracePeriodSeconds?: number;
+    containers: { name: string; image: string; imagePullPolicy?: string; command: string[]; ports?: object[] }[];
+  };
+  status?: {
+    phase?: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
+    podIP?: string;
+    containerStatuses?: { state?: { terminated?: { exitCode: number; message?: string } } }[];
+  };
+}
+
+export const PODS: Resource<Pod> = { group: "", version: "v1", plural: "pods", kind: "Pod", namespaced: true };
+
+/** One that runs `script` on the node, once. */
+export function scriptPod({ namespace, image }: ClusterUnderTest, name: string, node: string, script: string): Pod {
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { namespace, name, labels: { app: name } },
+    spec: {
+      nodeName: node,
+      restartPolicy: "Never",
+      terminationGracePeriodSeconds: 0,
+      containers: [{ name: "shell", image, imagePullPolicy: "IfNotPresent", command: ["sh", "-c", script] }],
+    },
+  };
+}

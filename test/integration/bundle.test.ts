@@ -1,0 +1,33 @@
+// What only the bundle can get wrong: packages that come as several kinds of module, and are loaded when they are needed.
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { CERTIFICATE_SECRETS } from "../../src/api/sample-stream.ts";
+import { freePort } from "../../src/demo/free-port.ts";
+import { SECRETS } from "../../src/kube/resources.ts";
+import { readCertificate } from "../../src/process/certificates/key-pair.ts";
+import { storedPair } from "../../src/process/certificates/pair-secret.ts";
+import { describeReal } from "../harness/real-parts.ts";
+import { createStack, type Stack } from "../harness/stack.ts";
+import { waitFor } from "../harness/wait-for.ts";
+
+const NAMESPACE = "tidemark-system";
+
+describeReal("the bundled policy-engine", ["root", "bundle"], () => {
+  let stack: Stack;
+  beforeAll(async () => {
+    const address = `127.0.0.1:${await freePort()}`;
+    stack = await createStack({
+      flags: { "policy-engine": ["--samples-address", address, "--samples-tls", "SelfMade"] },
+    });
+    await stack.start("policy-engine");
+  });
+  afterAll(() => stack?.close());
+
+  it("makes the certificates for the stream of samples", async () => {
+    for (const name of Object.values(CERTIFICATE_SECRETS)) {
+      const secret = await waitFor(`Secret ${name}`, () => stack.client.get(SECRETS, { namespace: NAMESPACE, name }));
+      expect(readCertificate(storedPair(secret).certificatePem)).toMatchObject({
+        subject: expect.stringContaining("CN="),
+      });
+    }
+  });
+});

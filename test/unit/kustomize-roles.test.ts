@@ -1,0 +1,127 @@
+// Each process' roles against the calls in its sources: what is called must be allowed, and what is allowed must be called.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "@jest/globals";
+import * as filesystems from "../../src/api/filesystem.ts";
+import * as layouts from "../../src/api/filesystem-layout.ts";
+import * as nodeStorages from "../../src/api/node-storage.ts";
+import * as policies from "../../src/api/volume-policy.ts";
+import type { KubeObject, Resource } from "../../src/kube/object.ts";
+import * as builtIn from "../../src/kube/resources.ts";
+import { hasKubectl, kustomize, manifestsOf, type Rule, rulesOf } from "../harness/kustomize.ts";
+
+const describeWithKubectl = hasKubectl() ? describe : describe.skip;
+const manifests = hasKubectl() ? manifestsOf(kustomize("base")) : [];
+
+/** Every resource constant by its name. */
+const RESOURCES = new Map(
+  Object.entries({ ...filesystems, ...layouts, ...nodeStorages, ...policies, ...builtIn }).filter(
+    (entry): entry is [string, Resource<KubeObject>] => isResource(entry[1]),
+  ),
+);
+
+function isResource(value: unknown): value is Resource<KubeObject> {
+  return typeof value === "object" && value !== null && "plural" in value;
+}
+
+/** Files outside a process' folder whose calls are made in its name, too. */
+const SOURCES = {
+  operator: ["src/operator", "src/kube/lease.ts", "src/kube/events.ts"],
+  agent: ["src/agent", "src/kube/events.ts"],
+  "policy-engine": ["src/policy-engine/process", "src/process/certificates", "src/kube/lease.ts", "src/kube/events.ts"],
+} as const;
+
+/** An apply of a status never makes an object; of the others, those that may find none there. */
+const APPLIES_THAT_CREATE: Readonly<Record<keyof typeof SOURCES, readonly string[]>> = {
+  operator: ["filesystems", "filesystemlayouts"],
+  agent: ["nodestorages"],
+  "policy-engine": [],
+};
+
+/** Rules of the operator's account that are the sidecars'. */
+const SIDECAR_ROLES = ["tidemark-csi-provisioner", "tidemark-csi-resizer", "csi-sidecars"];
+
+function sourceOf(path: string): string {
+  if (path.endsWith(".ts")) return readFileSync(path, "utf8").replaceAll(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm, "");
+  return readdirSync(path)
+    .map((name) => join(path, name))
+    .filter((child) => child.endsWith(".ts") || !child.includes("."))
+    .map(sourceOf)
+    .join("\n");
+}
+
+/** "verb plural" or "verb plural/status", as RBAC calls them, of every call in a text. */
+function callsIn(text: string, applyCreates: readonly string[]): Set<string> {
+  const calls = new Set<string>();
+  const note = (resource: string | undefined, verbs: readonly string[], subresource = ""): void => {
+    const found = RESOURCES.get(resource ?? "");
+    if (found !== undefined) for (const verb of verbs) calls.add(`${verb} ${found.plural}${subresource}`);
+  };
+  for (const [, resource] of text.matchAll(/createReflector\(\{[^}]*?resource: ([A-Z_]+)/g))
+    note(resource, ["list", "watch"]);
+  for (const [, resource] of text.matchAll(/: of\(([A-Z_]+)\)/g)) note(resource, ["list", "watch"]);
+  for (const [, verb = "", resource] of text.matchAll(
+    /\.(get|list|create|update|delete)\(\s*(?:"[^"]+",\s*)?([A-Z_]+)\b/g,
+  ))
+    note(resource, [verb]);
+  for (const [, resource] of text.matchAll(/\.mergePatch\("[^"]+",\s*([A-Z_]+)\b/g)) note(resource, ["patch"]);
+  for (const [, conditions, resource, rest = ""] of text.matchAll(
+    /\.apply(OnChange)?\(\s*(?:"[^"]+"|point),\s*([A-Za-z_]+)\b([\s\S]*?)\);\n/g,
+  )) {
+    const ofStatus = conditions !== undefined || /subresource: "status"/.test(rest);
+    // A variable: the policies, of both kinds.
+    for (const name of resource === "resource" ? ["VOLUME_POLICIES", "CLUSTER_VOLUME_POLICIES"] : [resource ?? ""]) {
+      const creates = !ofStatus && applyCreates.includes(RESOURCES.get(name)?.plural ?? "");
+      note(name, creates ? ["create", "patch"] : ["patch"], ofStatus ? "/status" : "");
+    }
+  }
+  return calls;
+}
+
+function allowed(rules: readonly Rule[]): Set<string> {
+  return new Set(
+    rules.flatMap(({ resources, verbs }) =>
+      resources.flatMap((resource) => verbs.map((verb) => `${verb} ${resource}`)),
+    ),
+  );
+}
+
+describeWithKubectl("the roles in kustomize/base", () => {
+  const ownManifests = manifests.filter(({ metadata }) => !SIDECAR_ROLES.includes(metadata.name));
+
+  it.each(Object.keys(SOURCES) as (keyof typeof SOURCES)[])(
+    "let the %s do what its code calls, and nothing else",
+    (name) => {
+      const calls = callsIn(SOURCES[name].map(sourceOf).join("\n"), APPLIES_THAT_CREATE[name]);
+      expect(calls.size).toBeGreaterThan(5);
+      expect([...allowed(rulesOf(ownManifests, name))].sort()).toEqual([...calls].sort());
+    },
+  );
+
+  it("have no wildcard, and no verb that gives rights away", () => {
+    const rules = manifests.flatMap((object) => object.rules ?? []);
+    expect(rules.length).toBeGreaterThan(20);
+    for (const { apiGroups, resources, verbs } of rules) {
+      for (const text of [...apiGroups, ...resources, ...verbs]) expect(text).not.toContain("*");
+      for (const verb of ["escalate", "bind", "impersonate", "write-any-node"]) expect(verbs).not.toContain(verb);
+    }
+  });
+
+  it("give Secrets and Leases by name, but for their creation", () => {
+    const named = manifests
+      .flatMap((object) => object.rules ?? [])
+      .filter(({ resources }) => /secrets|leases/.test(resources.join()));
+    expect(named.length).toBeGreaterThan(4);
+    for (const { resourceNames = [], verbs } of named)
+      expect(resourceNames.length > 0 || verbs.join() === "create").toBe(true);
+  });
+
+  it("let no process write another one's fields on nodes, pods or roles", () => {
+    for (const name of Object.keys(SOURCES)) {
+      const writes = [...allowed(rulesOf(manifests, name))].filter((rule) => !/^(get|list|watch) /.test(rule));
+      expect(
+        writes.filter((rule) => / (nodes|pods|clusterroles|roles|.*bindings|serviceaccounts)\b/.test(rule)),
+      ).toEqual([]);
+    }
+  });
+});
