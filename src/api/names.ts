@@ -8,6 +8,10 @@ export const VERSION = "v1alpha1";
 export const API_VERSION = `${GROUP}/${VERSION}` as const;
 
 export const LOCAL_DRIVER = "local.tidemark.dev";
+export const SPAN_DRIVER = "span.tidemark.dev";
+
+/** Where member claims live: the operator makes it, and no manifest names it, so that no uninstall takes it away. */
+export const MEMBER_NAMESPACE = "tidemark-volumes";
 
 /** Server-side-apply field managers: one per process, so that each group of fields has one owner. */
 export const FIELD_MANAGERS = {
