@@ -3,6 +3,8 @@ import { datedCondition, type Statement } from "../api/condition.ts";
 import type { FilesystemLayout, FilesystemLayoutStatus } from "../api/filesystem-layout.ts";
 import type { ConditionReason, HoldReason } from "../api/reasons.ts";
 import { formatBytes, formatQuantity } from "../units/quantity.ts";
+import { pendingMembers } from "./member-facts.ts";
+import type { LoopRecord } from "./node-records.ts";
 import { type VolumeState, volumeOf } from "./volume-state.ts";
 
 export interface StatusFacts {
@@ -16,14 +18,14 @@ export interface StatusFacts {
 /** Every field that the agent owns; what is absent here is taken back from the object. */
 export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): FilesystemLayoutStatus {
   const { record, running } = state;
-  const members = memberStatus(state, live);
+  const members = memberStatuses(state, live);
   return {
     observedGeneration: live.metadata.generation,
     fsid: volumeOf(record).fsid,
     nodeName,
     mounted: state.mounted !== undefined,
     epoch: record.epoch,
-    ...(members === undefined ? {} : { members: [members] }),
+    ...(members.length === 0 ? {} : { members }),
     ...(running === undefined ? {} : { operation: running.operation }),
     ...(record.lastOperation === undefined ? {} : { lastOperation: record.lastOperation }),
     conditions: conditionsOf(state).map((statement) =>
@@ -34,12 +36,44 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
 
 type Member = NonNullable<FilesystemLayoutStatus["members"]>[number];
 
-function memberStatus({ record, removed, sizeBytes }: VolumeState, live: FilesystemLayout): Member | undefined {
-  const name = record.memberName;
-  const lastSize = live.status?.members?.find((member) => member.name === name)?.size ?? "0";
+function memberStatuses(state: VolumeState, live: FilesystemLayout): Member[] {
+  const { record } = state;
+  if (record.backend === "span") return spanMembers(state, live);
+  const member = loopMember(record, state, live);
+  return member === undefined ? [] : [member];
+}
+
+function loopMember(
+  { memberName: name, memberMade }: LoopRecord,
+  { removed, sizeBytes }: VolumeState,
+  live: FilesystemLayout,
+): Member | undefined {
+  const lastSize = lastSizeOf(name, live);
   if (removed) return { name, size: lastSize, state: "Removed" };
   if (sizeBytes !== undefined) return { name, size: formatQuantity(sizeBytes), state: "Present" };
-  return record.memberMade ? { name, size: lastSize, state: "Missing" } : undefined;
+  return memberMade ? { name, size: lastSize, state: "Missing" } : undefined;
+}
+
+function lastSizeOf(name: string, live: FilesystemLayout): string {
+  return live.status?.members?.find((member) => member.name === name)?.size ?? "0";
+}
+
+/** What was found in the mounted filesystem; while it is not mounted, what was said last, here or by another node's agent. */
+function spanMembers({ mounted, members }: VolumeState, live: FilesystemLayout): Member[] {
+  const names = new Set(live.spec.members?.map(({ name }) => name));
+  const before = (live.status?.members ?? []).filter(({ name }) => names.has(name));
+  if (mounted === undefined || members.length === 0) return before;
+  const found = members.flatMap(({ name, state, devid, deviceUUID, sizeBytes }): Member[] => {
+    if (state === "Leaving") return [];
+    const size = sizeBytes === undefined ? lastSizeOf(name, live) : formatQuantity(sizeBytes);
+    const device = devid === undefined ? {} : { devid, ...(deviceUUID === undefined ? {} : { deviceUUID }) };
+    return [{ name, ...device, size, state }];
+  });
+  // There is no way back from Removed.
+  const gone = before.filter(
+    ({ name, state }) => state === "Removed" && !members.some((member) => member.name === name),
+  );
+  return [...found, ...gone];
 }
 
 interface Because {
@@ -69,7 +103,7 @@ function blocks(state: VolumeState): Because | undefined {
       reason: "FilesystemHung",
       message: `the filesystem at ${state.mounted?.mountPath} does not answer; see dmesg on the node`,
     };
-  if (isMissing(state))
+  if (isMissing(state) && state.record.backend === "loop")
     return {
       reason: "MembersMissing",
       message: `member ${state.record.memberFile} was made on this node and is not there any more; bring the file back`,
@@ -96,13 +130,22 @@ function pendingOf(state: VolumeState): Because | undefined {
     const { kind, from, to, step } = state.running.operation;
     return { reason: "OperationRunning", message: `${kind} from ${from} to ${to}: ${step}` };
   }
-  return pendingUnmade(state);
+  return pendingUnmade(state) ?? pendingMember(state);
+}
+
+function pendingMember({ record, mounted }: VolumeState): Because | undefined {
+  const awaited = mounted === undefined ? undefined : pendingMembers(record);
+  return awaited === undefined ? undefined : { reason: "WaitingForMember", message: `waiting for ${awaited}` };
 }
 
 function pendingUnmade(state: VolumeState): Because | undefined {
   return isUnmade(state)
-    ? { reason: "Provisioning", message: "the member is made when a pod first uses the volume on this node" }
+    ? { reason: "Provisioning", message: `the ${unmade(state)} is made when a pod first uses the volume on this node` }
     : undefined;
+}
+
+function unmade({ record }: VolumeState): string {
+  return record.backend === "loop" ? "member" : "filesystem";
 }
 
 function isUnmade({ record, removed, sizeBytes }: VolumeState): boolean {

@@ -8,15 +8,16 @@ import { formatQuantity } from "../units/quantity.ts";
 import { decideOperation, type OperationDecision, type OperationFacts } from "./decide-operation.ts";
 import { grantOf } from "./emergency.ts";
 import { isRemovalWanted, recordWithLayout, targetOf } from "./layout-record.ts";
+import { memberFactsOf } from "./member-facts.ts";
 import type { NodeRecords } from "./node-records.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import type { Sampler } from "./sampler.ts";
 import { saveRecord } from "./save-record.ts";
 import type { Staging } from "./staging.ts";
 import type { StatusReporter } from "./status-reporter.ts";
-import type { Storage } from "./storage/storage.ts";
+import type { FoundMember, Storage } from "./storage/storage.ts";
 import { withTimeLimit } from "./time-limit.ts";
-import { newVolumeState, type VolumeState, type VolumeStates, volumeOf } from "./volume-state.ts";
+import { mountedVolumeOf, newVolumeState, type VolumeState, type VolumeStates, volumeOf } from "./volume-state.ts";
 
 export interface ReconcileEnvironment {
   readonly nodeName: string;
@@ -55,8 +56,12 @@ async function lookOnce(environment: ReconcileEnvironment, handle: string): Prom
   await environment.staging.adopt(state);
   const measured = environment.storage.sizeBytes(volumeOf(state.record));
   const sizeBytes = await withTimeLimit(measured, MEASURE_LIMIT_MS, `measuring the member of volume ${handle}`);
+  const members = await membersOf(environment, state);
   // From here to the start of an operation nothing is awaited: the facts are still true when it starts.
-  if (state.running === undefined) state.sizeBytes = sizeBytes;
+  if (state.running === undefined) {
+    state.sizeBytes = sizeBytes;
+    state.members = members;
+  }
   if (sizeBytes !== undefined && !state.record.memberMade) state.record = { ...state.record, memberMade: true };
   const decision = decideOperation(factsOf(environment, state, layout));
   environment.log.debug({ volume: handle, decision }, "decided");
@@ -64,6 +69,13 @@ async function lookOnce(environment: ReconcileEnvironment, handle: string): Prom
   await environment.reporter.report(handle);
   if (layout === undefined && environment.layoutsKnown()) await forgetDeleted(environment, state);
   return "done";
+}
+
+/** Nothing else runs on a volume while its devices are listed: those of a running operation come and go. */
+async function membersOf({ storage }: ReconcileEnvironment, state: VolumeState): Promise<readonly FoundMember[]> {
+  if (state.mounted === undefined || state.closing || state.running !== undefined) return state.members;
+  const finding = storage.members(mountedVolumeOf(state.mounted, state.record));
+  return withTimeLimit(finding, MEASURE_LIMIT_MS, `finding the members of volume ${state.handle}`);
 }
 
 function layoutOnThisNode({ layouts, nodeName }: ReconcileEnvironment, handle: string): FilesystemLayout | undefined {
@@ -99,8 +111,10 @@ function factsOf(
     mounted: state.mounted !== undefined && !state.closing,
     sizeBytes: state.sizeBytes,
     layoutKnown: layoutsKnown() && layout !== undefined,
-    removalWanted: layout !== undefined && isRemovalWanted(layout),
+    // The claims of a span's members are the operator's to delete, once nothing is attached any more.
+    removalWanted: record.backend === "loop" && layout !== undefined && isRemovalWanted(layout),
     removed: state.removed,
+    members: memberFactsOf(state),
     target: layout === undefined ? undefined : targetOf(layout),
     highestEpoch: record.epoch,
     endedDecidedAt: record.endedDecidedAt,
@@ -140,25 +154,35 @@ async function carryOut(
       return;
     case "RemoveMember":
       return staging.remove(state);
+    case "SettleMembers":
+      return staging.settle(state);
   }
 }
 
-function operationFor({ kind, target, fromBytes }: OperationDecision & { act: "Start" }, nowMs: number): Operation {
+function operationFor(
+  { kind, target, fromBytes, toBytes }: OperationDecision & { act: "Start" },
+  nowMs: number,
+): Operation {
   return {
     kind,
     from: formatQuantity(fromBytes),
-    to: formatQuantity(target.sizeBytes),
+    to: formatQuantity(toBytes),
     epoch: target.epoch,
-    decidedAt: target.decidedAt,
+    // What goes only a part of the way does not end the target.
+    decidedAt: toBytes === target.sizeBytes ? target.decidedAt : undefined,
     startedAt: new Date(nowMs).toISOString(),
     step: kind === "Extend" ? "extending" : "shrinking",
   };
 }
 
 /** A volume whose layout is gone and of which the node holds nothing any more. What holds data is kept. */
-async function forgetDeleted({ states, records }: ReconcileEnvironment, state: VolumeState): Promise<void> {
+async function forgetDeleted({ states, records, storage }: ReconcileEnvironment, state: VolumeState): Promise<void> {
   if (state.mounted !== undefined || state.sizeBytes !== undefined || state.running !== undefined) return;
-  if (state.record.memberMade && !state.removed) return;
+  if (state.record.backend === "span") {
+    // Its members may be on another node by now, where they change.
+    if (state.record.stagingPath !== undefined) return;
+    await storage.remove(volumeOf(state.record));
+  } else if (state.record.memberMade && !state.removed) return;
   states.delete(state.handle);
   if (state.recorded) await records.remove(state.handle);
 }

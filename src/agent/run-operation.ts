@@ -12,7 +12,7 @@ import { saveRecord } from "./save-record.ts";
 import type { StatusReporter } from "./status-reporter.ts";
 import type { MountedVolume, Storage } from "./storage/storage.ts";
 import { withTimeLimit } from "./time-limit.ts";
-import type { RunningOperation, VolumeState } from "./volume-state.ts";
+import { mountedVolumeOf, type RunningOperation, type VolumeState } from "./volume-state.ts";
 
 export interface OperationEnvironment {
   readonly storage: Storage;
@@ -49,9 +49,9 @@ type End = Pick<LastOperation, "outcome" | "reason" | "message"> & { readonly si
 export function createOperationRunner(environment: OperationEnvironment): OperationRunner {
   return {
     start: async (state, operation, begin) => {
-      const { mounted } = state;
-      if (mounted === undefined || state.running !== undefined)
+      if (state.mounted === undefined || state.running !== undefined)
         throw new Error(`bug: ${operation.kind} of ${state.handle} started while unmounted or busy`);
+      const mounted = mountedVolumeOf(state.mounted, state.record);
       const cancel = new AbortController();
       const recorded = recordStart(environment, state, operation);
       recorded.catch(() => {}); // awaited below, in one of two places
@@ -133,7 +133,7 @@ async function carryOut(
       await withTimeLimit(storage.recover(mounted), RECOVER_LIMIT_MS, `recovering volume ${state.handle}`);
     end =
       operation.kind === "Extend"
-        ? await extend(environment, mounted, operation)
+        ? await extend(environment, mounted, operation, signal)
         : await shrink(environment, state, mounted, operation, signal);
   } catch (error) {
     log.error({ volume: state.handle, operation, err: error }, `${operation.kind} failed`);
@@ -149,10 +149,15 @@ async function carryOut(
   if (operation.kind === "Shrink" && end.sizeBytes < parseQuantity(operation.from)) void trim(environment, mounted);
 }
 
-async function extend({ storage }: OperationEnvironment, mounted: MountedVolume, operation: Operation): Promise<End> {
+async function extend(
+  { storage }: OperationEnvironment,
+  mounted: MountedVolume,
+  operation: Operation,
+  signal: AbortSignal,
+): Promise<End> {
   const toBytes = parseQuantity(operation.to);
   const task = `extending volume ${mounted.handle} to ${formatBytes(toBytes)}`;
-  const sizeBytes = await withTimeLimit(storage.extend(mounted, toBytes), EXTEND_LIMIT_MS, task);
+  const sizeBytes = await withTimeLimit(storage.extend(mounted, toBytes, signal), EXTEND_LIMIT_MS, task);
   return { outcome: "Succeeded", sizeBytes, ...(operation.emergency === true ? { reason: "EmergencySpent" } : {}) };
 }
 

@@ -4,6 +4,7 @@ import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { formatBytes, formatQuantity } from "../units/quantity.ts";
 import { grantOf, shouldSpendGrant } from "./emergency.ts";
+import { memberFactsOf } from "./member-facts.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import type { VolumeState } from "./volume-state.ts";
 
@@ -26,7 +27,9 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
   const nowMs = clock.nowMs();
   const runningKind = running?.begun === true ? running.operation.kind : undefined;
   const facts = { nowMs, sizeBytes, capacityBytes, availableBytes, grant, running: runningKind, retryAtMs };
-  if (!shouldSpendGrant(facts)) return;
+  // Members that are not on this node avert nothing.
+  const toBytes = Math.min(grant.sizeBytes, memberFactsOf(state)?.attainableBytes ?? grant.sizeBytes);
+  if (toBytes <= sizeBytes || !shouldSpendGrant(facts)) return;
   log.warn(
     { volume: state.handle, availableBytes, grant: record.grant },
     "minAvailable is crossed: spending the grant",
@@ -37,7 +40,7 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
       `only ${formatBytes(availableBytes)} are available: the emergency extend goes first`,
     );
     if (state.running !== undefined || state.closing) return; // the next reading looks again
-    await runner.start(state, emergencyOperation(state, grant.sizeBytes, record.grant.epoch, clock.nowMs()), "Anew");
+    await runner.start(state, emergencyOperation(state, toBytes, record.grant.epoch, clock.nowMs()), "Anew");
   } catch (err) {
     log.error({ volume: state.handle, err }, "the emergency extend could not begin");
   }

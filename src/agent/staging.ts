@@ -4,13 +4,15 @@ import type { Logger } from "../process/log.ts";
 import { formatQuantity } from "../units/quantity.ts";
 import { grantOf } from "./emergency.ts";
 import type { FilesystemLocks } from "./filesystem-lock.ts";
+import { canMount } from "./member-facts.ts";
 import type { NodeRecord, NodeRecords } from "./node-records.ts";
 import type { Sampler } from "./sampler.ts";
 import { saveRecord } from "./save-record.ts";
 import { type MountedVolume, type Storage, StorageError, type StorageErrorCode } from "./storage/storage.ts";
+import { waitUntil } from "./storage/wait-until.ts";
 import { withTimeLimit } from "./time-limit.ts";
 import type { VolumeLanes } from "./volume-lanes.ts";
-import { type Problem, type VolumeState, volumeOf } from "./volume-state.ts";
+import { mountedVolumeOf, type Problem, type VolumeState, volumeOf } from "./volume-state.ts";
 
 export interface StagingParts {
   readonly storage: Storage;
@@ -33,15 +35,22 @@ export interface Staging {
   adopt(state: VolumeState): Promise<void>;
   /** Deletes the member and its data; the volume must not be mounted. */
   remove(state: VolumeState): Promise<void>;
+  /** Lets go of members that have left a mounted filesystem. */
+  settle(state: VolumeState): Promise<void>;
 }
 
 const MEASURE_LIMIT_MS = 10_000;
 const FIND_LIMIT_MS = 20_000;
-/** What stands in conditions until a stage succeeds; DeviceBusy and Hung mend by themselves and are only returned. */
+/** Kubelet gives up on a call after two minutes, and asks again. */
+const MEMBERS_LIMIT_MS = 60_000;
+const MEMBERS_INTERVAL_MS = 20;
+/** What stands in conditions until a stage succeeds; DeviceBusy, Hung and WaitingForMember mend by themselves and are only returned. */
 const LASTING: Readonly<Partial<Record<StorageErrorCode, Problem["reason"]>>> = {
   SignatureFound: "SignatureFound",
   AlreadyFormatted: "MembersMissing",
   WrongFilesystem: "MembersMissing",
+  MembersMissing: "MembersMissing",
+  MemberDriverFailed: "MountFailed",
   DiskFull: "DiskFull",
   ReadOnly: "ReadOnly",
   NotPermitted: "MountFailed",
@@ -53,8 +62,10 @@ export function createStaging(parts: StagingParts): Staging {
   const inLane = (state: VolumeState, work: () => Promise<void>): Promise<void> =>
     lanes.run(state.handle, () => noteProblem(state, work));
   return {
-    stage: (state, stagingPath) =>
-      inLane(state, () => stage(parts, state, stagingPath)).finally(() => changed(state.handle)),
+    stage: async (state, stagingPath) => {
+      await untilMembersAreHere(state);
+      await inLane(state, () => stage(parts, state, stagingPath)).finally(() => changed(state.handle));
+    },
     unstage: (state, stagingPath) =>
       inLane(state, () => unstage(parts, state, stagingPath)).finally(() => changed(state.handle)),
     adopt: async (state) => {
@@ -62,7 +73,21 @@ export function createStaging(parts: StagingParts): Staging {
         await inLane(state, () => adopt(parts, state));
     },
     remove: (state) => inLane(state, () => remove(parts, state)),
+    settle: (state) =>
+      inLane(state, async () => {
+        if (state.mounted !== undefined && !state.closing)
+          await parts.storage.settle(mountedVolumeOf(state.mounted, state.record));
+      }).finally(() => changed(state.handle)),
   };
+}
+
+/**
+ * The members of a span are attached while kubelet asks for the filesystem already; the layout, which the reconciler reads into
+ * the record, says when they are. Outside the lane, in which the reconciler takes its turn. What is still missing then is told.
+ */
+async function untilMembersAreHere(state: VolumeState): Promise<void> {
+  if (state.mounted !== undefined) return;
+  await waitUntil(() => canMount(state.record), MEMBERS_LIMIT_MS, MEMBERS_INTERVAL_MS);
 }
 
 async function stage(parts: StagingParts, state: VolumeState, stagingPath: string): Promise<void> {
@@ -87,6 +112,7 @@ async function unstage(parts: StagingParts, state: VolumeState, stagingPath: str
     sampler.forget(state.handle);
     await storage.unstage(volumeOf(state.record), stagingPath);
     state.mounted = undefined;
+    state.members = [];
     state.reading = undefined;
     state.hung = false;
     await changeRecord(parts, state, { stagingPath: undefined });
@@ -178,6 +204,7 @@ async function takeLock(locks: FilesystemLocks, { handle, record }: VolumeState)
 
 /** The size for a member that is yet to be made. A member that was made once and is missing now is never replaced. */
 async function sizeToStage(storage: Storage, { handle, record }: VolumeState): Promise<number> {
+  if (record.backend === "span") return 0; // Its members were made elsewhere, and have sizes of their own.
   const measured = storage.sizeBytes(volumeOf(record));
   const presentBytes = await withTimeLimit(measured, MEASURE_LIMIT_MS, `measuring the member of volume ${handle}`);
   // 0: made by an agent that died before it could give it a size.

@@ -8,6 +8,9 @@ export interface NodeMeasures {
   readonly ioUtilizationRatio: number;
 }
 
+/** What a node's own disk has bounds no filesystem whose members come from elsewhere. */
+const UNBOUNDED_BYTES = 2 ** 50;
+
 /** Undefined while there is no reading, or no size that belongs to it. */
 export function wireSample(state: VolumeState, { freeBytes, ioUtilizationRatio }: NodeMeasures): Sample | undefined {
   const { handle, reading, sizeBytes } = state;
@@ -25,6 +28,6 @@ export function wireSample(state: VolumeState, { freeBytes, ioUtilizationRatio }
     operationInProgress: state.running !== undefined,
     lastOperationEndedAtMs: state.operationEndedAtMs,
     ioUtilizationRatio,
-    nodeFreeBytes: freeBytes,
+    nodeFreeBytes: state.record.backend === "span" ? UNBOUNDED_BYTES : freeBytes,
   };
 }

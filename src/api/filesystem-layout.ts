@@ -17,7 +17,10 @@ const memberName = z
   .meta({ description: "Names the member within its filesystem; never used again." });
 
 const secretReference = z
-  .object({ namespace: z.string(), name: z.string() })
+  .object({
+    namespace: z.string().meta({ description: "The Secret's namespace." }),
+    name: z.string().meta({ description: "The Secret's name." }),
+  })
   .meta({ description: "A Secret that the member's driver wants to be called with." });
 
 /** A volume of any CSI driver, as its claim, its PersistentVolume and its VolumeAttachment tell of it. */
@@ -29,9 +32,12 @@ const claimSource = z
     driver: z.string().meta({ description: "The CSI driver of that." }).optional(),
     volumeHandle: z.string().meta({ description: "What the driver calls it." }).optional(),
     volumeAttributes: z
-      .record(z.string(), z.string())
+      .record(z.string(), z.string().meta({ description: "As the driver's provisioner wrote it." }))
       .meta({ description: "What the driver wants to be told of it." })
       .optional(),
+    capacity: quantity(
+      "What its PersistentVolume has; once that is the member's size, the device can be expanded on its node.",
+    ).optional(),
     nodeStageSecretRef: secretReference.optional(),
     nodePublishSecretRef: secretReference.optional(),
     nodeExpandSecretRef: secretReference.optional(),
@@ -40,7 +46,7 @@ const claimSource = z
         nodeName: z.string().meta({ description: "Where it is attached." }),
         name: z.string().meta({ description: "The VolumeAttachment; absent where the driver needs none." }).optional(),
         context: z
-          .record(z.string(), z.string())
+          .record(z.string(), z.string().meta({ description: "As the driver's attacher wrote it." }))
           .meta({ description: "What attaching it has told, for the driver's node service." })
           .optional(),
       })

@@ -47,6 +47,9 @@ export const CONDITION_REASONS = [
   "Provisioning",
   "WaitingForNode",
   "OperationRunning",
+  "WaitingForMember", // a member's claim, volume or attachment is on its way
+  "MemberFailed", // a member cannot be had, or is not what it was
+  "MemberLimitReached", // no member may be added or grown
   "MembersMissing", // an incomplete set of members was found; nothing is guessed
   "SignatureFound", // the device already carries a signature; it is never formatted
   "DiskFull", // the host has no room for the member

@@ -102,6 +102,7 @@ export interface CsiVolumeSource {
   controllerPublishSecretRef?: ObjectName;
   nodeStageSecretRef?: ObjectName;
   nodePublishSecretRef?: ObjectName;
+  nodeExpandSecretRef?: ObjectName;
 }
 
 export interface PersistentVolume extends KubeObject {
@@ -141,6 +142,17 @@ export interface CSIDriver extends KubeObject {
     storageCapacity?: boolean;
     fsGroupPolicy?: "ReadWriteOnceWithFSType" | "File" | "None";
     volumeLifecycleModes?: ("Persistent" | "Ephemeral")[];
+  };
+}
+
+/** The intent to have a volume attached to a node; the attacher of the volume's driver carries it out. */
+export interface VolumeAttachment extends KubeObject {
+  spec: { attacher: string; nodeName: string; source: { persistentVolumeName?: string } };
+  status?: {
+    attached: boolean;
+    attachmentMetadata?: Record<string, string>;
+    attachError?: { time?: string; message?: string };
+    detachError?: { time?: string; message?: string };
   };
 }
 
@@ -208,6 +220,7 @@ export const PERSISTENT_VOLUMES = core<PersistentVolume>("persistentvolumes", "P
 export const STORAGE_CLASSES = storage<StorageClass>("storageclasses", "StorageClass");
 export const CSI_NODES = storage<CSINode>("csinodes", "CSINode");
 export const CSI_DRIVERS = storage<CSIDriver>("csidrivers", "CSIDriver");
+export const VOLUME_ATTACHMENTS = storage<VolumeAttachment>("volumeattachments", "VolumeAttachment");
 
 export const TOKEN_REVIEWS: Resource<TokenReview> = {
   group: "authentication.k8s.io",

@@ -12,7 +12,7 @@ import { hostFreeBytes, type LoopHost, memberExtent, memberPath } from "./loop-h
 import { mountsOf } from "./mount-table.ts";
 import { shrinkBtrfs } from "./shrink-btrfs.ts";
 import { findMounted, stage } from "./stage.ts";
-import type { MountedVolume, Storage } from "./storage.ts";
+import type { LoopVolume, MountedLoop, Storage } from "./storage.ts";
 import { createTools } from "./tools.ts";
 import { trim } from "./trim.ts";
 import { removeMember, unstage } from "./unstage.ts";
@@ -29,7 +29,7 @@ export interface LoopStorageParts {
   readonly log: Logger;
 }
 
-export function createLoopStorage(parts: LoopStorageParts): Storage {
+export function createLoopStorage(parts: LoopStorageParts): Storage<LoopVolume> {
   const { memberDirectory, recordDirectory, commands, files, clock, log } = parts;
   const host: LoopHost = {
     memberDirectory,
@@ -41,7 +41,7 @@ export function createLoopStorage(parts: LoopStorageParts): Storage {
     room: { claimedBytes: 0 },
   };
   const queue = createVolumeQueue();
-  const extend = (volume: MountedVolume, sizeBytes: number): Promise<number> => {
+  const extend = (volume: MountedLoop, sizeBytes: number): Promise<number> => {
     const linger: Linger = (command) => void queue.run(volume.handle, () => command);
     return grow(host, volume, sizeBytes, linger);
   };
@@ -56,6 +56,7 @@ export function createLoopStorage(parts: LoopStorageParts): Storage {
       return devices.flatMap(mountsOf)[0]?.mountPath;
     },
     sizeBytes: async (volume) => memberExtent(memberPath(host, volume))?.sizeBytes,
+    members: async () => [],
     extend: (volume, sizeBytes) => queue.runPreempting(volume.handle, () => extend(volume, sizeBytes)),
     shrink: (volume, sizeBytes, control) =>
       queue.runPreemptible(volume.handle, control.signal, (signal) =>
@@ -68,8 +69,9 @@ export function createLoopStorage(parts: LoopStorageParts): Storage {
         // file could. Whoever recorded the shrink goes on from there.
         return extend(volume, 0);
       }),
+    settle: async () => undefined,
     trim: (volume) =>
-      queue.runPreemptible(volume.handle, new AbortController().signal, (signal) => trim(host, volume, signal)),
+      queue.runPreemptible(volume.handle, new AbortController().signal, (signal) => trim(host.tools, volume, signal)),
     freshReading: (volume) => freshReading(host.tools, volume),
     remove: (volume) => queue.run(volume.handle, () => removeMember(host, volume)),
     freeBytes: async () => hostFreeBytes(host),

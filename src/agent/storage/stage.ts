@@ -10,22 +10,22 @@ import { growWithinRoom, type LoopHost, memberExtent, memberPath } from "./loop-
 import { memberRecordPath, memberRecordText, readMemberRecord } from "./member-record.ts";
 import { mountAt } from "./mount-table.ts";
 import { wholeGrains } from "./size-grain.ts";
-import { type MountedVolume, StorageError, type Volume } from "./storage.ts";
+import { type LoopVolume, type MountedLoop, StorageError, type Volume } from "./storage.ts";
 import { expectSuccess, type Tools } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
 
-const FORMAT_LIMIT_MS = 120_000;
-const MOUNT_LIMIT_MS = 120_000; // Log replay after a power cut included.
+export const FORMAT_LIMIT_MS = 120_000;
+export const MOUNT_LIMIT_MS = 120_000; // Log replay after a power cut included.
 // A dead agent's mkfs or mount may still hold the device; whoever wants longer asks again.
 const EXCLUSIVE_LIMIT_MS = 3_000;
 const EXCLUSIVE_INTERVAL_MS = 50;
 
 export async function stage(
   host: LoopHost,
-  volume: Volume,
+  volume: LoopVolume,
   sizeBytes: number,
   mountPath: string,
-): Promise<MountedVolume> {
+): Promise<MountedLoop> {
   const mounted = await findMounted(host, volume, mountPath);
   if (mounted !== undefined) {
     assertWritable(mounted);
@@ -41,9 +41,9 @@ export async function stage(
 /** The volume when it is what is mounted at mountPath; throws WrongFilesystem when something else is. */
 export async function findMounted(
   host: LoopHost,
-  volume: Volume,
+  volume: LoopVolume,
   mountPath: string,
-): Promise<MountedVolume | undefined> {
+): Promise<MountedLoop | undefined> {
   const mount = mountAt(mountPath);
   if (mount === undefined || memberExtent(memberPath(host, volume)) === undefined) return undefined;
   const devices = await findLoopDevices(host.tools, memberPath(host, volume));
@@ -57,7 +57,7 @@ export async function findMounted(
   return { ...volume, device, mountPath };
 }
 
-async function makeMember(host: LoopHost, volume: Volume, sizeBytes: number): Promise<void> {
+async function makeMember(host: LoopHost, volume: LoopVolume, sizeBytes: number): Promise<void> {
   const path = memberPath(host, volume);
   const extent = memberExtent(path);
   // Empty: the crash came between making it and giving it its size. Any other size is kept: only extend and shrink change it.
@@ -78,7 +78,7 @@ async function makeMember(host: LoopHost, volume: Volume, sizeBytes: number): Pr
 }
 
 /** Exactly one loop device, of the file's size. */
-async function attach(host: LoopHost, volume: Volume): Promise<string> {
+async function attach(host: LoopHost, volume: LoopVolume): Promise<string> {
   const path = memberPath(host, volume);
   const task = `attaching member ${path} of ${volume.handle}`;
   const [present, ...others] = await findLoopDevices(host.tools, path);
@@ -96,7 +96,8 @@ async function attach(host: LoopHost, volume: Volume): Promise<string> {
   return present;
 }
 
-async function waitForExclusive(volume: Volume, device: string): Promise<void> {
+/** Throws DeviceBusy when somebody holds the device for longer than a dying command would. */
+export async function waitForExclusive(volume: Volume, device: string): Promise<void> {
   if (await waitUntil(() => opensExclusively(device), EXCLUSIVE_LIMIT_MS, EXCLUSIVE_INTERVAL_MS)) return;
   throw new StorageError(
     "DeviceBusy",
@@ -105,11 +106,12 @@ async function waitForExclusive(volume: Volume, device: string): Promise<void> {
   );
 }
 
-async function formatOnce(host: LoopHost, volume: Volume, device: string): Promise<void> {
+async function formatOnce(host: LoopHost, volume: LoopVolume, device: string): Promise<void> {
   const record = readMemberRecord(host.recordDirectory, volume.memberFile);
   const signatures = await probe(host.tools, volume, device);
   const allocatedBytes = memberExtent(memberPath(host, volume))?.allocatedBytes ?? 0;
-  const decision = decideFormat(volume, { record, signatures, allocatedBytes });
+  const subject = { ...volume, member: volume.memberFile, remedy: "Move the file away if its data is not needed" };
+  const decision = decideFormat(subject, { record, signatures, allocatedBytes });
   if (decision.kind === "refuse") throw new StorageError(decision.code, decision.message);
   const recordPath = memberRecordPath(host.recordDirectory, volume.memberFile);
   if (decision.kind === "format") {
@@ -129,7 +131,7 @@ async function formatOnce(host: LoopHost, volume: Volume, device: string): Promi
 }
 
 // Never with a flag that overrides a signature: should one have appeared after the probe, mkfs must fail too.
-function formatArgs(volume: Volume, device: string): string[] {
+export function formatArgs(volume: Volume, device: string): string[] {
   switch (volume.fsType) {
     case "btrfs":
       return ["-q", "-U", volume.fsid, device]; // Metadata stays DUP: other profiles have far higher floors for a shrink.
@@ -154,10 +156,10 @@ export async function probe(tools: Tools, volume: Volume, device: string): Promi
 
 async function mountFilesystem(
   host: LoopHost,
-  volume: Volume,
+  volume: LoopVolume,
   device: string,
   mountPath: string,
-): Promise<MountedVolume> {
+): Promise<MountedLoop> {
   await host.files.makeDirectory("stage/make-mount-point", mountPath);
   const args = ["-t", volume.fsType, "-o", "noatime", device, mountPath];
   const mounted = await host.tools.run("stage/mount", "mount", args, MOUNT_LIMIT_MS);

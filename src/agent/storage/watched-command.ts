@@ -1,12 +1,12 @@
 // A btrfs command that moves data, under watch: cancelled as soon as writers come near the reserve or its caller says so. The
 // command's own end is always awaited: before that nobody may resize.
 import { setTimeout as pause } from "node:timers/promises";
+import type { Clock } from "../../process/clock.ts";
 import { exclusiveOperation, stopExclusiveOperation } from "./exclusive-operation.ts";
-import type { LoopHost } from "./loop-host.ts";
 import type { Reader } from "./read-filesystem.ts";
 import { cancelReason, RATE_WINDOW_MS, type SpaceSample } from "./shrink-decision.ts";
 import type { MountedVolume, ShrinkControl } from "./storage.ts";
-import type { Finished } from "./tools.ts";
+import type { Finished, Tools } from "./tools.ts";
 
 const WATCH_INTERVAL_MS = 50;
 const RECANCEL_INTERVAL_MS = 10;
@@ -18,7 +18,7 @@ export interface WatchedEnd {
 }
 
 export async function runWatched(
-  host: LoopHost,
+  host: { readonly tools: Tools; readonly clock: Clock },
   volume: MountedVolume,
   reader: Reader,
   control: ShrinkControl,

@@ -5,7 +5,9 @@ import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import { handleOf, noVolume } from "../../csi/volume-id.ts";
 import type { ControllerExpandVolumeRequest, ControllerExpandVolumeResponse } from "../../gen/csi/v1/csi.ts";
 import type { Clock } from "../../process/clock.ts";
+import { readMemberClass } from "../member/member-class.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
+import { type TargetRefusal, targetFields } from "../volume/target-fields.ts";
 import { expansionTarget, refusalOfExpansion } from "./expansion.ts";
 import { type Binding, refusalOfForeignClaim } from "./volume-binding.ts";
 
@@ -30,10 +32,15 @@ export async function expandVolume(
     (await refusalOfForeignClaim(expanding, layout));
   if (refusal !== undefined) return refusal;
 
+  const memberClass = await readMemberClass(client, layout);
+  let held: TargetRefusal | undefined;
   const written = await layouts.update("expand-volume/target", layout, (current) => {
     const target = expansionTarget(current, requestBytes, clock.nowMs());
-    return target && { target };
+    const decided = target && targetFields(current, target, memberClass);
+    held = decided && "refusal" in decided ? decided.refusal : undefined;
+    return decided && "fields" in decided ? decided.fields : undefined;
   });
+  if (held !== undefined) return new Refusal("RESOURCE_EXHAUSTED", `${handle}: ${held.message}`);
   if (written === undefined) return noVolume(handle, "it was deleted meanwhile");
   return { capacityBytes: requestBytes, nodeExpansionRequired: false };
 }

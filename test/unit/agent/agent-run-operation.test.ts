@@ -32,6 +32,7 @@ const operationOf = (kind: Operation["kind"], to: string): Operation => ({
 /** A nearly full filesystem with a grant, on a node whose API server takes requests and never answers. */
 function nearlyFull() {
   const record: NodeRecord = {
+    backend: "loop",
     handle: volumeHandleOf(VOLUME_UID),
     fsType: "btrfs",
     memberName: "m0",

@@ -1,0 +1,17 @@
+// What the StorageClass of a volume's members says now: whether members may grow in place. A class that is gone lets none grow.
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { STORAGE_CLASSES } from "../../kube/resources.ts";
+import type { MemberClassFacts } from "./decide-members.ts";
+import { rulesOfRecords } from "./member-rules.ts";
+
+/** Undefined: the layout is of another backend, or does not say of which class its members are. */
+export async function readMemberClass(
+  client: KubeClient,
+  layout: FilesystemLayout,
+): Promise<MemberClassFacts | undefined> {
+  const rules = layout.spec.backend === "span" ? rulesOfRecords(layout.metadata.annotations) : undefined;
+  if (rules === undefined) return undefined;
+  const storageClass = await client.get(STORAGE_CLASSES, { name: rules.className });
+  return { rules, mayGrow: storageClass?.allowVolumeExpansion === true };
+}
