@@ -155,6 +155,25 @@ describeReal(
       LIMIT_MS,
     );
 
+    it(
+      "gives a pod a generic ephemeral volume for one writer, which goes with the pod",
+      async () => {
+        await apply(shortLivedPod(tested.image));
+        await waitFor(
+          "the pod to have written and ended",
+          async () => ((await phaseOf("short-lived")) === "Succeeded" ? true : undefined),
+          { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: whatIsThere },
+        );
+        await tested.kubectl("delete", "pod", "short-lived");
+        await waitFor(
+          "its claim and its layout to be gone",
+          async () => ((await tested.client.list(FILESYSTEM_LAYOUTS)).items.length === 1 ? true : undefined),
+          { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: whatIsThere },
+        );
+      },
+      LIMIT_MS,
+    );
+
     it("does nothing that its roles do not allow", async () => {
       const logs = await logsOf(tested);
       expect(
@@ -206,6 +225,31 @@ describeReal(
     );
   },
 );
+
+const phaseOf = (pod: string): Promise<string> => tested.kubectl("get", "pod", pod, "-o", "jsonpath={.status.phase}");
+
+/** It fails unless its volume is a filesystem of its own that it can write. */
+function shortLivedPod(image: string): object {
+  const claim = {
+    storageClassName: CLASS,
+    accessModes: ["ReadWriteOncePod"],
+    resources: { requests: { storage: "2Gi" } },
+  };
+  const script = "mountpoint -q /scratch && echo here > /scratch/file && sync";
+  const mounted = { volumeMounts: [{ name: "scratch", mountPath: "/scratch" }] };
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: "short-lived" },
+    spec: {
+      restartPolicy: "Never",
+      containers: [
+        { name: "shell", image, imagePullPolicy: "IfNotPresent", command: ["sh", "-ec", script], ...mounted },
+      ],
+      volumes: [{ name: "scratch", ephemeral: { volumeClaimTemplate: { spec: claim } } }],
+    },
+  };
+}
 
 /** A client with the rights of the agent on the first such node: a token that is bound to its pod, as the pod itself has. */
 async function agentOn(isNode: (node: string | undefined) => boolean): Promise<KubeClient> {
