@@ -2,7 +2,8 @@
 import { datedCondition, type Statement } from "../api/condition.ts";
 import type { FilesystemLayout, FilesystemLayoutStatus } from "../api/filesystem-layout.ts";
 import type { ConditionReason, HoldReason } from "../api/reasons.ts";
-import { formatBytes, formatQuantity } from "../units/quantity.ts";
+import { formatBytes, formatQuantity, parseQuantity } from "../units/quantity.ts";
+import { wholeGrains } from "./storage/size-grain.ts";
 import { type VolumeState, volumeOf } from "./volume-state.ts";
 
 export interface StatusFacts {
@@ -83,8 +84,23 @@ function stallOf(state: VolumeState): Because | undefined {
   if (blocked !== undefined) return blocked;
   if (state.recordProblem !== undefined) return { reason: "RecordNotWritten", message: state.recordProblem };
   if (state.refusal !== undefined) return { reason: "StaleEpoch", message: state.refusal };
-  const last = state.record.lastOperation;
-  if (last?.outcome !== "Failed" || state.running !== undefined) return undefined;
+  if (state.settleProblem !== undefined)
+    return {
+      reason: "ResizeFailed",
+      message: `member and filesystem are not known to be of one size; it is tried again: ${state.settleProblem}`,
+    };
+  return failureOf(state);
+}
+
+/** Of the last operation, unless its size was reached after all. */
+function failureOf({
+  record: { lastOperation: last },
+  running,
+  unsettled,
+  sizeBytes,
+}: VolumeState): Because | undefined {
+  if (last?.outcome !== "Failed" || running !== undefined) return undefined;
+  if (!unsettled && sizeBytes === wholeGrains(parseQuantity(last.to))) return undefined;
   return {
     reason: "ResizeFailed",
     message: `${last.kind} from ${last.from} to ${last.to}: ${last.message ?? "failed"}`,

@@ -78,7 +78,7 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
   const identity = createIdentity(serving, () => true);
   const node = createCsiNode(serving, { nodeName, kubeletDirectory, podMounts, ...volumes.csi });
   volumes.start();
-  const nodeStorage = startNodeStorageReporter({ nodeName, client, storage, log });
+  const nodeStorage = startNodeStorageReporter({ nodeName, client, storage, clock, log });
   const served = await serveNode(config, volumes, [identity, node], log);
   return [
     { name: "hung threads", stop: () => endHungProcess(volumes.sampler.strandedThreads()) },

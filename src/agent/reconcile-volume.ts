@@ -12,10 +12,10 @@ import type { NodeRecords } from "./node-records.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import type { Sampler } from "./sampler.ts";
 import { saveRecord } from "./save-record.ts";
+import { settleSize } from "./settle-size.ts";
 import type { Staging } from "./staging.ts";
 import type { StatusReporter } from "./status-reporter.ts";
 import type { Storage } from "./storage/storage.ts";
-import { withTimeLimit } from "./time-limit.ts";
 import { newVolumeState, type VolumeState, type VolumeStates, volumeOf } from "./volume-state.ts";
 
 export interface ReconcileEnvironment {
@@ -34,8 +34,6 @@ export interface ReconcileEnvironment {
   readonly log: Logger;
 }
 
-const MEASURE_LIMIT_MS = 10_000;
-
 /** Rejects when something outside failed; the queue then tries again, at longer and longer intervals. */
 export async function reconcileVolume(environment: ReconcileEnvironment, handle: string): Promise<Outcome> {
   try {
@@ -48,22 +46,45 @@ export async function reconcileVolume(environment: ReconcileEnvironment, handle:
 }
 
 async function lookOnce(environment: ReconcileEnvironment, handle: string): Promise<Outcome> {
-  const layout = layoutOnThisNode(environment, handle);
-  const state = await trackedState(environment, handle, layout);
+  const { storage, records, staging, reporter, log } = environment;
+  const state = await trackedState(environment, handle, layoutOnThisNode(environment, handle));
   if (state === undefined) return "done";
-  if (state.recordProblem !== undefined && state.recorded) await saveRecord(environment.records, state, "PowerCut");
-  await environment.staging.adopt(state);
-  const measured = environment.storage.sizeBytes(volumeOf(state.record));
-  const sizeBytes = await withTimeLimit(measured, MEASURE_LIMIT_MS, `measuring the member of volume ${handle}`);
+  if (state.recordProblem !== undefined && state.recorded) await saveRecord(records, state, "PowerCut");
+  await staging.adopt(state);
+  await measure(storage, state);
+  // A member that is missing has nothing to agree with its filesystem about.
+  const mayDecide = state.sizeBytes === undefined || (await settleSize(storage, state));
+  const layout = await measureForLayout(environment, state);
   // From here to the start of an operation nothing is awaited: the facts are still true when it starts.
-  if (state.running === undefined) state.sizeBytes = sizeBytes;
-  if (sizeBytes !== undefined && !state.record.memberMade) state.record = { ...state.record, memberMade: true };
-  const decision = decideOperation(factsOf(environment, state, layout));
-  environment.log.debug({ volume: handle, decision }, "decided");
-  await carryOut(environment, state, decision);
-  await environment.reporter.report(handle);
+  if (mayDecide) {
+    const decision = decideOperation(factsOf(environment, state, layout));
+    log.debug({ volume: handle, decision }, "decided");
+    await carryOut(environment, state, decision);
+  }
+  await reporter.report(handle);
   if (layout === undefined && environment.layoutsKnown()) await forgetDeleted(environment, state);
   return "done";
+}
+
+/** What came before may have taken long: measures, and returns the layout of now, on record, that the measure belongs to. */
+async function measureForLayout(
+  environment: ReconcileEnvironment,
+  state: VolumeState,
+): Promise<FilesystemLayout | undefined> {
+  const { handle } = state;
+  for (;;) {
+    const layout = layoutOnThisNode(environment, handle);
+    await trackedState(environment, handle, layout);
+    await measure(environment.storage, state);
+    if (layoutOnThisNode(environment, handle) === layout) return layout;
+  }
+}
+
+/** While an operation runs it says itself how far it has come. */
+async function measure(storage: Storage, state: VolumeState): Promise<void> {
+  const sizeBytes = await storage.sizeBytes(volumeOf(state.record));
+  if (state.running === undefined) state.sizeBytes = sizeBytes;
+  if (sizeBytes !== undefined && !state.record.memberMade) state.record = { ...state.record, memberMade: true };
 }
 
 function layoutOnThisNode({ layouts, nodeName }: ReconcileEnvironment, handle: string): FilesystemLayout | undefined {

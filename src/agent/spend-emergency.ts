@@ -25,7 +25,18 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
   const { emergencyRetryAtMs: retryAtMs } = state;
   const nowMs = clock.nowMs();
   const runningKind = running?.begun === true ? running.operation.kind : undefined;
-  const facts = { nowMs, sizeBytes, capacityBytes, availableBytes, grant, running: runningKind, retryAtMs };
+  const memberAhead =
+    state.unsettled && record.lastOperation?.outcome === "Failed" && reading.capacityBytes < sizeBytes;
+  const facts = {
+    nowMs,
+    sizeBytes,
+    capacityBytes,
+    availableBytes,
+    memberAhead,
+    grant,
+    running: runningKind,
+    retryAtMs,
+  };
   if (!shouldSpendGrant(facts)) return;
   log.warn(
     { volume: state.handle, availableBytes, grant: record.grant },

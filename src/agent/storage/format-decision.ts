@@ -52,7 +52,11 @@ export function decideFormat(volume: Volume, { record, signatures, allocatedByte
   return { kind: "format" };
 }
 
-function recordOfAnother(volume: Volume, record: MemberRecord | undefined): FormatDecision | undefined {
+/** A refusal, where the record is there and is not this volume's. */
+export function recordOfAnother(
+  volume: Volume,
+  record: MemberRecord | undefined,
+): Extract<FormatDecision, { kind: "refuse" }> | undefined {
   if (record === undefined) return undefined;
   if (record.volumeUID === volume.volumeUID && record.fsid === volume.fsid && record.fsType === volume.fsType)
     return undefined;
@@ -63,7 +67,7 @@ function recordOfAnother(volume: Volume, record: MemberRecord | undefined): Form
   );
 }
 
-function refuse(code: StorageErrorCode, message: string): FormatDecision {
+function refuse(code: StorageErrorCode, message: string): Extract<FormatDecision, { kind: "refuse" }> {
   return { kind: "refuse", code, message };
 }
 

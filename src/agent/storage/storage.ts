@@ -87,14 +87,14 @@ export interface Storage {
   find(volume: Volume, mountPath: string): Promise<MountedVolume | undefined>;
   /** Where the kernel has this volume's member mounted, first of all; undefined when nowhere, or where nobody can tell. */
   mountPath(volume: Volume): Promise<string | undefined>;
-  /** Size of the member device, bytes; undefined when the member does not exist on this node. */
+  /** Size of the member device, bytes; undefined when the member does not exist on this node. At once, or within its own limit. */
   sizeBytes(volume: Volume): Promise<number | undefined>;
   /** Grows member and filesystem to sizeBytes; never shrinks. Returns the size reached, read back. */
   extend(volume: MountedVolume, sizeBytes: number): Promise<number>;
   /** The protocol of docs/architecture/shrink.md: in steps, watched, never under the filesystem's own floor. */
   shrink(volume: MountedVolume, sizeBytes: number, control: ShrinkControl): Promise<ShrinkResult>;
   /**
-   * After a restart in mid-operation: waits for or cancels what a dead agent's commands still do in the kernel, and makes
+   * After a restart in mid-operation, or an operation that failed: waits for or cancels what a dead agent's commands still do in the kernel, and makes
    * member and filesystem agree (the member never smaller than the filesystem). Returns the size.
    */
   recover(volume: MountedVolume): Promise<number>;
@@ -104,6 +104,6 @@ export interface Storage {
   freshReading(volume: MountedVolume): Promise<Reading>;
   /** Removes the member and its record. Refused with DeviceBusy while mounted anywhere. */
   remove(volume: Volume): Promise<void>;
-  /** Free bytes where members are made. */
+  /** Free bytes where members are made. At once, or within its own limit. */
   freeBytes(): Promise<number>;
 }

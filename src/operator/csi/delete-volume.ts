@@ -16,7 +16,7 @@ import { isIncomplete, isOurVolume, recordOfPersistentVolume } from "../volume/v
 import { CACHE_WAIT_LIMIT_MS } from "./create-volume.ts";
 import { type Binding, refusalOfDeletion } from "./volume-binding.ts";
 
-/** Well under csi-provisioner's own timeout of 15 s, after which it would ask again anyway. */
+/** Well under csi-provisioner's own timeout of 30 s, after which it would ask again anyway. */
 export const REMOVAL_WAIT_LIMIT_MS = 8000;
 
 export interface Deleting extends Binding {
