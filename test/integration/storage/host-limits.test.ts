@@ -2,9 +2,20 @@
 
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { closeSync, mkdirSync, openSync, rmSync, statfsSync, statSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { readExt4Bytes } from "../../../src/agent/storage/ext4-superblock.ts";
 import { openReader } from "../../../src/agent/storage/read-filesystem.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {
@@ -79,6 +90,20 @@ describeReal("storage on a node", LOOP_PARTS, () => {
       expect(capacityBytes).toBeLessThan(512 * MIB);
     }
     await fixture.storage.unstage(volume, mounted.mountPath);
+  });
+
+  it("knows without a command that an ext4 fills its member", async () => {
+    const volume = makeVolume("ext4");
+    const mounted = await fixture.storage.stage(volume, 512 * MIB, fixture.mountPathOf(volume));
+    expect(readExt4Bytes(mounted.device)).toBe(512 * MIB);
+    expect(await fixture.storage.recover(mounted)).toBe(512 * MIB);
+    const half = makeVolume("ext4");
+    const other = await fixture.storage.stage(half, 512 * MIB, fixture.mountPathOf(half));
+    truncateSync(fixture.memberPathOf(half), GIB);
+    const recovered = await fixture.storage.recover(other).catch((error: unknown) => error);
+    if (recovered === GIB) expect(readExt4Bytes(other.device)).toBe(GIB);
+    else expect(recovered).toMatchObject({ code: "NotPermitted" });
+    for (const each of [mounted, other]) await fixture.storage.unstage(each, each.mountPath);
   });
 
   it("sees buffered writes on btrfs before they are committed", async () => {
