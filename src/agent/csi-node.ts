@@ -16,7 +16,6 @@ import { formerKubeletPath, kubeletPath } from "./kubelet-path.ts";
 import { publishVolume, stageVolume } from "./mount-volume.ts";
 import type { PodMounts } from "./pod-mounts.ts";
 import type { Staging } from "./staging.ts";
-import type { MountedVolume, Reading } from "./storage/storage.ts";
 import type { VolumeLanes } from "./volume-lanes.ts";
 import type { VolumeState } from "./volume-state.ts";
 import { statsOf } from "./volume-stats.ts";
@@ -31,8 +30,6 @@ export interface CsiNodeParts {
   readonly lanes: VolumeLanes;
   /** The volume if it is this node's, by its layout or by the node's own record; throws when neither can be had. */
   readonly findVolume: (handle: string) => Promise<VolumeState | undefined>;
-  /** For a volume that has just been staged: the sampler has not come by yet. Throws StorageError. */
-  readonly firstReading: (mounted: MountedVolume) => Promise<Reading>;
 }
 
 /** VOLUME_CONDITION is of CSI 1.12; later versions keep its number. */
@@ -58,7 +55,7 @@ export function createCsiNode(serving: Serving, everyone: CsiNodeParts): GrpcSer
     ),
     nodeGetVolumeStats: unaryMethod(serving, "NodeGetVolumeStats", async ({ volumeId, volumePath }) => {
       const state = await volumeAt(parts, volumeId, volumePath);
-      return state instanceof Refusal ? state : statsOf(state, parts.firstReading);
+      return state instanceof Refusal ? state : statsOf(state);
     }),
     nodeExpandVolume: unaryMethod(serving, "NodeExpandVolume", ({ volumeId, volumePath }) =>
       expand(parts, volumeId, volumePath),
@@ -125,11 +122,7 @@ async function expand(
 }
 
 /** The volume that is shown at a path: its staging path, or a pod's. */
-async function volumeAt(
-  parts: CsiNodeParts,
-  volumeId: string,
-  volumePath: string,
-): Promise<(VolumeState & { readonly mounted: MountedVolume }) | Refusal> {
+async function volumeAt(parts: CsiNodeParts, volumeId: string, volumePath: string): Promise<VolumeState | Refusal> {
   if (volumeId === "") return invalidArgument("the volume id is missing");
   if (volumePath === "") return invalidArgument("the volume path is missing");
   const handle = handleOf(volumeId);
@@ -143,5 +136,5 @@ async function volumeAt(
   const path = kubeletPath(parts.kubeletDirectory, volumePath);
   if (path instanceof Refusal || !parts.podMounts.shows(mounted.mountPath, path))
     return new Refusal("NOT_FOUND", `volume ${handle} is not at ${volumePath}`);
-  return { ...state, mounted };
+  return state;
 }

@@ -25,6 +25,8 @@ export interface EmergencyFacts {
   readonly sizeBytes: number;
   readonly capacityBytes: number;
   readonly availableBytes: number;
+  /** An operation failed after the member had grown: its filesystem is smaller still. */
+  readonly memberAhead: boolean;
   readonly grant: Grant | undefined;
   readonly running: OperationKind | undefined;
   /** Not before this after one that failed. */
@@ -35,8 +37,13 @@ export interface EmergencyFacts {
 export function shouldSpendGrant(facts: EmergencyFacts): boolean {
   const { grant, nowMs } = facts;
   if (grant === undefined || nowMs >= grant.expiryMs || nowMs < facts.retryAtMs) return false;
-  if (grant.sizeBytes <= facts.sizeBytes || facts.running === "Extend") return false;
+  if (!givesMore(grant, facts) || facts.running === "Extend") return false;
   return isPlausible(facts) && facts.availableBytes < grant.minAvailableBytes;
+}
+
+/** One whose extend failed half-way is spent again: the member has its size, the filesystem has not. */
+function givesMore({ sizeBytes }: Grant, facts: EmergencyFacts): boolean {
+  return sizeBytes > facts.sizeBytes || (sizeBytes === facts.sizeBytes && facts.memberAhead);
 }
 
 // Nonsense never changes a size.

@@ -1,7 +1,7 @@
 // Which paths a CSI request may name: only those under kubelet's directory, symbolic links resolved, so that no request makes
 // a privileged process mount over something else on the node.
 import { existsSync, realpathSync } from "node:fs";
-import { basename, dirname, isAbsolute, join, normalize, sep } from "node:path";
+import { dirname, isAbsolute, join, normalize, sep } from "node:path";
 import { invalidArgument, Refusal } from "../csi/refusal.ts";
 
 /** Of every path; more than the kernel takes. */
@@ -30,7 +30,7 @@ function underKubelet(kubeletDirectory: string, path: string, known: string): st
   const [parent, root] = [resolve(known), resolve(kubeletDirectory)];
   if (parent instanceof Refusal) return parent;
   if (root instanceof Refusal) return root;
-  const resolved = join(parent, path.slice(known.length) || basename(path));
+  const resolved = join(parent, path.slice(known.length));
   return resolved.startsWith(root + sep)
     ? resolved
     : invalidArgument(`path ${path} is not under kubelet's directory ${root}`);

@@ -1,10 +1,11 @@
 // What the agent says about a volume in FilesystemLayout.status: pure, from what it knows of it.
 import { datedCondition, type Statement } from "../api/condition.ts";
-import type { FilesystemLayout, FilesystemLayoutStatus } from "../api/filesystem-layout.ts";
+import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../api/filesystem-layout.ts";
 import type { ConditionReason, HoldReason } from "../api/reasons.ts";
-import { formatBytes, formatQuantity } from "../units/quantity.ts";
+import { formatBytes, formatQuantity, parseQuantity } from "../units/quantity.ts";
 import { pendingMembers } from "./member-facts.ts";
 import type { LoopRecord } from "./node-records.ts";
+import { wholeGrains } from "./storage/size-grain.ts";
 import { type VolumeState, volumeOf } from "./volume-state.ts";
 
 export interface StatusFacts {
@@ -117,12 +118,31 @@ function stallOf(state: VolumeState): Because | undefined {
   if (blocked !== undefined) return blocked;
   if (state.recordProblem !== undefined) return { reason: "RecordNotWritten", message: state.recordProblem };
   if (state.refusal !== undefined) return { reason: "StaleEpoch", message: state.refusal };
-  const last = state.record.lastOperation;
+  if (state.settleProblem !== undefined)
+    return {
+      reason: "ResizeFailed",
+      message: `member and filesystem are not known to be of one size; it is tried again: ${state.settleProblem}`,
+    };
+  return failureOf(state);
+}
+
+/** Of the last operation, unless its size was reached after all. */
+function failureOf(state: VolumeState): Because | undefined {
+  const { lastOperation: last } = state.record;
   if (last?.outcome !== "Failed" || state.running !== undefined) return undefined;
+  if (!state.unsettled && isReached(state, last)) return undefined;
   return {
     reason: "ResizeFailed",
     message: `${last.kind} from ${last.from} to ${last.to}: ${last.message ?? "failed"}`,
   };
+}
+
+/** To the byte; of several members each is of a size of its own, so that they give, and leave with, more than was asked for. */
+function isReached({ record, sizeBytes }: VolumeState, { kind, to }: LastOperation): boolean {
+  if (sizeBytes === undefined) return false;
+  const toBytes = wholeGrains(parseQuantity(to));
+  if (record.backend === "loop") return sizeBytes === toBytes;
+  return kind === "Extend" ? sizeBytes >= toBytes : sizeBytes <= toBytes;
 }
 
 function pendingOf(state: VolumeState): Because | undefined {

@@ -82,7 +82,7 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
     createCsiNode(serving, { driver, nodeName, kubeletDirectory, podMounts, ...volumes.csi }),
   ];
   volumes.start();
-  const nodeStorage = startNodeStorageReporter({ nodeName, client, storage, log });
+  const nodeStorage = startNodeStorageReporter({ nodeName, client, storage, clock, log });
   const served = await serveNode(config, volumes, driversOf(config, servicesOf), log);
   return [
     { name: "hung threads", stop: () => endHungProcess(volumes.sampler.strandedThreads()) },

@@ -5,12 +5,10 @@ import { basename } from "node:path";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import type { Storage } from "./storage/storage.ts";
-import { withTimeLimit } from "./time-limit.ts";
 import type { VolumeStates } from "./volume-state.ts";
 import type { NodeMeasures } from "./wire-sample.ts";
 
 const REFRESH_INTERVAL_MS = 5000;
-const FREE_LIMIT_MS = 5000;
 /** Column of /sys/block/DEVICE/stat: milliseconds in which at least one request was under way. */
 const IO_TICKS_COLUMN = 9;
 
@@ -25,11 +23,16 @@ export interface NodeMeasurer {
   stop(): void;
 }
 
-export function startNodeMeasurer(storage: Storage, states: VolumeStates, clock: Clock, log: Logger): NodeMeasurer {
+export function startNodeMeasurer(
+  storage: Pick<Storage, "freeBytes">,
+  states: VolumeStates,
+  clock: Clock,
+  log: Logger,
+): NodeMeasurer {
   const busyByHandle = new Map<string, Busy>();
-  let freeBytes = 0;
+  let freeBytes: number | undefined;
   const refreshFree = async (): Promise<void> => {
-    freeBytes = await withTimeLimit(storage.freeBytes(), FREE_LIMIT_MS, "measuring free bytes where members are made");
+    freeBytes = await storage.freeBytes();
   };
   const refresh = (): void => {
     refreshFree().catch((err: unknown) => log.warn({ err }, "free bytes not measured"));

@@ -1,36 +1,33 @@
-// Tells the API server what this node has for members, on its NodeStorage: once at the start, then whenever the figure has
-// changed by a hundredth. Nothing on this node depends on it, so what fails is tried again at the next look.
+// Tells the API server what this node has for members, on its NodeStorage: at the start, whenever the figure has changed by a
+// hundredth, and now and then anyway, since the object may have been deleted. Nothing on this node depends on it, so what fails
+// is tried again at the next look.
 
 import { API_VERSION, FIELD_MANAGERS } from "../api/names.ts";
 import { NODE_STORAGES } from "../api/node-storage.ts";
 import type { KubeClient } from "../kube/client.ts";
+import { isKubeError } from "../kube/kube-error.ts";
+import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { formatQuantity, MIB } from "../units/quantity.ts";
 import type { Storage } from "./storage/storage.ts";
-import { withTimeLimit } from "./time-limit.ts";
 
 export interface NodeStorageParts {
   readonly nodeName: string;
   readonly client: Pick<KubeClient, "apply">;
   readonly storage: Pick<Storage, "freeBytes">;
+  readonly clock: Pick<Clock, "monotonicMs">;
   readonly log: Logger;
 }
 
 const LOOK_INTERVAL_MS = 10_000;
-const FREE_LIMIT_MS = 5000;
+/** Told anew although nothing has changed: an object that somebody deleted is missed no longer than this. */
+const TELL_AGAIN_MS = 300_000;
 const TOLD_CHANGE_RATIO = 0.01;
 const APPLY = { fieldManager: FIELD_MANAGERS.agent, force: true } as const;
 
 export function startNodeStorageReporter(parts: NodeStorageParts): { stop(): Promise<void> } {
-  let toldBytes: number | undefined;
+  const look = createNodeStorageReport(parts);
   let looking: Promise<void> | undefined;
-  const look = async (): Promise<void> => {
-    const measured = withTimeLimit(parts.storage.freeBytes(), FREE_LIMIT_MS, "measuring free bytes for members");
-    const freeBytes = wholeMebibytes(await measured);
-    if (toldBytes !== undefined && !isWorthTelling(toldBytes, freeBytes)) return;
-    await tell(parts, freeBytes, toldBytes === undefined);
-    toldBytes = freeBytes;
-  };
   const lookAgain = (): void => {
     looking ??= look()
       .catch((err: unknown) => parts.log.warn({ err }, "the node's free bytes are not reported"))
@@ -48,8 +45,30 @@ export function startNodeStorageReporter(parts: NodeStorageParts): { stop(): Pro
   };
 }
 
-export function isWorthTelling(toldBytes: number, freeBytes: number): boolean {
-  return Math.abs(freeBytes - toldBytes) > toldBytes * TOLD_CHANGE_RATIO;
+/** One look: measures, and tells what is worth telling. Rejects when either failed; the next look tries again. */
+export function createNodeStorageReport(parts: NodeStorageParts): () => Promise<void> {
+  let told: Told | undefined;
+  return async () => {
+    const freeBytes = wholeMebibytes(await parts.storage.freeBytes());
+    const atMs = parts.clock.monotonicMs();
+    if (told !== undefined && !isWorthTelling(told, { freeBytes, atMs })) return;
+    await tell(parts, freeBytes, told === undefined).catch((error: unknown) => {
+      if (!isKubeError(error, "NotFound")) throw error;
+      return tell(parts, freeBytes, true); // somebody has deleted it
+    });
+    told = { freeBytes, atMs };
+  };
+}
+
+interface Told {
+  readonly freeBytes: number;
+  /** Monotonic. */
+  readonly atMs: number;
+}
+
+export function isWorthTelling(told: Told, now: Told): boolean {
+  if (now.atMs - told.atMs >= TELL_AGAIN_MS) return true;
+  return Math.abs(now.freeBytes - told.freeBytes) > told.freeBytes * TOLD_CHANGE_RATIO;
 }
 
 /** Down: nobody is promised more than there is. */

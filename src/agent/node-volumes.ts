@@ -16,8 +16,7 @@ import { createNodeRecords, type NodeRecords } from "./node-records.ts";
 import { createSampleSink, type SampleSinkParts } from "./sample-sink.ts";
 import { createSampler, type Sampler } from "./sampler.ts";
 import { spendEmergency } from "./spend-emergency.ts";
-import type { MountedVolume, Reading, Storage } from "./storage/storage.ts";
-import { withTimeLimit } from "./time-limit.ts";
+import type { Storage } from "./storage/storage.ts";
 import { newVolumeState, type VolumeState, type VolumeStates } from "./volume-state.ts";
 import { createVolumeWork } from "./volume-work.ts";
 import { wireSample } from "./wire-sample.ts";
@@ -39,7 +38,7 @@ export interface NodeVolumesParts {
 }
 
 export interface NodeVolumes {
-  readonly csi: Pick<CsiNodeParts, "staging" | "lanes" | "findVolume" | "firstReading">;
+  readonly csi: Pick<CsiNodeParts, "staging" | "lanes" | "findVolume">;
   readonly metrics: AgentMetrics;
   readonly sampler: Sampler;
   /** The newest of all volumes. */
@@ -52,8 +51,6 @@ export interface NodeVolumes {
   start(): void;
   readonly stoppables: readonly Stoppable[];
 }
-
-const READING_LIMIT_MS = 5000;
 
 export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
   const { nodeName, storage, client, clock, log, commands, files } = parts;
@@ -92,6 +89,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
     metrics,
     clock,
     log,
+    changed,
   };
   const work = createVolumeWork({ ...environment, lockDirectory: parts.lockDirectory, commands, files });
   return {
@@ -99,7 +97,6 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
       staging: work.staging,
       lanes: work.lanes,
       findVolume: (handle) => findVolume({ nodeName, states, layouts, client }, handle),
-      firstReading: (mounted) => firstReading(storage, mounted),
     },
     metrics,
     sampler,
@@ -117,7 +114,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
       { name: "sampling", stop: () => sampler.stop() },
       { name: "measures", stop: () => measurer.stop() },
       ...exchange.stoppables,
-      { name: "volumes", stop: () => work.queue.stop() },
+      { name: "volumes", stop: () => work.stop() },
     ],
   };
 }
@@ -128,10 +125,6 @@ function openSampler(
 ): Sampler {
   const listener = createSampleSink({ ...sink, offer, nowMs: clock.nowMs, log });
   return createSampler({ workerPath, clock, log, listener });
-}
-
-function firstReading(storage: Storage, mounted: MountedVolume): Promise<Reading> {
-  return withTimeLimit(storage.freshReading(mounted), READING_LIMIT_MS, `reading ${mounted.handle}`);
 }
 
 /** What earlier agents left written; returns the handles. */

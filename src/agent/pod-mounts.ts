@@ -3,6 +3,7 @@
 import { lstatSync, readlinkSync } from "node:fs";
 import type { CommandPort, CommandResult } from "../process/command-port.ts";
 import type { FilePort } from "../process/file-port.ts";
+import { assertNoLink } from "./storage/mount-point.ts";
 import { mountAt, mountsOf } from "./storage/mount-table.ts";
 import { StorageError } from "./storage/storage.ts";
 
@@ -13,7 +14,7 @@ export interface PodMounts {
   unpublish(targetPath: string): Promise<void>;
   /** Whether the path shows what is mounted at stagingPath, or is that path. */
   shows(stagingPath: string, path: string): boolean;
-  /** Every path at which it is published. */
+  /** Every path at which it is published. What kubelet binds below those (a container's subPath) is its own. */
   targetsOf(stagingPath: string): string[];
 }
 
@@ -33,6 +34,7 @@ export function createBindMounts(commands: CommandPort, files: FilePort): PodMou
       if (present !== undefined && present.source !== staged?.source)
         throw new StorageError("DeviceBusy", `${targetPath} already shows ${present.source}; unmount it by hand`);
       if (present === undefined) {
+        assertNoLink(targetPath);
         await files.makeDirectory("publish/make-directory", targetPath, 0o750);
         const bound = await commands.run("publish/bind", MOUNT, ["--bind", stagingPath, targetPath], limit());
         expectSuccess(bound, `binding ${stagingPath} to ${targetPath}`);
@@ -56,8 +58,9 @@ export function createBindMounts(commands: CommandPort, files: FilePort): PodMou
     },
     targetsOf: (stagingPath) => {
       const staged = mountAt(stagingPath);
-      const mounts = staged === undefined ? [] : mountsOf(staged.source);
-      return [...new Set(mounts.map(({ mountPath }) => mountPath))].filter((path) => path !== staged?.mountPath);
+      if (staged === undefined) return [];
+      const whole = mountsOf(staged.source).filter(({ root }) => root === staged.root);
+      return [...new Set(whole.map(({ mountPath }) => mountPath))].filter((path) => path !== staged.mountPath);
     },
   };
 }

@@ -13,9 +13,10 @@ import type { NodeRecords } from "./node-records.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import type { Sampler } from "./sampler.ts";
 import { saveRecord } from "./save-record.ts";
+import { settleSize } from "./settle-size.ts";
 import type { Staging } from "./staging.ts";
 import type { StatusReporter } from "./status-reporter.ts";
-import type { FoundMember, Storage } from "./storage/storage.ts";
+import type { Storage } from "./storage/storage.ts";
 import { withTimeLimit } from "./time-limit.ts";
 import { mountedVolumeOf, newVolumeState, type VolumeState, type VolumeStates, volumeOf } from "./volume-state.ts";
 
@@ -35,7 +36,7 @@ export interface ReconcileEnvironment {
   readonly log: Logger;
 }
 
-const MEASURE_LIMIT_MS = 10_000;
+const MEMBERS_LIMIT_MS = 10_000;
 
 /** Rejects when something outside failed; the queue then tries again, at longer and longer intervals. */
 export async function reconcileVolume(environment: ReconcileEnvironment, handle: string): Promise<Outcome> {
@@ -49,33 +50,58 @@ export async function reconcileVolume(environment: ReconcileEnvironment, handle:
 }
 
 async function lookOnce(environment: ReconcileEnvironment, handle: string): Promise<Outcome> {
-  const layout = layoutOnThisNode(environment, handle);
-  const state = await trackedState(environment, handle, layout);
+  const { storage, records, staging, reporter, log } = environment;
+  const state = await trackedState(environment, handle, layoutOnThisNode(environment, handle));
   if (state === undefined) return "done";
-  if (state.recordProblem !== undefined && state.recorded) await saveRecord(environment.records, state, "PowerCut");
-  await environment.staging.adopt(state);
-  const measured = environment.storage.sizeBytes(volumeOf(state.record));
-  const sizeBytes = await withTimeLimit(measured, MEASURE_LIMIT_MS, `measuring the member of volume ${handle}`);
-  const members = await membersOf(environment, state);
+  if (state.recordProblem !== undefined && state.recorded) await saveRecord(records, state, "PowerCut");
+  await staging.adopt(state);
+  await measure(storage, state);
+  // A member that is missing has nothing to agree with its filesystem about.
+  const mayDecide = state.sizeBytes === undefined || (await settleSize(storage, state));
+  const layout = await measureForLayout(environment, state);
   // From here to the start of an operation nothing is awaited: the facts are still true when it starts.
-  if (state.running === undefined) {
-    state.sizeBytes = sizeBytes;
-    state.members = members;
+  if (mayDecide) {
+    const decision = decideOperation(factsOf(environment, state, layout));
+    log.debug({ volume: handle, decision }, "decided");
+    await carryOut(environment, state, decision);
   }
-  if (sizeBytes !== undefined && !state.record.memberMade) state.record = { ...state.record, memberMade: true };
-  const decision = decideOperation(factsOf(environment, state, layout));
-  environment.log.debug({ volume: handle, decision }, "decided");
-  await carryOut(environment, state, decision);
-  await environment.reporter.report(handle);
+  await reporter.report(handle);
   if (layout === undefined && environment.layoutsKnown()) await forgetDeleted(environment, state);
   return "done";
 }
 
+/** What came before may have taken long: measures, and returns the layout of now, on record, that the measure belongs to. */
+async function measureForLayout(
+  environment: ReconcileEnvironment,
+  state: VolumeState,
+): Promise<FilesystemLayout | undefined> {
+  const { handle } = state;
+  for (;;) {
+    const layout = layoutOnThisNode(environment, handle);
+    await trackedState(environment, handle, layout);
+    const { lastOperation } = state.record;
+    await measure(environment.storage, state);
+    // An emergency may have come and gone meanwhile, and have taken in what was not found.
+    const isOfNow = state.record.lastOperation === lastOperation;
+    if (isOfNow && layoutOnThisNode(environment, handle) === layout) return layout;
+  }
+}
+
+/** While an operation runs it says itself how far it has come. */
+async function measure(storage: Storage, state: VolumeState): Promise<void> {
+  await findMembers(storage, state);
+  const sizeBytes = await storage.sizeBytes(volumeOf(state.record));
+  if (state.running === undefined) state.sizeBytes = sizeBytes;
+  if (sizeBytes !== undefined && !state.record.memberMade) state.record = { ...state.record, memberMade: true };
+}
+
 /** Nothing else runs on a volume while its devices are listed: those of a running operation come and go. */
-async function membersOf({ storage }: ReconcileEnvironment, state: VolumeState): Promise<readonly FoundMember[]> {
-  if (state.mounted === undefined || state.closing || state.running !== undefined) return state.members;
-  const finding = storage.members(mountedVolumeOf(state.mounted, state.record));
-  return withTimeLimit(finding, MEASURE_LIMIT_MS, `finding the members of volume ${state.handle}`);
+async function findMembers(storage: Storage, state: VolumeState): Promise<void> {
+  const { mounted } = state;
+  if (mounted === undefined || state.closing || state.hung || state.running !== undefined) return;
+  const finding = storage.members(mountedVolumeOf(mounted, state.record));
+  const members = await withTimeLimit(finding, MEMBERS_LIMIT_MS, `finding the members of volume ${state.handle}`);
+  if (state.mounted === mounted && state.running === undefined) state.members = members;
 }
 
 function layoutOnThisNode({ layouts, nodeName }: ReconcileEnvironment, handle: string): FilesystemLayout | undefined {

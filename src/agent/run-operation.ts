@@ -9,6 +9,7 @@ import type { AgentMetrics } from "./metrics.ts";
 import type { NodeRecord, NodeRecords } from "./node-records.ts";
 import type { Sampler } from "./sampler.ts";
 import { saveRecord } from "./save-record.ts";
+import { settled } from "./settle-size.ts";
 import type { StatusReporter } from "./status-reporter.ts";
 import type { MountedVolume, Storage } from "./storage/storage.ts";
 import { withTimeLimit } from "./time-limit.ts";
@@ -34,13 +35,12 @@ export interface OperationRunner {
   start(state: VolumeState, operation: Operation, begin: "Anew" | "Resumed"): Promise<void>;
   /** Makes a running shrink stop where it is; resolves when it has. An extend is waited for. */
   cancelAndWait(state: VolumeState, reason: string): Promise<void>;
-  /** Ends an operation that nobody runs any more as cancelled. */
+  /** Ends an operation that nobody runs any more as cancelled; member and filesystem are of one size by now. */
   abandon(state: VolumeState, operation: Operation, message: string): Promise<void>;
 }
 
 const EXTEND_LIMIT_MS = 120_000;
 const RECOVER_LIMIT_MS = 120_000;
-const MEASURE_LIMIT_MS = 10_000;
 const TRIM_LIMIT_MS = 300_000;
 export const EMERGENCY_RETRY_MS = 2000;
 
@@ -208,7 +208,7 @@ async function measuredSize(
 ): Promise<number> {
   const fallbackBytes = state.sizeBytes ?? parseQuantity(operation.from);
   if (state.mounted === undefined) return fallbackBytes;
-  const measured = withTimeLimit(storage.sizeBytes(state.mounted), MEASURE_LIMIT_MS, `measuring ${state.handle}`);
+  const measured = storage.sizeBytes(state.mounted);
   return measured.then((sizeBytes) => sizeBytes ?? fallbackBytes).catch(() => fallbackBytes);
 }
 
@@ -223,6 +223,9 @@ async function finish(
   const record: NodeRecord = { ...state.record, operation: undefined, lastOperation };
   state.record = operation.decidedAt === undefined ? record : { ...record, endedDecidedAt: operation.decidedAt };
   state.sizeBytes = end.sizeBytes;
+  // A member that has changed says nothing about its filesystem when the operation failed.
+  if (end.outcome === "Failed") state.unsettled = true;
+  else settled(state);
   state.running = undefined;
   state.operationEndedAtMs = clock.nowMs();
   sampler.operation(state.handle, false);

@@ -31,6 +31,7 @@ export function createSampleSink({
       for (const { handle, ...reading } of readings) {
         const state = states.get(handle);
         if (state === undefined) continue;
+        if (state.reading === undefined) changed(handle); // it answers: now its size may be decided upon
         state.reading = reading;
         // A clock that was set back: what ended "later than now" has ended before this reading.
         const now = nowMs();

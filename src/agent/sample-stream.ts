@@ -88,6 +88,8 @@ export function createSampleStream(parts: SampleStreamParts): SampleStream {
     opened.on("end", () => again(opened, undefined));
     const hello = { nodeName: parts.nodeName, highestEpoch: parts.highestEpoch() };
     writable = opened.write({ message: { $case: "hello", value: hello } });
+    // What the stream before did not take is old by now.
+    unsent.clear();
     for (const sample of parts.newest()) unsent.set(sample.volumeHandle, sample);
     flush();
   };

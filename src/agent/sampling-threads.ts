@@ -59,6 +59,7 @@ interface SamplingThread {
 export function createSamplingThreads(options: SamplingThreadsOptions): SamplingThreads {
   const { workerPath, clock, log } = options;
   let thread: SamplingThread | undefined;
+  let restart: NodeJS.Timeout | undefined;
   let stranded = 0;
   let stopped = false;
 
@@ -66,27 +67,34 @@ export function createSamplingThreads(options: SamplingThreadsOptions): Sampling
   const start = (): void => {
     const started = openThread(workerPath, clock.monotonicMs());
     thread = started;
+    restart = undefined;
     started.worker.on("message", (message: FromSamplingThread) => {
       if (started === thread) options.received(message);
     });
     started.worker.on("error", (err) => log.error({ err }, "the sampling thread failed"));
     started.worker.on("exit", () => {
-      if (started === thread && !stopped) setTimeout(() => !stopped && start(), BEAT_INTERVAL_MS).unref();
+      if (started !== thread || stopped) return;
+      // It is gone, and so hangs nowhere, wherever it was when it ended.
+      thread = undefined;
+      restart = setTimeout(start, BEAT_INTERVAL_MS).unref();
     });
     options.started(tell);
   };
   const leaveBehind = ({ worker, reading }: SamplingThread): void => {
-    const slot = reading - 1;
     stranded += 1;
     worker.unref();
     worker.once("exit", () => {
       stranded -= 1;
-      options.hung(slot, false);
+      setHung(reading, false);
     });
     void worker.terminate();
     thread = undefined;
-    options.hung(slot, true);
+    setHung(reading, true);
     if (stranded <= STRANDED_THREADS_MAX) start();
+  };
+  /** A thread that is stuck outside of any filesystem tells nothing about one. */
+  const setHung = (reading: number, hung: boolean): void => {
+    if (reading > 0) options.hung(reading - 1, hung);
   };
   const look = (): void => {
     if (thread !== undefined && !stopped && isStuck(thread, clock.monotonicMs())) leaveBehind(thread);
@@ -97,10 +105,11 @@ export function createSamplingThreads(options: SamplingThreadsOptions): Sampling
   return {
     tell,
     stranded: () => stranded,
-    working: () => thread !== undefined,
+    working: () => thread !== undefined || restart !== undefined,
     stop: async () => {
       stopped = true;
       clearInterval(watchdog);
+      clearTimeout(restart);
       await thread?.worker.terminate();
     },
   };

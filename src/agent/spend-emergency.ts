@@ -3,7 +3,7 @@ import type { Operation } from "../api/filesystem-layout.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { formatBytes, formatQuantity } from "../units/quantity.ts";
-import { grantOf, shouldSpendGrant } from "./emergency.ts";
+import { type Grant, grantOf, shouldSpendGrant } from "./emergency.ts";
 import { memberFactsOf } from "./member-facts.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import type { VolumeState } from "./volume-state.ts";
@@ -21,15 +21,24 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
   if (state.mounted === undefined || state.closing || running?.cancel.signal.aborted === true) return;
   // A reading from before the last operation's end says nothing about the present size.
   if (reading.sampledAtMs < state.operationEndedAtMs) return;
-  const grant = grantOf(record.grant);
+  const grant = attainable(state, grantOf(record.grant));
   const { capacityBytes, availableBytes } = reading;
   const { emergencyRetryAtMs: retryAtMs } = state;
   const nowMs = clock.nowMs();
   const runningKind = running?.begun === true ? running.operation.kind : undefined;
-  const facts = { nowMs, sizeBytes, capacityBytes, availableBytes, grant, running: runningKind, retryAtMs };
-  // Members that are not on this node avert nothing.
-  const toBytes = Math.min(grant.sizeBytes, memberFactsOf(state)?.attainableBytes ?? grant.sizeBytes);
-  if (toBytes <= sizeBytes || !shouldSpendGrant(facts)) return;
+  const memberAhead =
+    state.unsettled && record.lastOperation?.outcome === "Failed" && reading.capacityBytes < sizeBytes;
+  const facts = {
+    nowMs,
+    sizeBytes,
+    capacityBytes,
+    availableBytes,
+    memberAhead,
+    grant,
+    running: runningKind,
+    retryAtMs,
+  };
+  if (!shouldSpendGrant(facts)) return;
   log.warn(
     { volume: state.handle, availableBytes, grant: record.grant },
     "minAvailable is crossed: spending the grant",
@@ -40,10 +49,16 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
       `only ${formatBytes(availableBytes)} are available: the emergency extend goes first`,
     );
     if (state.running !== undefined || state.closing) return; // the next reading looks again
-    await runner.start(state, emergencyOperation(state, toBytes, record.grant.epoch, clock.nowMs()), "Anew");
+    await runner.start(state, emergencyOperation(state, grant.sizeBytes, record.grant.epoch, clock.nowMs()), "Anew");
   } catch (err) {
     log.error({ volume: state.handle, err }, "the emergency extend could not begin");
   }
+}
+
+/** Members that are not on this node avert nothing. */
+function attainable(state: VolumeState, grant: Grant): Grant {
+  const attainableBytes = memberFactsOf(state)?.attainableBytes ?? grant.sizeBytes;
+  return { ...grant, sizeBytes: Math.min(grant.sizeBytes, attainableBytes) };
 }
 
 function emergencyOperation(state: VolumeState, toBytes: number, epoch: number, nowMs: number): Operation {

@@ -8,6 +8,7 @@ import { canMount } from "./member-facts.ts";
 import type { NodeRecord, NodeRecords } from "./node-records.ts";
 import type { Sampler } from "./sampler.ts";
 import { saveRecord } from "./save-record.ts";
+import { settled } from "./settle-size.ts";
 import { type MountedVolume, type Storage, StorageError, type StorageErrorCode } from "./storage/storage.ts";
 import { waitUntil } from "./storage/wait-until.ts";
 import { withTimeLimit } from "./time-limit.ts";
@@ -39,7 +40,6 @@ export interface Staging {
   settle(state: VolumeState): Promise<void>;
 }
 
-const MEASURE_LIMIT_MS = 10_000;
 const FIND_LIMIT_MS = 20_000;
 /** Kubelet gives up on a call after two minutes, and asks again. */
 const MEMBERS_LIMIT_MS = 60_000;
@@ -75,8 +75,9 @@ export function createStaging(parts: StagingParts): Staging {
     remove: (state) => inLane(state, () => remove(parts, state)),
     settle: (state) =>
       inLane(state, async () => {
-        if (state.mounted !== undefined && !state.closing)
-          await parts.storage.settle(mountedVolumeOf(state.mounted, state.record));
+        if (state.mounted === undefined || state.closing) return;
+        await parts.storage.settle(mountedVolumeOf(state.mounted, state.record));
+        state.problem = undefined;
       }).finally(() => changed(state.handle)),
   };
 }
@@ -92,7 +93,10 @@ async function untilMembersAreHere(state: VolumeState): Promise<void> {
 
 async function stage(parts: StagingParts, state: VolumeState, stagingPath: string): Promise<void> {
   const { storage, locks, log } = parts;
-  if (state.mounted?.mountPath === stagingPath) return;
+  if (state.mounted?.mountPath === stagingPath) {
+    state.problem = undefined;
+    return;
+  }
   if (state.removed) throw removed(state);
   if (state.mounted !== undefined) throw alreadyStaged(state, state.mounted.mountPath, stagingPath);
   await takeLock(locks, state);
@@ -115,6 +119,8 @@ async function unstage(parts: StagingParts, state: VolumeState, stagingPath: str
     state.members = [];
     state.reading = undefined;
     state.hung = false;
+    state.problem = undefined;
+    settled(state);
     await changeRecord(parts, state, { stagingPath: undefined });
     await locks.release(volumeOf(state.record).fsid);
     log.info({ volume: state.handle, stagingPath }, "unstaged");
@@ -149,6 +155,7 @@ async function remove({ storage, records, locks, log }: StagingParts, state: Vol
   const volume = volumeOf(state.record);
   await storage.remove(volume);
   state.removed = true;
+  state.problem = undefined;
   state.sizeBytes = undefined;
   await records.remove(state.handle);
   state.recorded = false;
@@ -158,7 +165,10 @@ async function remove({ storage, records, locks, log }: StagingParts, state: Vol
 
 function begin({ sampler }: StagingParts, state: VolumeState, mounted: MountedVolume): void {
   state.mounted = mounted;
+  state.problem = undefined;
   state.operationEndedAtMs = 0;
+  // Whoever had it before may have died between changing the one and the other.
+  state.unsettled = true;
   watch(sampler, state, mounted);
 }
 
@@ -166,10 +176,10 @@ function watch(sampler: Sampler, { handle, record: { grant } }: VolumeState, mou
   sampler.watch(handle, mounted, grant === undefined ? 0 : grantOf(grant).minAvailableBytes);
 }
 
+/** It is taken back by what succeeds: a mount, an unmount, a removal, a settling. A look that finds nothing says nothing. */
 async function noteProblem(state: VolumeState, work: () => Promise<void>): Promise<void> {
   try {
     await work();
-    state.problem = undefined;
   } catch (error) {
     const reason = error instanceof StorageError ? LASTING[error.code] : undefined;
     if (reason !== undefined) state.problem = { reason, message: (error as StorageError).message };
@@ -205,8 +215,7 @@ async function takeLock(locks: FilesystemLocks, { handle, record }: VolumeState)
 /** The size for a member that is yet to be made. A member that was made once and is missing now is never replaced. */
 async function sizeToStage(storage: Storage, { handle, record }: VolumeState): Promise<number> {
   if (record.backend === "span") return 0; // Its members were made elsewhere, and have sizes of their own.
-  const measured = storage.sizeBytes(volumeOf(record));
-  const presentBytes = await withTimeLimit(measured, MEASURE_LIMIT_MS, `measuring the member of volume ${handle}`);
+  const presentBytes = await storage.sizeBytes(volumeOf(record));
   // 0: made by an agent that died before it could give it a size.
   if (presentBytes !== undefined && presentBytes > 0) return presentBytes;
   if (presentBytes === undefined && record.memberMade)

@@ -50,6 +50,10 @@ export interface VolumeState {
   /** Unix time; 0: none since the mount. */
   operationEndedAtMs: number;
   emergencyRetryAtMs: number;
+  /** Member and filesystem may be of two sizes: since the mount, or since an operation that failed. */
+  unsettled: boolean;
+  /** Why they could not be made one size the last time. */
+  settleProblem: string | undefined;
   /** While the volume is being unstaged nothing new begins. */
   closing: boolean;
   /** What keeps it from working, other than a hang. */
@@ -75,6 +79,8 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
     running: undefined,
     operationEndedAtMs: 0,
     emergencyRetryAtMs: 0,
+    unsettled: false,
+    settleProblem: undefined,
     closing: false,
     problem: undefined,
     refusal: undefined,

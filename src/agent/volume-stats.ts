@@ -1,16 +1,25 @@
 // NodeGetVolumeStats: usage and condition of a mounted volume, from the sampler's last reading and never from the filesystem
 // itself: one that hangs must not hang this call.
 import { type NodeGetVolumeStatsResponse, type VolumeUsage, VolumeUsage_Unit } from "../gen/csi/v1/csi.ts";
-import type { MountedVolume, Reading } from "./storage/storage.ts";
+import { type Reading, StorageError } from "./storage/storage.ts";
+import { waitUntil } from "./storage/wait-until.ts";
 import type { VolumeState } from "./volume-state.ts";
 
-/** Throws StorageError. */
-export async function statsOf(
-  { reading, hung, mounted }: VolumeState & { readonly mounted: MountedVolume },
-  firstReading: (mounted: MountedVolume) => Promise<Reading>,
-): Promise<NodeGetVolumeStatsResponse> {
+/** The sampler comes by a volume that was just staged within milliseconds, or finds that it hangs. */
+const FIRST_READING_LIMIT_MS = 5000;
+const LOOK_INTERVAL_MS = 10;
+
+/** Without usage where the filesystem has never answered. Throws StorageError when it is not known whether it does. */
+export async function statsOf(state: VolumeState): Promise<NodeGetVolumeStatsResponse> {
+  const isKnown = (): boolean => state.reading !== undefined || state.hung;
+  if (!(await waitUntil(isKnown, FIRST_READING_LIMIT_MS, LOOK_INTERVAL_MS)))
+    throw new StorageError(
+      "Hung",
+      `volume ${state.handle} has not been read in ${FIRST_READING_LIMIT_MS} ms; see the agent's log and its /healthz`,
+    );
+  const { reading, hung } = state;
   return {
-    usage: usageOf(reading ?? (await firstReading(mounted))),
+    usage: reading === undefined ? [] : usageOf(reading),
     volumeCondition: {
       abnormal: hung,
       message: hung ? "the filesystem does not answer; see dmesg on the node" : "the filesystem answers",

@@ -1,5 +1,5 @@
 // What is done about a node's volumes: each is looked at in its turn of one queue, staged in its own lane, and resized by one
-// runner. Only wiring.
+// runner. Only wiring, and how it ends.
 
 import { createWorkQueue, type WorkQueue } from "../kube/work-queue.ts";
 import type { CommandPort } from "../process/command-port.ts";
@@ -7,12 +7,13 @@ import type { FilePort } from "../process/file-port.ts";
 import { createFilesystemLocks } from "./filesystem-lock.ts";
 import { type ReconcileEnvironment, reconcileVolume } from "./reconcile-volume.ts";
 import { createOperationRunner, type OperationEnvironment, type OperationRunner } from "./run-operation.ts";
-import { createStaging, type Staging } from "./staging.ts";
+import { createStaging, type Staging, type StagingParts } from "./staging.ts";
 import { createVolumeLanes, type VolumeLanes } from "./volume-lanes.ts";
 
 export interface VolumeWorkParts
   extends Omit<ReconcileEnvironment, "staging" | "runner">,
-    Pick<OperationEnvironment, "metrics"> {
+    Pick<OperationEnvironment, "metrics">,
+    Pick<StagingParts, "changed"> {
   readonly lockDirectory: string;
   readonly commands: CommandPort;
   readonly files: FilePort;
@@ -23,6 +24,8 @@ export interface VolumeWork {
   readonly lanes: VolumeLanes;
   readonly staging: Staging;
   readonly queue: WorkQueue;
+  /** Begins nothing more, and ends shrinks where they are: nobody would watch over them. Extends are left to the kernel. */
+  stop(): Promise<void>;
 }
 
 /** Volumes at work at the same time: a hung one keeps a place until its time limit. */
@@ -30,8 +33,7 @@ const RECONCILE_CONCURRENCY = 32;
 const RETRY_BACK_OFF = { baseMs: 200, capMs: 30_000 };
 
 export function createVolumeWork(parts: VolumeWorkParts): VolumeWork {
-  const { log, lockDirectory, files, commands } = parts;
-  const changed = (handle: string): void => queue.add(handle);
+  const { log, lockDirectory, files, commands, changed } = parts;
   const runner = createOperationRunner({ ...parts, ended: changed });
   const lanes = createVolumeLanes();
   const staging = createStaging({
@@ -39,7 +41,6 @@ export function createVolumeWork(parts: VolumeWorkParts): VolumeWork {
     locks: createFilesystemLocks(lockDirectory, files, commands),
     lanes,
     quiesce: (state) => runner.cancelAndWait(state, "the volume is being unstaged"),
-    changed,
   });
   const queue = createWorkQueue({
     name: "volumes",
@@ -48,5 +49,15 @@ export function createVolumeWork(parts: VolumeWorkParts): VolumeWork {
     log,
     run: (handle) => reconcileVolume({ ...parts, staging, runner }, handle),
   });
-  return { runner, lanes, staging, queue };
+  const endShrinks = async (): Promise<void> => {
+    const shrinking = [...parts.states.values()].filter(({ running }) => running?.operation.kind === "Shrink");
+    for (const { handle } of shrinking) log.info({ volume: handle }, "the agent ends, and cancels its shrink");
+    await Promise.all(shrinking.map((state) => runner.cancelAndWait(state, "the agent ends")));
+  };
+  const stop = async (): Promise<void> => {
+    // Not after the queue: what it still runs may wait for long.
+    await Promise.all([queue.stop(), endShrinks()]);
+    await endShrinks(); // one that was about to begin
+  };
+  return { runner, lanes, staging, queue, stop };
 }

@@ -15,5 +15,5 @@ export function decisionTime(
   return new Date(Math.max(nowMs, ...knownMs.map((ms) => ms + 1))).toISOString();
 }
 
-/** The last millisecond that a Date can hold. */
-const LATEST_MS = 8.64e15;
+/** RFC 3339 has four digits for the year. */
+const LATEST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);

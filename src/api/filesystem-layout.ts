@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { KubeObject, Resource } from "../kube/object.ts";
 import { claimReference, sizeTarget } from "./filesystem.ts";
 import { GROUP, VERSION } from "./names.ts";
-import { conditions, keyedList, observedGeneration, quantity, timestamp } from "./schema.ts";
+import { conditions, epochNumber, keyedList, observedGeneration, quantity, timestamp } from "./schema.ts";
 
 export const BACKENDS = ["loop", "span"] as const;
 export type Backend = (typeof BACKENDS)[number];
@@ -81,10 +81,7 @@ export const emergencyGrant = z
     size: quantity("The agent may grow up to this size by itself."),
     minAvailable: quantity("It does so when fewer bytes than this are available."),
     expiry: timestamp("Not after this."),
-    epoch: z
-      .int()
-      .min(0)
-      .meta({ description: "The number of the leader that granted it; a lower one than was seen before is refused." }),
+    epoch: epochNumber("The number of the leader that granted it; a lower one than was seen before is refused."),
   })
   .meta({
     description:
@@ -121,7 +118,7 @@ const operationFields = {
   kind: z.enum(OPERATION_KINDS).meta({ description: "Whether it makes the filesystem larger or smaller." }),
   from: quantity("The size before."),
   to: quantity("The size asked for."),
-  epoch: z.int().min(0).meta({ description: "The number of the leader whose target or grant it carries out." }),
+  epoch: epochNumber("The number of the leader whose target or grant it carries out."),
   decidedAt: timestamp("Which target it carries out; absent for an emergency.").optional(),
   emergency: z.boolean().meta({ description: "Started by the agent from its grant." }).optional(),
   startedAt: timestamp("When it began."),
@@ -160,7 +157,7 @@ export const filesystemLayoutStatus = z
       .boolean()
       .meta({ description: "Staged on its node, so that it is measured and can be resized." })
       .optional(),
-    epoch: z.int().min(0).meta({ description: "The highest epoch the agent has seen for it." }).optional(),
+    epoch: epochNumber("The highest epoch the agent has seen for it.").optional(),
     members: keyedList(
       z
         .object({

@@ -2,17 +2,14 @@
 import { z } from "zod";
 import type { KubeObject, Resource } from "../kube/object.ts";
 import { GROUP, VERSION } from "./names.ts";
-import { conditions, observedGeneration, quantity, timestamp } from "./schema.ts";
+import { conditions, epochNumber, observedGeneration, quantity, timestamp } from "./schema.ts";
 
 /** The size that the engine wants, and the guards under which it may be carried out. */
 export const sizeTarget = z
   .object({
     size: quantity("The wanted size."),
     from: quantity("The size this was decided on; a shrink is carried out only while it still holds."),
-    epoch: z
-      .int()
-      .min(0)
-      .meta({ description: "The number of the leader that wrote it; a lower one than was seen before is refused." }),
+    epoch: epochNumber("The number of the leader that wrote it; a lower one than was seen before is refused."),
     decidedAt: timestamp("When it was decided; names the target, which is carried out at most once."),
   })
   .meta({

@@ -62,6 +62,11 @@ export const observedGeneration = z.int().min(0).meta({
   description: "The metadata.generation that this status was written for; an older one tells of an older spec.",
 });
 
+/** Beyond it numbers end to be exact: a record that carries more was not written by a leader. */
+export const EPOCH_MAX = 2 ** 52 - 1;
+/** The number of a leader. */
+export const epochNumber = (description: string) => z.int().min(0).max(EPOCH_MAX).meta({ description });
+
 function checkedBy(rules: CelRule[]): NodeExtensions {
   return rules.length === 0 ? {} : { "x-kubernetes-validations": rules };
 }

@@ -1,6 +1,15 @@
 // Everything that one run makes is under its run directory or recorded in it, so that the run's end, Ctrl-C, an error, or the
 // next start after kill -9 can find and remove it all. Mounts and loop devices are found through the kernel, by their path.
-import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import {
+  appendFileSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+} from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { CommandPort } from "../process/command-port.ts";
@@ -18,6 +27,7 @@ const RETRY_INTERVAL_MS = 100;
 /** Makes a run directory that names this process as its owner. */
 export function createRunDirectory(base: string): string {
   mkdirSync(base, { recursive: true, mode: 0o700 });
+  if (!isOwn(base)) throw new Error(`${base} belongs to somebody else; remove it, or give another directory`);
   const ownerless = mkdtempSync(join(base, NEW_PREFIX));
   recordProcess(ownerless, process.pid);
   // Under its name only now: another run that starts at this moment removes those that name no living owner.
@@ -56,10 +66,17 @@ function runDirectories(base: string): string[] {
   try {
     return readdirSync(base)
       .filter((name) => name.startsWith(RUN_PREFIX))
-      .map((name) => join(base, name));
+      .map((name) => join(base, name))
+      .filter(isOwn);
   } catch {
     return []; // no run was ever made here
   }
+}
+
+/** What others write into a directory of theirs must not end processes or remove files here. */
+function isOwn(directory: string): boolean {
+  const found = lstatSync(directory, { throwIfNoEntry: false });
+  return found?.isDirectory() === true && found.uid === process.getuid?.();
 }
 
 function recordedProcesses(directory: string): ProcessIdentity[] {

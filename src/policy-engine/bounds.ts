@@ -2,6 +2,8 @@
 // member devices; nothing ever changes a size beyond them.
 import type { HoldReason } from "../api/reasons.ts";
 import { formatBytes } from "../units/quantity.ts";
+import type { Ceiling } from "./ceilings.ts";
+import type { Facts } from "./facts.ts";
 import type { Question } from "./question.ts";
 
 export interface UpperBound {
@@ -15,25 +17,39 @@ export interface UpperBound {
 /** With no ceiling in the cluster, and for a policy without a max. */
 const DEFAULT_MAX_FACTOR = 10;
 
+type Bounds = [UpperBound, ...UpperBound[]];
+
 /** The lowest of all upper bounds. */
 export function upperBound(question: Question): UpperBound {
-  const [first, ...rest] = upperBounds(question);
-  return rest.reduce((lowest, bound) => (bound.bytes < lowest.bytes ? bound : lowest), first);
+  return lowest([...writtenBounds(question), ...measuredBounds(question)]);
 }
 
-function upperBounds({ facts, policy, ceilings }: Question): [UpperBound, ...UpperBound[]] {
-  const { claim, filesystem, node } = facts;
-  const bounds: [UpperBound, ...UpperBound[]] = [limitOrDefault(policy?.limits.maxBytes, claim.nominalBytes)];
+/** The lowest of those that people wrote down: it holds whatever is measured, and when nothing is. */
+export function writtenBound(question: Question): UpperBound {
+  return lowest(writtenBounds(question));
+}
+
+function lowest([first, ...rest]: Bounds): UpperBound {
+  return rest.reduce((least, bound) => (bound.bytes < least.bytes ? bound : least), first);
+}
+
+function writtenBounds({ facts: { claim }, policy, ceilings }: Question): Bounds {
+  const bounds: Bounds = [limitOrDefault(policy?.limits.maxBytes, claim.nominalBytes)];
   if (ceilings.maxBytes !== undefined)
     bounds.push(ceiling(ceilings.maxBytes.value, `the ceiling of ClusterVolumePolicy ${ceilings.maxBytes.policy}`));
   else if (policy?.scope === "Namespaced") bounds.push(limitOrDefault(undefined, claim.nominalBytes));
-  if (ceilings.namespaceBytes !== undefined) {
-    const { value, policy: name } = ceilings.namespaceBytes;
-    const budget = `the budget of ${formatBytes(value)} for namespace ${claim.namespace}, ClusterVolumePolicy ${name}`;
-    bounds.push(ceiling(filesystem.sizeBytes + budgetLeft(value, facts.namespaceBytes), budget));
-  }
   if (claim.classMaxBytes !== undefined)
     bounds.push(maximum(claim.classMaxBytes, `maxSize of StorageClass ${claim.storageClassName}`));
+  return bounds;
+}
+
+function measuredBounds({ facts, ceilings }: Question): UpperBound[] {
+  const { filesystem, node } = facts;
+  const bounds: UpperBound[] = [];
+  if (ceilings.namespaceBytes !== undefined) {
+    const leftBytes = budgetLeft(ceilings.namespaceBytes.value, facts.namespaceBytes);
+    bounds.push(ceiling(filesystem.sizeBytes + leftBytes, describeBudget(facts, ceilings.namespaceBytes)));
+  }
   if (node !== undefined)
     bounds.push(maximum(filesystem.sizeBytes + node.freeBytes, `the free space of node ${node.name}`));
   return bounds;
@@ -51,6 +67,13 @@ function limitOrDefault(maxBytes: number | undefined, nominalBytes: number): Upp
 function budgetLeft(budgetBytes: number, namespaceBytes: number): number {
   const leftBytes = budgetBytes - namespaceBytes;
   return leftBytes >= 0 ? leftBytes : 0;
+}
+
+function describeBudget({ claim, filesystem, namespaceBytes }: Facts, { value, policy }: Ceiling<number>): string {
+  const budget = `the budget of ${formatBytes(value)} for namespace ${claim.namespace}, ClusterVolumePolicy ${policy}`;
+  const othersBytes = namespaceBytes - filesystem.sizeBytes;
+  if (!(Number.isSafeInteger(othersBytes) && othersBytes > 0)) return budget;
+  return `${budget}, of which ${formatBytes(othersBytes)} are its other volumes' sizes, targets and emergency grants`;
 }
 
 function maximum(bytes: number, text: string): UpperBound {

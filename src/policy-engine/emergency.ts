@@ -1,6 +1,6 @@
 // How far the agent may grow a filesystem by itself, at once, with engine, API server and Prometheus down: granted in advance,
 // never more than the engine itself would do at the moment that minAvailable is crossed.
-import { forbiddenClass, upperBound } from "./bounds.ts";
+import { forbiddenClass, upperBound, writtenBound } from "./bounds.ts";
 import type { Ceilings } from "./ceilings.ts";
 import { freedom } from "./ceilings.ts";
 import type { CompiledPolicy } from "./compiled-policy.ts";
@@ -24,7 +24,7 @@ const EXPIRES_IN_MS = 24 * 3_600_000;
 
 /**
  * Whether the facts of this instant say nothing about the grant: an operation runs, or the readings cannot be believed. A grant
- * that stands then stays as it is, since this is when it is needed most.
+ * that stands then stays as it is, up to the grantLimit, since this is when it is needed most.
  */
 export function isGrantInDoubt(facts: Facts): boolean {
   return (
@@ -51,6 +51,15 @@ export function emergencyGrant(
     fromBytes + policy.extend.maxStepBytes,
   );
   return sizeBytes > fromBytes ? { sizeBytes, minAvailableBytes: atBytes, expiresInMs: EXPIRES_IN_MS } : undefined;
+}
+
+/**
+ * The largest grant that policy, ceilings and class allow, whatever is measured; 0: none. It bounds a grant that stands while the
+ * facts are in doubt: who lowers a max, suspends a policy or deletes it takes the grant back.
+ */
+export function grantLimit(facts: Facts, policy: CompiledPolicy | undefined, ceilings: Ceilings): number {
+  const question = new Question(facts, policy, ceilings);
+  return policy !== undefined && mayExtend(question, policy) ? roundDownToMiB(writtenBound(question).bytes) : 0;
 }
 
 function mayExtend(question: Question, policy: CompiledPolicy): boolean {

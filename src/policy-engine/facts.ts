@@ -10,7 +10,7 @@ export interface Facts {
   readonly filesystem: FilesystemFacts;
   /** Where its members come from; undefined: not known, which is never read as "nothing free". */
   readonly node: NodeFacts | undefined;
-  /** What all filesystems of the claim's namespace, this one included, take of a budget. */
+  /** What a budget has to bear in the claim's namespace: this filesystem's size, and all that is promised to the others. */
   readonly namespaceBytes: number;
   /** A configured Prometheus gave no fresh answer. False where none is configured. */
   readonly metricsStale: boolean;

@@ -1,6 +1,7 @@
 // Loop devices outlive processes and mount namespaces. Those of a cluster are found by the file behind them, or by the device
 // behind them (kubelet puts one over a raw block volume): by inode, since the path that the kernel tells is the node's own.
-import { statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
+import { basename } from "node:path";
 import { runProgram } from "./run-program.ts";
 
 interface LoopDevice {
@@ -25,7 +26,11 @@ export async function loopDevicesOn(directory: string): Promise<string[]> {
 }
 
 export async function detachLoopDevices(directory: string): Promise<void> {
-  for (const device of await loopDevicesOn(directory)) await runProgram("losetup", ["--detach", device]);
+  for (const device of await loopDevicesOn(directory))
+    await runProgram("losetup", ["--detach", device]).catch((error: unknown) => {
+      // One that was detached in use has gone with the last that lay on it.
+      if (existsSync(`/sys/block/${basename(device)}/loop`)) throw error;
+    });
 }
 
 function liesOn(device: LoopDevice, below: LoopDevice): boolean {

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
+import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
 import type { KubeClient } from "../../src/kube/client.ts";
 import { createKubeClient } from "../../src/kube/http-client.ts";
 import { kubeconfigConnection } from "../../src/kube/kube-config.ts";
@@ -155,6 +155,29 @@ describeReal(
       LIMIT_MS,
     );
 
+    it(
+      "gives a pod a generic ephemeral volume for one writer, which goes with the pod",
+      async () => {
+        await apply(shortLivedPod(tested.image));
+        await waitFor(
+          "the pod to have ended",
+          async () => (["Succeeded", "Failed"].includes(await phaseOf("short-lived")) ? true : undefined),
+          { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: whatIsThere },
+        );
+        expect([await phaseOf("short-lived"), await tested.kubectl("logs", "short-lived")]).toEqual([
+          "Succeeded",
+          expect.stringContaining("/scratch btrfs"),
+        ]);
+        await tested.kubectl("delete", "pod", "short-lived");
+        await waitFor(
+          "its claim and its layout to be gone",
+          async () => ((await tested.client.list(FILESYSTEM_LAYOUTS)).items.length === 1 ? true : undefined),
+          { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: whatIsThere },
+        );
+      },
+      LIMIT_MS,
+    );
+
     it("does nothing that its roles do not allow", async () => {
       const logs = await logsOf(tested);
       expect(
@@ -167,12 +190,20 @@ describeReal(
       if (layout === undefined) throw new Error("there is no layout");
       const own = await agentOn((node) => node === layout.spec.nodeName);
       const stranger = await agentOn((node) => node !== layout.spec.nodeName);
-      const status = { metadata: layout.metadata, apiVersion: layout.apiVersion, kind: layout.kind, spec: layout.spec };
-      const said = { ...status, status: { ...layout.status } } as FilesystemLayout;
-      await expect(own.update("e2e/status", FILESYSTEM_LAYOUTS, said, "status")).resolves.toMatchObject(layout.spec);
-      await expect(stranger.update("e2e/status", FILESYSTEM_LAYOUTS, said, "status")).rejects.toThrow(
-        /only the agent of its own node writes it/,
-      );
+      const word = {
+        apiVersion: layout.apiVersion,
+        kind: layout.kind,
+        metadata: { name: layout.metadata.name },
+        status: { nodeName: layout.spec.nodeName },
+      };
+      const say = (agent: KubeClient) =>
+        agent.apply("e2e/status", FILESYSTEM_LAYOUTS, word, {
+          fieldManager: "e2e",
+          force: true,
+          subresource: "status",
+        });
+      await expect(say(own)).resolves.toMatchObject({ status: word.status });
+      await expect(say(stranger)).rejects.toThrow(/only the agent of its own node writes it/);
     });
 
     it(
@@ -206,6 +237,31 @@ describeReal(
     );
   },
 );
+
+const phaseOf = (pod: string): Promise<string> => tested.kubectl("get", "pod", pod, "-o", "jsonpath={.status.phase}");
+
+/** It fails unless its volume is a filesystem of its own that it can write. */
+function shortLivedPod(image: string): object {
+  const claim = {
+    storageClassName: CLASS,
+    accessModes: ["ReadWriteOncePod"],
+    resources: { requests: { storage: "2Gi" } },
+  };
+  const script = "grep ' /scratch btrfs rw' /proc/mounts && echo here > /scratch/file && sync";
+  const mounted = { volumeMounts: [{ name: "scratch", mountPath: "/scratch" }] };
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: "short-lived" },
+    spec: {
+      restartPolicy: "Never",
+      containers: [
+        { name: "shell", image, imagePullPolicy: "IfNotPresent", command: ["sh", "-ec", script], ...mounted },
+      ],
+      volumes: [{ name: "scratch", ephemeral: { volumeClaimTemplate: { spec: claim } } }],
+    },
+  };
+}
 
 /** A client with the rights of the agent on the first such node: a token that is bound to its pod, as the pod itself has. */
 async function agentOn(isNode: (node: string | undefined) => boolean): Promise<KubeClient> {

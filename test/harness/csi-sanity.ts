@@ -17,6 +17,8 @@ export interface SanityOptions {
   readonly secrets: Readonly<Record<string, Readonly<Record<string, string>>>>;
   readonly volumeBytes: number;
   readonly expandedBytes: number;
+  /** Of csi-sanity itself, beyond those that the other options become. */
+  readonly flags?: Readonly<Record<string, string>>;
 }
 
 export interface SpecResult {
@@ -61,6 +63,7 @@ export async function runCsiSanity(options: SanityOptions): Promise<SanityReport
     "ginkgo.junit-report": at("csi-sanity.xml"),
     "ginkgo.no-color": "true",
     "ginkgo.seed": "1",
+    ...options.flags,
   };
   const output = at("csi-sanity.log");
   await run(

@@ -62,7 +62,11 @@ export function decideFormat(
   return { kind: "format" };
 }
 
-function recordOfAnother(volume: FormatSubject, record: MemberFacts["record"]): FormatDecision | undefined {
+/** A refusal, where the record is there and is not this volume's. */
+export function recordOfAnother(
+  volume: FormatSubject,
+  record: MemberFacts["record"],
+): Extract<FormatDecision, { kind: "refuse" }> | undefined {
   if (record === undefined) return undefined;
   if (record.volumeUID === volume.volumeUID && record.fsid === volume.fsid && record.fsType === volume.fsType)
     return undefined;
@@ -73,7 +77,7 @@ function recordOfAnother(volume: FormatSubject, record: MemberFacts["record"]): 
   );
 }
 
-function refuse(code: StorageErrorCode, message: string): FormatDecision {
+function refuse(code: StorageErrorCode, message: string): Extract<FormatDecision, { kind: "refuse" }> {
   return { kind: "refuse", code, message };
 }
 

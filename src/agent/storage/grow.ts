@@ -4,6 +4,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { formatBytes } from "../../units/quantity.ts";
 import { exclusiveOperation, stopExclusiveOperation } from "./exclusive-operation.ts";
+import { readExt4Bytes } from "./ext4-superblock.ts";
 import { deviceSizeBytes } from "./loop-device.ts";
 import { growWithinRoom, type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
 import { mountAt } from "./mount-table.ts";
@@ -26,6 +27,7 @@ export async function grow(host: LoopHost, volume: MountedLoop, sizeBytes: numbe
   const present = requireMember(path, volume);
   const wanted = Math.max(present, wholeGrains(sizeBytes));
   assertWritable(volume);
+  if (wanted === present && fillsMember(volume, present)) return present;
   assertMayGrow(volume);
   if (volume.fsType === "btrfs" && exclusiveOperation(volume.fsid) !== "none")
     await stopExclusiveOperation(host.tools, volume);
@@ -39,6 +41,11 @@ export async function grow(host: LoopHost, volume: MountedLoop, sizeBytes: numbe
   const task = `growing ${volume.fsType} of ${volume.handle} to ${formatBytes(wanted)}`;
   await growFilesystem(host, volume, { toBytes: wanted, task, linger });
   return wanted;
+}
+
+/** Told without a command, and without the capability that growing it needs. btrfs and xfs say so themselves. */
+function fillsMember({ fsType, device }: MountedLoop, memberBytes: number): boolean {
+  return fsType === "ext4" && deviceSizeBytes(device) === memberBytes && readExt4Bytes(device) === memberBytes;
 }
 
 export function requireMember(path: string, volume: MountedLoop): number {

@@ -5,11 +5,29 @@ import { basename } from "node:path";
 import { expectSuccess, type Tools } from "./tools.ts";
 
 const SECTOR_BYTES = 512;
+/** What the kernel puts behind the name of a file that is deleted and still open: d_path(). */
+const DELETED = " (deleted)";
 
 /** Devices over this file, found by its inode: a path may read differently from another mount namespace. */
 export async function findLoopDevices(tools: Tools, memberPath: string): Promise<string[]> {
   const listed = await tools.query("losetup", ["--noheadings", "--output", "NAME", "--associated", memberPath]);
   return expectSuccess(listed, `looking for the loop device of ${memberPath}`).split("\n").filter(Boolean);
+}
+
+/** Devices whose file has been deleted under them, by its name: its inode cannot be asked for any more. */
+export function findOrphanedLoopDevices(memberFile: string): string[] {
+  return readdirSync("/sys/block")
+    .filter((name) => backingFile(name)?.endsWith(`/${memberFile}${DELETED}`) === true)
+    .map((name) => `/dev/${name}`);
+}
+
+/** As the kernel names it; undefined where nothing is attached. */
+function backingFile(name: string): string | undefined {
+  try {
+    return readFileSync(`/sys/block/${name}/loop/backing_file`, "utf8").trim();
+  } catch {
+    return undefined; // no loop device, or none any more
+  }
 }
 
 export function deviceSizeBytes(device: string): number {

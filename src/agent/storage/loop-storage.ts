@@ -7,11 +7,10 @@ import type { Logger } from "../../process/log.ts";
 import { stopExclusiveOperation } from "./exclusive-operation.ts";
 import { freshReading } from "./fresh-reading.ts";
 import { grow, type Linger } from "./grow.ts";
-import { findLoopDevices } from "./loop-device.ts";
 import { hostFreeBytes, type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
 import { mountsOf } from "./mount-table.ts";
 import { shrinkBtrfs } from "./shrink-btrfs.ts";
-import { findMounted, stage } from "./stage.ts";
+import { findOwn, memberDevices, stage } from "./stage.ts";
 import type { LoopVolume, MountedLoop, Storage } from "./storage.ts";
 import { createTools } from "./tools.ts";
 import { trim } from "./trim.ts";
@@ -49,12 +48,8 @@ export function createLoopStorage(parts: LoopStorageParts): Storage<LoopVolume> 
     kind: "real",
     stage: (volume, sizeBytes, mountPath) => queue.run(volume.handle, () => stage(host, volume, sizeBytes, mountPath)),
     unstage: (volume, mountPath) => queue.runPreempting(volume.handle, () => unstage(host, volume, mountPath)),
-    find: (volume, mountPath) => findMounted(host, volume, mountPath),
-    mountPath: async (volume) => {
-      const path = memberPath(host, volume);
-      const devices = memberExtent(path) === undefined ? [] : await findLoopDevices(host.tools, path);
-      return devices.flatMap(mountsOf)[0]?.mountPath;
-    },
+    find: (volume, mountPath) => findOwn(host, volume, mountPath),
+    mountPath: async (volume) => (await memberDevices(host, volume)).flatMap(mountsOf)[0]?.mountPath,
     sizeBytes: async (volume) => memberExtent(memberPath(host, volume))?.sizeBytes,
     members: async () => [],
     extend: (volume, sizeBytes) => queue.runPreempting(volume.handle, () => extend(volume, sizeBytes)),

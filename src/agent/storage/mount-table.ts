@@ -4,6 +4,8 @@ import { basename, dirname, join } from "node:path";
 
 export interface Mount {
   readonly mountPath: string;
+  /** The directory within the filesystem that is shown there: "/" for all of it. */
+  readonly root: string;
   readonly fsType: string;
   /** What was named at the mount, e.g. /dev/loop3. */
   readonly source: string;
@@ -15,12 +17,14 @@ export interface Mount {
 export function parseMounts(mountinfo: string): Mount[] {
   return mountinfo.split("\n").flatMap((line) => {
     const [head, tail] = line.split(" - ");
-    const mountPath = head?.split(" ")[4];
+    const [root, mountPath] = head?.split(" ").slice(3) ?? [];
     const [fsType, source, options] = tail?.split(" ") ?? [];
-    if (mountPath === undefined || fsType === undefined || source === undefined || options === undefined) return [];
+    if (root === undefined || mountPath === undefined) return [];
+    if (fsType === undefined || source === undefined || options === undefined) return [];
     return [
       {
         mountPath: unescapeOctal(mountPath),
+        root: unescapeOctal(root),
         fsType,
         source: unescapeOctal(source),
         readOnly: options.split(",").includes("ro"),

@@ -4,6 +4,7 @@
 import { closeSync, openSync, readSync, statfsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { FsType } from "../../api/filesystem-layout.ts";
+import { type MetadataRoom, openMetadataRoom } from "./btrfs-metadata-room.ts";
 import { exclusiveOperationPath } from "./exclusive-operation.ts";
 import { readSimulatedCapacity, simulatedUse } from "./simulated-reader.ts";
 import type { Reading } from "./storage.ts";
@@ -40,27 +41,45 @@ function openKernelReader(mount: ReadableMount): Reader {
   const deviceNumber = statSync(mount.mountPath).dev;
   const pending = mount.fsType === "btrfs" ? openPending(mount.fsid) : [];
   const exclusive = mount.fsType === "btrfs" ? [openSync(exclusiveOperationPath(mount.fsid), "r")] : [];
+  const metadata = mount.fsType === "btrfs" ? openMetadataRoom(allocationDirectory(mount.fsid)) : undefined;
   const buffer = Buffer.alloc(TEXT_LENGTH_LIMIT);
+  const readNumber = (file: number): number => Number(readText(file, buffer));
   return {
     read: () => {
       // Reservations first: bytes that move from reserved to used in between are then counted twice, never missed.
-      const pendingBytes = pending.reduce((sum, file) => sum + Number(readText(file, buffer)), 0);
+      const pendingBytes = pending.reduce((sum, file) => sum + readNumber(file), 0);
       const movesData = exclusive.some((file) => readText(file, buffer).trim() !== "none");
-      const reading = readingOf(mount.mountPath, pendingBytes, movesData);
+      const reading = metadataCounted(readingOf(mount.mountPath, pendingBytes, movesData), metadata, readNumber);
       if (statSync(mount.mountPath).dev !== deviceNumber) throw new Error(`${mount.mountPath} is no longer mounted`);
       return reading;
     },
     close: () => {
       for (const file of pending.splice(0)) closeSync(file);
       for (const file of exclusive.splice(0)) closeSync(file);
+      metadata?.close();
     },
   };
 }
 
+/** What no file can be made for is not available. */
+function metadataCounted(
+  reading: FilesystemReading,
+  metadata: MetadataRoom | undefined,
+  readNumber: (file: number) => number,
+): FilesystemReading {
+  if (metadata === undefined || metadata.isLeft(reading.capacityBytes, readNumber)) return reading;
+  return { ...reading, availableBytes: 0 };
+}
+
 // On btrfs statfs shows a write only once its transaction commits, up to 30 s later; these show it at once.
 function openPending(fsid: string): number[] {
-  const directory = join("/sys/fs/btrfs", fsid, "allocation/data");
-  return ["bytes_may_use", "bytes_reserved"].map((name) => openSync(join(directory, name), "r"));
+  return ["bytes_may_use", "bytes_reserved"].map((name) =>
+    openSync(join(allocationDirectory(fsid), "data", name), "r"),
+  );
+}
+
+function allocationDirectory(fsid: string): string {
+  return join("/sys/fs/btrfs", fsid, "allocation");
 }
 
 function readText(file: number, buffer: Buffer): string {

@@ -50,6 +50,9 @@ export async function shrinkBtrfs(
   if (volume.fsType !== "btrfs")
     throw new StorageError("CommandFailed", `${volume.fsType} of ${volume.handle} cannot shrink while it is mounted`);
   assertWritable(volume);
+  // Told to stop while it waited its turn: whoever goes first is not to wait for a sync.
+  if (control.signal.aborted)
+    return stoppedShrink(requireMember(memberPath(host, volume), volume), wholeGrains(sizeBytes), control.signal);
   await stopExclusiveOperation(host.tools, volume);
   await syncFilesystem(host.tools, volume);
   const reader = openReader(volume);

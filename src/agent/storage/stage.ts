@@ -3,11 +3,12 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { basename } from "node:path";
-import { decideFormat, type Signature } from "./format-decision.ts";
-import { assertWritable } from "./grow.ts";
-import { deviceSizeBytes, findLoopDevices, mountedAnywhere } from "./loop-device.ts";
+import { decideFormat, type FormatSubject, recordOfAnother, type Signature } from "./format-decision.ts";
+import { assertWritable, requireMember } from "./grow.ts";
+import { deviceSizeBytes, findLoopDevices, findOrphanedLoopDevices, mountedAnywhere } from "./loop-device.ts";
 import { growWithinRoom, type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
-import { memberRecordPath, memberRecordText, readMemberRecord } from "./member-record.ts";
+import { type MemberRecord, memberRecordPath, memberRecordText, readMemberRecord } from "./member-record.ts";
+import { assertNoLink } from "./mount-point.ts";
 import { mountAt } from "./mount-table.ts";
 import { wholeGrains } from "./size-grain.ts";
 import { type LoopVolume, type MountedLoop, StorageError, type Volume } from "./storage.ts";
@@ -26,9 +27,10 @@ export async function stage(
   sizeBytes: number,
   mountPath: string,
 ): Promise<MountedLoop> {
-  const mounted = await findMounted(host, volume, mountPath);
+  const mounted = await findOwn(host, volume, mountPath);
   if (mounted !== undefined) {
     assertWritable(mounted);
+    requireMember(memberPath(host, volume), mounted);
     return mounted;
   }
   await makeMember(host, volume, sizeBytes);
@@ -38,6 +40,23 @@ export async function stage(
   return mountFilesystem(host, volume, device, mountPath);
 }
 
+/** The same, where its member's record names no other volume: a layout that was edited by hand may name another's member. */
+export async function findOwn(host: LoopHost, volume: LoopVolume, mountPath: string): Promise<MountedLoop | undefined> {
+  const mounted = await findMounted(host, volume, mountPath);
+  const stranger = mounted && recordOfAnother(subjectOf(volume), readableRecord(host, volume));
+  if (stranger !== undefined) throw new StorageError(stranger.code, stranger.message);
+  return mounted;
+}
+
+// One that cannot be read forbids a mkfs; of what is mounted already it says nothing.
+function readableRecord(host: LoopHost, volume: LoopVolume): MemberRecord | undefined {
+  try {
+    return readMemberRecord(host.recordDirectory, volume.memberFile);
+  } catch {
+    return undefined;
+  }
+}
+
 /** The volume when it is what is mounted at mountPath; throws WrongFilesystem when something else is. */
 export async function findMounted(
   host: LoopHost,
@@ -45,8 +64,8 @@ export async function findMounted(
   mountPath: string,
 ): Promise<MountedLoop | undefined> {
   const mount = mountAt(mountPath);
-  if (mount === undefined || memberExtent(memberPath(host, volume)) === undefined) return undefined;
-  const devices = await findLoopDevices(host.tools, memberPath(host, volume));
+  if (mount === undefined) return undefined;
+  const devices = await memberDevices(host, volume);
   const device = devices.find((candidate) => mount.source === candidate);
   if (device === undefined)
     throw new StorageError(
@@ -55,6 +74,13 @@ export async function findMounted(
         "unmount it by hand",
     );
   return { ...volume, device, mountPath };
+}
+
+/** The loop devices over the volume's member, also when its file was deleted meanwhile. */
+export async function memberDevices(host: LoopHost, volume: LoopVolume): Promise<string[]> {
+  const path = memberPath(host, volume);
+  if (memberExtent(path) !== undefined) return findLoopDevices(host.tools, path);
+  return findOrphanedLoopDevices(volume.memberFile);
 }
 
 async function makeMember(host: LoopHost, volume: LoopVolume, sizeBytes: number): Promise<void> {
@@ -110,8 +136,7 @@ async function formatOnce(host: LoopHost, volume: LoopVolume, device: string): P
   const record = readMemberRecord(host.recordDirectory, volume.memberFile);
   const signatures = await probe(host.tools, volume, device);
   const allocatedBytes = memberExtent(memberPath(host, volume))?.allocatedBytes ?? 0;
-  const subject = { ...volume, member: volume.memberFile, remedy: "Move the file away if its data is not needed" };
-  const decision = decideFormat(subject, { record, signatures, allocatedBytes });
+  const decision = decideFormat(subjectOf(volume), { record, signatures, allocatedBytes });
   if (decision.kind === "refuse") throw new StorageError(decision.code, decision.message);
   const recordPath = memberRecordPath(host.recordDirectory, volume.memberFile);
   if (decision.kind === "format") {
@@ -128,6 +153,10 @@ async function formatOnce(host: LoopHost, volume: LoopVolume, device: string): P
     await host.files.writeWhole("stage/record-formatted", recordPath, memberRecordText(volume, "formatted"));
   if (record?.state !== "mounted")
     await host.files.writeWhole("stage/record-mounted", recordPath, memberRecordText(volume, "mounted"));
+}
+
+function subjectOf(volume: LoopVolume): FormatSubject {
+  return { ...volume, member: volume.memberFile, remedy: "Move the file away if its data is not needed" };
 }
 
 // Never with a flag that overrides a signature: should one have appeared after the probe, mkfs must fail too.
@@ -160,6 +189,7 @@ async function mountFilesystem(
   device: string,
   mountPath: string,
 ): Promise<MountedLoop> {
+  assertNoLink(mountPath);
   await host.files.makeDirectory("stage/make-mount-point", mountPath);
   const args = ["-t", volume.fsType, "-o", "noatime", device, mountPath];
   const mounted = await host.tools.run("stage/mount", "mount", args, MOUNT_LIMIT_MS);

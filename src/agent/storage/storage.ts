@@ -123,7 +123,10 @@ export interface Storage<V extends Volume = Volume> {
   find(volume: V, mountPath: string): Promise<Mounted<V> | undefined>;
   /** Where the kernel has this volume's member mounted, first of all; undefined when nowhere, or where nobody can tell. */
   mountPath(volume: V): Promise<string | undefined>;
-  /** Size of all members together, bytes; undefined when there is none, or nobody can tell while it is not mounted. */
+  /**
+   * Size of all members together, bytes; undefined when there is none, or nobody can tell while it is not mounted. At once, or
+   * within its own limit.
+   */
   sizeBytes(volume: V): Promise<number | undefined>;
   /** The members of a mounted filesystem, where it can have several; empty where the one member's size says all. */
   members(volume: Mounted<V>): Promise<readonly FoundMember[]>;
@@ -135,8 +138,8 @@ export interface Storage<V extends Volume = Volume> {
   /** The protocol of docs/architecture/shrink.md: in steps, watched, never under the filesystem's own floor. */
   shrink(volume: Mounted<V>, sizeBytes: number, control: ShrinkControl): Promise<ShrinkResult>;
   /**
-   * After a restart in mid-operation: waits for or cancels what a dead agent's commands still do in the kernel, and makes
-   * member and filesystem agree (the member never smaller than the filesystem). Returns the size.
+   * After a restart in mid-operation, or an operation that failed: waits for or cancels what a dead agent's commands still do in
+   * the kernel, and makes members and filesystem agree (no member ever smaller than the filesystem on it). Returns the size.
    */
   recover(volume: Mounted<V>): Promise<number>;
   /** Wipes, and gives back to their drivers, members that shall leave and are out of the filesystem by now. */
@@ -147,6 +150,6 @@ export interface Storage<V extends Volume = Volume> {
   freshReading(volume: Mounted<V>): Promise<Reading>;
   /** Removes the member and its record. Refused with DeviceBusy while mounted anywhere. Others' members are not touched. */
   remove(volume: V): Promise<void>;
-  /** Free bytes where members are made. */
+  /** Free bytes where members are made. At once, or within its own limit. */
   freeBytes(): Promise<number>;
 }

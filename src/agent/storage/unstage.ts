@@ -6,7 +6,7 @@ import { findLoopDevices, isLoopAttached, mountedAnywhere } from "./loop-device.
 import { type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
 import { memberRecordPath, readMemberRecord } from "./member-record.ts";
 import { mountsOf } from "./mount-table.ts";
-import { findMounted, probe } from "./stage.ts";
+import { findMounted, memberDevices, probe } from "./stage.ts";
 import { type LoopVolume, StorageError, type Volume } from "./storage.ts";
 import { expectSuccess, type Finished } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
@@ -23,8 +23,7 @@ export async function unstage(host: LoopHost, volume: LoopVolume, mountPath: str
     await stopExclusiveOperation(host.tools, mounted);
     await unmount(volume, mountPath, (args, limitMs) => host.tools.run("unstage/unmount", "umount", args, limitMs));
   }
-  if (memberExtent(memberPath(host, volume)) === undefined) return;
-  for (const device of await findLoopDevices(host.tools, memberPath(host, volume))) await detach(host, volume, device);
+  for (const device of await memberDevices(host, volume)) await detach(host, volume, device);
 }
 
 /** Deletes the member, then its record: a crash in between leaves a record that forbids a new mkfs, and a second call ends it. */

@@ -12,7 +12,13 @@ export interface VolumeQueue {
 
 export function createVolumeQueue(): VolumeQueue {
   const tails = new Map<string, Promise<unknown>>();
-  const preemptible = new Map<string, AbortController>();
+  // A shrink may wait behind a trim: both give way.
+  const preemptible = new Map<string, Set<AbortController>>();
+  const preemptibleOf = (handle: string): Set<AbortController> => {
+    const present = preemptible.get(handle) ?? new Set();
+    preemptible.set(handle, present);
+    return present;
+  };
   const run = <T>(handle: string, operation: () => Promise<T>): Promise<T> => {
     const result = (tails.get(handle) ?? Promise.resolve()).then(operation);
     const tail = result.catch(() => undefined).finally(() => tails.get(handle) === tail && tails.delete(handle));
@@ -23,13 +29,15 @@ export function createVolumeQueue(): VolumeQueue {
     run,
     runPreemptible: (handle, signal, operation) => {
       const controller = new AbortController();
-      preemptible.set(handle, controller);
+      const present = preemptibleOf(handle).add(controller);
       return run(handle, () => operation(AbortSignal.any([signal, controller.signal]))).finally(() => {
-        if (preemptible.get(handle) === controller) preemptible.delete(handle);
+        present.delete(controller);
+        if (present.size === 0) preemptible.delete(handle);
       });
     },
     runPreempting: (handle, operation) => {
-      preemptible.get(handle)?.abort(new Error("another operation on the volume goes first"));
+      const reason = new Error("another operation on the volume goes first");
+      for (const controller of preemptible.get(handle) ?? []) controller.abort(reason);
       return run(handle, operation);
     },
   };

@@ -2,14 +2,16 @@
 // command's own end is always awaited: before that nobody may resize.
 import { setTimeout as pause } from "node:timers/promises";
 import type { Clock } from "../../process/clock.ts";
+import type { Logger } from "../../process/log.ts";
 import { exclusiveOperation, stopExclusiveOperation } from "./exclusive-operation.ts";
 import type { Reader } from "./read-filesystem.ts";
-import { cancelReason, RATE_WINDOW_MS, type SpaceSample } from "./shrink-decision.ts";
+import { cancelReason, RATE_WINDOW_MS, type SpaceSample, stoppedMessage } from "./shrink-decision.ts";
 import type { MountedVolume, ShrinkControl } from "./storage.ts";
 import type { Finished, Tools } from "./tools.ts";
 
 const WATCH_INTERVAL_MS = 50;
 const RECANCEL_INTERVAL_MS = 10;
+const FAILED_CANCEL_WAIT_MS = 1000;
 
 export interface WatchedEnd {
   readonly finished: Finished;
@@ -17,35 +19,79 @@ export interface WatchedEnd {
   readonly cancelled: string | undefined;
 }
 
+/** What a host of loop members and one of a span's have both. */
+interface WatchingHost {
+  readonly tools: Tools;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
 export async function runWatched(
-  host: { readonly tools: Tools; readonly clock: Clock },
+  host: WatchingHost,
   volume: MountedVolume,
   reader: Reader,
   control: ShrinkControl,
   start: () => Promise<Finished>,
 ): Promise<WatchedEnd> {
-  let running = true;
-  const command = start().finally(() => {
-    running = false;
-  });
-  // Watched below; awaited at the end.
-  command.catch(() => undefined);
+  const running: RunningCommand = { command: start(), ended: false };
+  const noteEnd = (): void => {
+    running.ended = true;
+  };
+  running.command.then(noteEnd, noteEnd); // its result is awaited at the end
+  try {
+    const cancelled = await watch(host, reader, control, running);
+    await stop(host, volume, running);
+    return { finished: await running.command, cancelled };
+  } catch (error) {
+    // What nobody watches must not go on.
+    await stop(host, volume, running);
+    throw error;
+  }
+}
+
+interface RunningCommand {
+  readonly command: Promise<Finished>;
+  ended: boolean;
+}
+
+/** Why the command must be cancelled; undefined when it has ended before that. */
+async function watch(
+  { clock }: WatchingHost,
+  reader: Reader,
+  { signal, reserveBytes }: ShrinkControl,
+  running: RunningCommand,
+): Promise<string | undefined> {
   const samples: SpaceSample[] = [];
   let reason: string | undefined;
-  while (running && reason === undefined) {
-    await Promise.race([command.catch(() => undefined), pauseUnlessAborted(control.signal)]);
-    if (!running) break;
-    reason = control.signal.aborted
-      ? `it was stopped: ${String(control.signal.reason)}`
-      : cancelReason(addSample(samples, host.clock.monotonicMs(), reader), control.reserveBytes());
+  while (reason === undefined) {
+    await Promise.race([settled(running), pauseUnlessAborted(signal)]);
+    if (running.ended) return undefined;
+    reason = signal.aborted
+      ? stoppedMessage(signal)
+      : cancelReason(addSample(samples, clock.monotonicMs(), reader), reserveBytes());
   }
-  // The command may not have reached the kernel yet, where there is nothing to cancel: so until it has ended.
-  while (running) {
-    if (exclusiveOperation(volume.fsid) === "none")
-      await Promise.race([command.catch(() => undefined), pause(RECANCEL_INTERVAL_MS)]);
-    else await stopExclusiveOperation(host.tools, volume);
+  return reason;
+}
+
+/**
+ * Cancels until the command has ended, which has a time limit of its own. It may not have reached the kernel yet, where there is
+ * nothing to cancel; and a cancel that fails is tried again.
+ */
+async function stop(host: WatchingHost, volume: MountedVolume, running: RunningCommand): Promise<void> {
+  while (!running.ended) {
+    let waitMs = RECANCEL_INTERVAL_MS;
+    try {
+      if (exclusiveOperation(volume.fsid) !== "none") await stopExclusiveOperation(host.tools, volume);
+    } catch (err) {
+      host.log.warn({ volume: volume.handle, err }, "a running step could not be cancelled; trying again");
+      waitMs = FAILED_CANCEL_WAIT_MS;
+    }
+    await Promise.race([settled(running), pause(waitMs)]);
   }
-  return { finished: await command, cancelled: reason };
+}
+
+async function settled({ command }: RunningCommand): Promise<void> {
+  await command.catch(() => undefined);
 }
 
 function addSample(samples: SpaceSample[], atMs: number, reader: Reader): SpaceSample[] {

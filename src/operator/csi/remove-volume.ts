@@ -14,7 +14,7 @@ export interface Removing {
   readonly changes: VolumeChanges;
 }
 
-/** Well under csi-provisioner's own timeout of 15 s, after which it would ask again anyway. */
+/** Well under csi-provisioner's own timeout of 30 s, after which it would ask again anyway. */
 export const REMOVAL_WAIT_LIMIT_MS = 8000;
 
 /** Undefined once nothing is left of it; else what it waits for. Throws KubeError. */

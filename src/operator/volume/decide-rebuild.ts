@@ -25,7 +25,7 @@ export interface RebuildPlan {
 /** Whether the caches show a loss that is worth a look at the API server. */
 export function looksLost({ layout, filesystem, persistentVolume }: VolumeFacts): boolean {
   const isComplete = layout !== undefined && filesystem !== undefined;
-  return !isComplete && persistentVolume?.status?.phase === "Bound" && !persistentVolume.metadata.deletionTimestamp;
+  return !isComplete && persistentVolume?.status?.phase === "Bound";
 }
 
 /** Undefined: nothing was lost, or the volume is on its way out. */

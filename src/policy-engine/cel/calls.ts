@@ -38,7 +38,7 @@ export function compileMethod(
   if (receiver.op === "id" && receiver.args === "volume") return compileWindow(node, name, args, context);
   if (isComprehension(name)) return compileComprehension(node, name, receiver, args, context);
   const target = context.compile(receiver);
-  if (name === "matches") return compileMatches(node, target, args);
+  if (name === "matches") return compileMatches(node, target, args, context.usage);
   const field = CALENDAR_FIELDS.get(name);
   if (field !== undefined && args.length === 1) return compileZoned(node, name, target, args[0] as ASTNode);
   const overloads = METHODS.get(name);

@@ -27,11 +27,13 @@ export interface Usage {
   cost: number;
   /** Calls inside one another when it runs, variables included. */
   depth: number;
+  /** Of all its patterns, in instructions. */
+  patternSize: number;
 }
 
 /** Nothing used yet. */
 export function emptyUsage(): Usage {
-  return { reads: new Set(), windows: [], variables: new Set(), cost: 0, depth: 0 };
+  return { reads: new Set(), windows: [], variables: new Set(), cost: 0, depth: 0, patternSize: 0 };
 }
 
 /** The iteration variable of a comprehension. */

@@ -1,8 +1,10 @@
 // string.matches by RE2: linear in the text whatever the pattern, never JavaScript's backtracking RegExp.
 import { RE2JS } from "re2js";
+import type { Usage } from "./compilation.ts";
 import { failRule } from "./failure.ts";
-import { MAX_SEARCHED_CHARS } from "./limits.ts";
+import { MAX_COST, MAX_SEARCHED_CHARS } from "./limits.ts";
 import type { ASTNode } from "./parser.ts";
+import { patternSize } from "./pattern-size.ts";
 import { Refusal } from "./problem.ts";
 import { runOf, type Term, term } from "./term.ts";
 
@@ -13,17 +15,30 @@ import { runOf, type Term, term } from "./term.ts";
 const COST_PER_INSTRUCTION = 16;
 
 /** Compiles `text.matches('pattern')`: the pattern is found anywhere in the text. Throws Refusal. */
-export function compileMatches(node: ASTNode, text: Term, args: readonly ASTNode[]): Term {
+export function compileMatches(node: ASTNode, text: Term, args: readonly ASTNode[], usage: Usage): Term {
   const [pattern] = args;
   if (text.type !== "string" || args.length !== 1 || pattern === undefined)
     throw new Refusal(node, "matches() takes a pattern, on a string");
   if (pattern.op !== "value" || typeof pattern.args !== "string")
     throw new Refusal(pattern, "the pattern of matches() is not a literal", "write it as a string: r'^db-[0-9]+$'");
+  refuseLarge(pattern, pattern.args, usage);
   const compiled = compilePattern(pattern, pattern.args);
   const read = runOf<string>(text);
   const run = (scope: Parameters<typeof read>[0]) => compiled.test(searchable(read(scope)));
   const cost = COST_PER_INSTRUCTION * compiled.programSize();
   return term({ range: node, type: "bool", operands: [text], run, cost });
+}
+
+/** Before it is compiled: that alone would stop every decision for seconds. */
+function refuseLarge(node: ASTNode, pattern: string, usage: Usage): void {
+  usage.patternSize += patternSize(pattern);
+  const cost = COST_PER_INSTRUCTION * usage.patternSize;
+  if (cost <= MAX_COST) return;
+  throw new Refusal(
+    node,
+    `the patterns of this expression cost up to ${cost} steps, over the limit of ${MAX_COST}`,
+    "repeat less: x{900} costs as much as 900 characters",
+  );
 }
 
 function searchable(text: string): string {

@@ -1,9 +1,7 @@
-// The engine's view of the API server: one reflector per kind it reads, and sums over them that decisions need at once.
+// The engine's view of the API server: one reflector per kind it reads.
 
 import { FILESYSTEMS } from "../../api/filesystem.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { FILESYSTEM_LAYOUTS } from "../../api/filesystem-layout.ts";
-import { budgetedBytes } from "../../api/filesystem-size.ts";
 import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../api/volume-policy.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { KubeObject, Resource } from "../../kube/object.ts";
@@ -35,7 +33,6 @@ export function createCaches(client: KubeClient, log: Logger) {
   const all: Reflector<KubeObject>[] = Object.values(reflectors);
   return {
     ...reflectors,
-    namespaceBytes: sumByNamespace(reflectors.layouts),
     start: () => {
       for (const reflector of all) reflector.start();
     },
@@ -44,22 +41,4 @@ export function createCaches(client: KubeClient, log: Logger) {
       await Promise.all(all.map((reflector) => reflector.stop()));
     },
   };
-}
-
-/** Kept up by changes, so that asking costs nothing however many volumes there are. */
-function sumByNamespace(layouts: Reflector<FilesystemLayout>): (namespace: string) => number {
-  const sums = new Map<string, number>();
-  const add = (layout: FilesystemLayout, sign: 1 | -1): void => {
-    const namespace = layout.spec.claimRef?.namespace;
-    if (namespace !== undefined) sums.set(namespace, (sums.get(namespace) ?? 0) + sign * budgetedBytes(layout));
-  };
-  layouts.subscribe({
-    added: (layout) => add(layout, 1),
-    updated: (layout, before) => {
-      add(before, -1);
-      add(layout, 1);
-    },
-    deleted: (layout) => add(layout, -1),
-  });
-  return (namespace) => sums.get(namespace) ?? 0;
 }

@@ -1,14 +1,16 @@
 // Decides many volumes under one time limit: the rules are other people's programs. When the limit ends a batch, the policy that
 // has taken most of it is invalid from then on (it still guards minAvailable), and the batch goes on without it.
+import { wishFor } from "../budget.ts";
 import type { Ceilings } from "../ceilings.ts";
 import type { CompiledPolicy } from "../compiled-policy.ts";
 import { decide } from "../decide.ts";
+import type { Emergency } from "../emergency.ts";
 import type { Plan } from "../plan.ts";
-import { type Gathered, gather, type World } from "./gather.ts";
+import { type Gathered, gather, pendingTarget, type World } from "./gather.ts";
 import type { PolicyBook } from "./policy-book.ts";
-import { type Precautions, preparePrecautions } from "./precautions.ts";
+import { newGuidance } from "./precautions.ts";
 import { createTimeLimit } from "./time-limit.ts";
-import type { VolumeState } from "./volume-registry.ts";
+import type { Guided, VolumeState } from "./volume-registry.ts";
 
 export interface Decided {
   readonly state: VolumeState;
@@ -16,7 +18,9 @@ export interface Decided {
   readonly policy: CompiledPolicy | undefined;
   readonly ceilings: Ceilings;
   readonly plan: Plan;
-  readonly precautions: Precautions;
+  readonly guidance: Guided | undefined;
+  /** What it would be granted if its namespace had no budget; newGrant says how much of it is. */
+  readonly grant: Emergency | undefined;
 }
 
 /** Far over what any honest batch takes, far under the lease's renew deadline. */
@@ -24,8 +28,11 @@ const BATCH_LIMIT_MS = 3000;
 /** Volumes that share one limit. */
 export const BATCH_VOLUMES = 500;
 
-/** Volumes whose objects are not all there are left out. */
-export type DecideBatch = (states: readonly VolumeState[], epoch: number, nowMs: number) => Decided[];
+/**
+ * The fullest first, who thereby has the first word on what they share. Each sees what was decided before it. Volumes whose
+ * objects are not all there are left out.
+ */
+export type DecideBatch = (states: readonly VolumeState[], nowMs: number) => Decided[];
 
 /** `onBug` hears of a volume that could not be decided: its size stays, and the others are decided all the same. */
 export function createDecideBatch(
@@ -34,19 +41,25 @@ export function createDecideBatch(
   onBug: (handle: string, error: unknown) => void,
 ): DecideBatch {
   const limit = createTimeLimit(BATCH_LIMIT_MS);
-  return (states, epoch, nowMs) => {
+  return (asking, nowMs) => {
+    const states = [...asking].sort((a, b) => fullRatio(b) - fullRatio(a));
     const decided: Decided[] = [];
     let next = 0;
     const spentMs = new Map<CompiledPolicy, number>();
     let asked: { readonly policy: CompiledPolicy; readonly sinceMs: number } | undefined;
     const decideOne = (state: VolumeState): void => {
+      const pending = pendingTarget(state, nowMs);
+      world.promises.begin(state.handle, pending?.kind === "Extend" ? pending.sizeBytes : 0, nowMs);
       const gathered = gather(world, state, nowMs);
       if (gathered === undefined) return;
       const { policy, ceilings } = policies.forClaim(gathered.facts.claim);
       asked = policy && { policy, sinceMs: performance.now() };
       const plan = decide(gathered.facts, policy, ceilings);
-      const precautions = preparePrecautions(state, gathered, policy, ceilings, epoch);
-      decided.push({ state, gathered, policy, ceilings, plan, precautions });
+      const guidance = newGuidance(state, gathered.facts, policy, ceilings);
+      const wish = wishFor(gathered.facts, policy, ceilings, plan);
+      if (plan.kind === "extend") world.promises.extending(state.handle, plan.sizeBytes);
+      if (wish !== undefined) world.promises.wishing(state.handle, wish);
+      decided.push({ state, gathered, policy, ceilings, plan, guidance, grant: wish?.grant });
       if (asked !== undefined) addSpent(spentMs, asked);
     };
     const work = (): void => {
@@ -67,6 +80,11 @@ export function createDecideBatch(
     }
     return decided;
   };
+}
+
+function fullRatio({ reading }: VolumeState): number {
+  const usedRatio = reading === undefined ? 0 : reading.usedBytes / reading.capacityBytes;
+  return Number.isFinite(usedRatio) ? usedRatio : 0;
 }
 
 function addSpent(spentMs: Map<CompiledPolicy, number>, asked: { policy: CompiledPolicy; sinceMs: number }): void {

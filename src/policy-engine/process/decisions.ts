@@ -8,6 +8,7 @@ import type { PolicyEngineConfig } from "./config.ts";
 import { createEngine, type Engine } from "./engine.ts";
 import type { Leadership } from "./leadership.ts";
 import type { EngineMetrics } from "./metrics.ts";
+import { createNamespacePromises } from "./namespace-promises.ts";
 import { createPolicyBook, type PolicyBook } from "./policy-book.ts";
 import { createPolicyReports } from "./policy-reports.ts";
 import { createPrometheusSource } from "./prometheus.ts";
@@ -49,7 +50,12 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     reports.soon();
   };
   const onStream: SampleServerEvents = {
-    onHello: (_nodeName, highestEpoch) => leadership.agentKnows(highestEpoch),
+    onHello: (nodeName, highestEpoch) => {
+      // What an agent was told is gone with its process, and what it was told while it was away never came.
+      for (const { metadata, status } of caches.layouts.store.list())
+        if (status?.nodeName === nodeName) registry.get(metadata.name).guided = undefined;
+      leadership.agentKnows(highestEpoch);
+    },
     onSamples: (nodeName, batch) => {
       for (const sample of batch) {
         // Nobody speaks for another node's volume, or for one that there is not.
@@ -76,7 +82,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     client,
     events,
     registry,
-    world: { caches, namespaceBytes: caches.namespaceBytes, metricsStale: slowPath.metricsStale },
+    world: { caches, promises: createNamespacePromises(caches), metricsStale: slowPath.metricsStale },
     policies,
     samples,
     metrics,

@@ -6,15 +6,16 @@ import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import { KubeError } from "../../kube/kube-error.ts";
 import type { Logger } from "../../process/log.ts";
+import { grantLimit } from "../emergency.ts";
 import type { ChangePlan, Plan } from "../plan.ts";
 import { sameConclusion } from "../plan.ts";
 import { advanceRuleTimers } from "../rule-timers.ts";
-import { applyTarget } from "./apply.ts";
+import { applyGrant, applyTarget } from "./apply.ts";
 import { BATCH_VOLUMES, createDecideBatch, type Decided } from "./decide-batch.ts";
 import type { Gathered, World } from "./gather.ts";
 import type { EngineMetrics } from "./metrics.ts";
 import type { PolicyBook } from "./policy-book.ts";
-import { carryOut } from "./precautions.ts";
+import { newGrant, sendGuidance } from "./precautions.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import { reportPlan } from "./report.ts";
 import type { SampleServer } from "./sample-server.ts";
@@ -62,7 +63,7 @@ export function createEngine(options: EngineOptions): Engine {
     const epoch = options.epoch();
     // A replica that only watches keeps the rules' timers all the same, ready to lead.
     const states = handles.map((handle) => registry.get(handle));
-    for (const decided of decideBatch(states, epoch ?? 0, nowMs())) {
+    for (const decided of decideBatch(states, nowMs())) {
       const { state, policy, plan, gathered } = decided;
       if (policy !== undefined)
         state.timers = advanceRuleTimers(state.timers, policy, plan.heldRules, gathered.facts.nowMs);
@@ -70,13 +71,14 @@ export function createEngine(options: EngineOptions): Engine {
     }
   };
   const carryOutDecided = (decided: Decided, epoch: number): void => {
-    const { state, gathered, plan, precautions } = decided;
+    const { state, gathered, plan, guidance } = decided;
     if (state.applying) {
       state.askedMeanwhile = true;
       return;
     }
     const writes = writesOf(options, state, gathered, plan, epoch, () => evaluate([state.handle]));
-    const grant = carryOut(options.client, options.samples, state, gathered, precautions);
+    if (guidance !== undefined) sendGuidance(options.samples, state, gathered, guidance);
+    const grant = writeOfGrant(options, decided, epoch);
     if (writes !== undefined || grant !== undefined) follow(state, plan, Promise.all([writes, grant]));
   };
   const follow = (state: VolumeState, plan: Plan, writes: Promise<unknown>): void => {
@@ -109,7 +111,7 @@ export function createEngine(options: EngineOptions): Engine {
         evaluate(all.slice(start, start + BATCH_VOLUMES));
       }
     },
-    look: (handle) => decideBatch([registry.get(handle)], 0, nowMs())[0],
+    look: (handle) => decideBatch([registry.get(handle)], nowMs())[0],
     settled: async () => {
       await Promise.all(underWay);
     },
@@ -137,6 +139,20 @@ function writesOf(
     again();
   }, waitMs).unref();
   return undefined;
+}
+
+/** The write of the grant, begun; undefined: what stands serves. From here on the promise counts, whatever the answer says. */
+function writeOfGrant(
+  { client, world: { promises } }: EngineOptions,
+  { state: { handle }, gathered, policy, ceilings, grant }: Decided,
+  epoch: number,
+): Promise<void> | undefined {
+  const budgetBytes = ceilings.namespaceBytes?.value;
+  const shareBytes = budgetBytes === undefined ? Number.POSITIVE_INFINITY : promises.grantShare(handle, budgetBytes);
+  const limitBytes = grantLimit(gathered.facts, policy, ceilings);
+  const change = newGrant(gathered, grant, { shareBytes, limitBytes }, epoch);
+  if (change?.to !== undefined) promises.granting(handle, change.to.sizeBytes, epoch, gathered.facts.nowMs);
+  return change && applyGrant(client, gathered.layout, change.to);
 }
 
 async function change(

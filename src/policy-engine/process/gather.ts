@@ -7,13 +7,13 @@ import type { PersistentVolumeClaim } from "../../kube/resources.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { type ClaimFacts, claimKey, type Facts, type FilesystemFacts, type LastOperationFacts } from "../facts.ts";
 import type { Caches } from "./caches.ts";
-import type { VolumeState } from "./volume-registry.ts";
+import type { NamespacePromises } from "./namespace-promises.ts";
+import type { PendingTarget, VolumeState } from "./volume-registry.ts";
 
 /** The caches that a decision reads. */
 export interface World {
   readonly caches: Pick<Caches, "layouts" | "filesystems" | "claims" | "storageClasses">;
-  /** What a namespace's filesystems take of a budget. */
-  namespaceBytes(namespace: string): number;
+  readonly promises: NamespacePromises;
   /** A configured Prometheus has not answered for several intervals. */
   metricsStale(nowMs: number): boolean;
 }
@@ -41,7 +41,7 @@ export function gather(world: World, state: VolumeState, nowMs: number): Gathere
     claim,
     filesystem: filesystemFacts(state, layout, sizeBytes, nowMs),
     node: state.node,
-    namespaceBytes: world.namespaceBytes(claim.namespace),
+    namespaceBytes: sizeBytes + world.promises.othersBytes(state.handle),
     metricsStale: world.metricsStale(nowMs),
     ruleTimers: state.timers,
     changes: state,
@@ -101,9 +101,7 @@ function filesystemFacts(
   nowMs: number,
 ): FilesystemFacts {
   const { status } = layout;
-  // Either way: a clock that was set back must not keep it under way for as long as it was ahead.
-  const isPending = state.pending !== undefined && Math.abs(nowMs - state.pending.writtenAtMs) < PENDING_LIMIT_MS;
-  const pending = isPending ? state.pending : undefined;
+  const pending = pendingTarget(state, nowMs);
   return {
     sizeBytes,
     mounted: status?.mounted ?? state.reading !== undefined,
@@ -115,6 +113,12 @@ function filesystemFacts(
     lastOperation: status?.lastOperation === undefined ? undefined : lastOperationFacts(status.lastOperation),
     history: state.history,
   };
+}
+
+/** The target that was written and is not seen to be carried out yet. */
+export function pendingTarget({ pending }: VolumeState, nowMs: number): PendingTarget | undefined {
+  // Either way: a clock that was set back must not keep it under way for as long as it was ahead.
+  return pending !== undefined && Math.abs(nowMs - pending.writtenAtMs) < PENDING_LIMIT_MS ? pending : undefined;
 }
 
 function lastOperationFacts(last: LastOperation): LastOperationFacts {

@@ -1,4 +1,5 @@
 // Which replica may write, and under which epoch: higher than any that a record in the API server or on an agent's disk carries.
+import { EPOCH_MAX } from "../../api/schema.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { createLeaderElection, type LeaderElection } from "../../kube/lease.ts";
 import type { Logger } from "../../process/log.ts";
@@ -9,9 +10,6 @@ export interface Leadership extends Pick<LeaderElection, "start" | "stop" | "isL
   /** An agent has told the highest epoch on its node's disk. */
   agentKnows(epoch: number): void;
 }
-
-/** From here on numbers end to be exact soon: a record that carries more was not written by a leader, and raises nobody's epoch. */
-const EPOCH_LIMIT = 2 ** 52;
 
 export function createLeadership(
   client: KubeClient,
@@ -64,7 +62,7 @@ export function createLeadership(
 }
 
 function higherEpoch(known: number, other: number): number {
-  return other > known && other < EPOCH_LIMIT ? other : known;
+  return other > known && other < EPOCH_MAX ? other : known;
 }
 
 function* epochsOf({ filesystems, layouts }: Caches): Generator<number> {

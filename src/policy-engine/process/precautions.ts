@@ -1,14 +1,15 @@
 // What is arranged ahead of need, so that speed never waits for a decision: the emergency grant on the layout, and the guidance
 // that lets an agent sample slowly while nothing is near. Both are renewed only when they would differ.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
 import { parseQuantity } from "../../units/quantity.ts";
+import { grantWithin } from "../budget.ts";
 import type { Ceilings } from "../ceilings.ts";
 import type { CompiledPolicy } from "../compiled-policy.ts";
-import { emergencyGrant, isGrantInDoubt } from "../emergency.ts";
+import { type Emergency, isGrantInDoubt } from "../emergency.ts";
 import type { Facts } from "../facts.ts";
 import { nextExtendUsedBytes } from "../next-extend.ts";
-import { applyGrant, type GrantToApply } from "./apply.ts";
+import { roundDownToMiB } from "../resizing.ts";
+import type { GrantToApply } from "./apply.ts";
 import type { Gathered } from "./gather.ts";
 import type { SampleServer } from "./sample-server.ts";
 import type { Guided, VolumeState } from "./volume-registry.ts";
@@ -20,46 +21,9 @@ const GRANT_RENEWAL_MS = 12 * 3_600_000;
 /** A grant whose sizes moved by less than this still serves. */
 const GRANT_SLACK_RATIO = 0.1;
 
-export interface Precautions {
-  /** What the agent is to look out for from now on; undefined: what it was told serves. */
-  readonly guidance: Guided | undefined;
-  /** The change of the grant, to none or to another; undefined: what stands serves. */
-  readonly grant: { readonly to: GrantToApply | undefined } | undefined;
-}
-
-/** Pure; it asks the rules at many sizes, so it runs under the same time limit as the decision. */
-export function preparePrecautions(
+/** What the agent is to look out for from now on; undefined: what it was told serves. Asks the rules at many sizes. */
+export function newGuidance(
   { guided }: Pick<VolumeState, "guided">,
-  { facts, layout }: Gathered,
-  policy: CompiledPolicy | undefined,
-  ceilings: Ceilings,
-  epoch: number,
-): Precautions {
-  return {
-    guidance: newGuidance(guided, facts, policy, ceilings),
-    grant: newGrant(facts, layout, policy, ceilings, epoch),
-  };
-}
-
-/** Sends and writes them; undefined where there is nothing to write. */
-export function carryOut(
-  client: KubeClient,
-  samples: Pick<SampleServer, "guide">,
-  state: VolumeState,
-  { layout }: Gathered,
-  { guidance, grant }: Precautions,
-): Promise<void> | undefined {
-  const nodeName = layout.status?.nodeName;
-  if (guidance !== undefined && nodeName !== undefined) {
-    if (guidance.usedBytes !== state.guided?.usedBytes)
-      samples.guide(nodeName, { volumeHandle: state.handle, nextExtendUsedBytes: Math.ceil(guidance.usedBytes) });
-    state.guided = guidance;
-  }
-  return grant && applyGrant(client, layout, grant.to);
-}
-
-function newGuidance(
-  guided: Guided | undefined,
   facts: Facts,
   policy: CompiledPolicy | undefined,
   ceilings: Ceilings,
@@ -72,23 +36,64 @@ function newGuidance(
   return usedBytes === undefined ? undefined : { usedBytes, policy, sizeBytes, atMs: nowMs };
 }
 
-function newGrant(
-  facts: Facts,
-  layout: FilesystemLayout,
-  policy: CompiledPolicy | undefined,
-  ceilings: Ceilings,
+/** What was not sent is worked out, and sent, again with the next decision. */
+export function sendGuidance(
+  samples: Pick<SampleServer, "guide">,
+  state: VolumeState,
+  { layout }: Gathered,
+  guidance: Guided,
+): void {
+  const nodeName = layout.status?.nodeName;
+  if (nodeName === undefined) return;
+  const isKnown = guidance.usedBytes === state.guided?.usedBytes;
+  const marks = { volumeHandle: state.handle, nextExtendUsedBytes: Math.ceil(guidance.usedBytes) };
+  if (isKnown || samples.guide(nodeName, marks)) state.guided = guidance;
+}
+
+export interface GrantBounds {
+  /** How large the namespace's budget lets it be: asked for when every volume of the batch has said what it wishes. */
+  readonly shareBytes: number;
+  /** Of the policy and its ceilings, whatever is measured; 0: none. */
+  readonly limitBytes: number;
+}
+
+/** The change of the grant, to none or to another; undefined: what stands serves. */
+export function newGrant(
+  { facts, layout }: Gathered,
+  granted: Emergency | undefined,
+  { shareBytes, limitBytes }: GrantBounds,
   epoch: number,
-): Precautions["grant"] {
-  // What stands goes on standing while nothing new can be told: that is what a grant is for.
-  if (isGrantInDoubt(facts)) return undefined;
-  const wanted = emergencyGrant(facts, policy, ceilings);
+): GrantChange | undefined {
+  const standing = standingGrant(layout);
+  if (isGrantInDoubt(facts)) {
+    const mostBytes = facts.filesystem.mounted ? limitBytes : Math.min(limitBytes, shareBytes);
+    return lowered(standing, facts, mostBytes, epoch);
+  }
+  const wanted = grantWithin(granted, facts, shareBytes);
   const to: GrantToApply | undefined = wanted && {
     sizeBytes: wanted.sizeBytes,
     minAvailableBytes: Math.ceil(wanted.minAvailableBytes),
     expiresAtMs: facts.nowMs + wanted.expiresInMs,
     epoch,
   };
-  return serves(standingGrant(layout), to, facts.nowMs) ? undefined : { to };
+  return serves(standing, to, facts.nowMs) ? undefined : { to };
+}
+
+export interface GrantChange {
+  readonly to: GrantToApply | undefined;
+}
+
+// What stands goes on standing while nothing new can be told: that is what a grant is for. But never above what somebody has
+// written down meanwhile; and where nobody writes, nobody needs it either, and others may.
+function lowered(
+  standing: GrantToApply | undefined,
+  facts: Facts,
+  mostBytes: number,
+  epoch: number,
+): GrantChange | undefined {
+  if (standing === undefined || standing.sizeBytes <= mostBytes) return undefined;
+  const sizeBytes = roundDownToMiB(mostBytes);
+  return { to: sizeBytes > facts.filesystem.sizeBytes ? { ...standing, sizeBytes, epoch } : undefined };
 }
 
 // What the layout says, not what this process remembers: another leader may have written it.

@@ -21,8 +21,8 @@ export interface SampleServerEvents {
 }
 
 export interface SampleServer extends GrpcService {
-  /** Sends guidance to the node's agent; dropped when it is not connected (it is sent again with its next samples). */
-  guide(nodeName: string, guidance: Guidance): void;
+  /** Sends guidance to the node's agent. False: it is not connected, or reads too slowly, and was told nothing. */
+  guide(nodeName: string, guidance: Guidance): boolean;
 }
 
 /** More unsent guidance than this to one agent is dropped: a stuck reader must not fill our memory. */
@@ -58,9 +58,9 @@ export function createSampleServer(events: SampleServerEvents, admit: Admit, log
     implementation: { stream },
     guide: (nodeName, guidance) => {
       const call = listening.streams.get(nodeName);
-      if (call !== undefined && call.writableLength < UNSENT_LIMIT_BYTES) {
-        call.write(EngineMessage.fromPartial({ guidance: [guidance] }));
-      }
+      if (call === undefined || call.writableLength >= UNSENT_LIMIT_BYTES) return false;
+      call.write(EngineMessage.fromPartial({ guidance: [guidance] }));
+      return true;
     },
   };
 }

@@ -52,7 +52,12 @@ export function createMutualTls(log: Logger): MutualTls {
           connection.destroy();
         });
         server.once("error", reject);
-        server.listen(port, host, () => resolve((server.address() as AddressInfo).port));
+        server.listen(port, host, () => {
+          // From here on an error is a connection's that could not be taken: unheard, it would end the process.
+          server.off("error", reject);
+          server.on("error", (err) => log.warn({ err }, "a connection was not accepted"));
+          resolve((server.address() as AddressInfo).port);
+        });
       }),
     close: () => {
       server.close();

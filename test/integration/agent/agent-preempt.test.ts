@@ -1,9 +1,12 @@
 // What ends a running shrink before its target: an extend, an emergency, kubelet's unstage. And what the CSI service refuses.
 import { randomUUID } from "node:crypto";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
+import type { NodeRecord } from "../../../src/agent/node-records.ts";
+import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
+import { fsidOf } from "../../../src/api/identity.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {
@@ -41,9 +44,12 @@ describeReal("a running shrink", LOOP_PARTS, () => {
     await volume.stage();
     frozen = freezeFilesystem(volume.stagingPath);
     await volume.applyLayout({ target: target("1800Mi", "6Gi") });
-    await waitFor("the shrink to begin", async () => (await statusNow())?.operation?.kind === "Shrink");
+    await waitFor("the shrink's first step", () => frozen.holdsResize());
   });
-  afterEach(() => frozen.thaw());
+  afterEach(() => {
+    frozen.thaw();
+    rmSync(volume.memberPath, { force: true }); // sparse, but the host's room is promised to it
+  });
 
   /** The agent has looked at the layout as it is now. */
   const looked = async (): Promise<void> => {
@@ -81,6 +87,22 @@ describeReal("a running shrink", LOOP_PARTS, () => {
     expect((await statusNow())?.operation).toBeUndefined();
     expect((await statusNow())?.lastOperation?.emergency).toBe(true);
     expect(volume.capacityBytes()).toBe(7 * GIB);
+    await volume.unstage();
+  });
+
+  it("is cancelled by an orderly end of the agent: nobody would watch over it", async () => {
+    const stopped = agent.stopAgent();
+    await waitFor("the cancel", () => agent.log().includes("the agent ends, and cancels its shrink"));
+    frozen.thaw();
+    expect(await stopped).toBe(0);
+    const path = join(agent.directory, "state/volumes", `${volume.handle}.json`);
+    const record = JSON.parse(readFileSync(path, "utf8")) as Pick<NodeRecord, "operation" | "lastOperation">;
+    expect(record.operation).toBeUndefined();
+    expect(record.lastOperation).toMatchObject({ kind: "Shrink", outcome: "Cancelled" });
+    expect(record.lastOperation?.message).toContain("the agent ends");
+    expect(exclusiveOperation(fsidOf(volume.handle.replace("fs-", "")))).toBe("none");
+    expect(volume.capacityBytes()).toBe(statSync(volume.memberPath).size);
+    await agent.startAgent();
     await volume.unstage();
   });
 

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { readPlainLink } from "../../../src/agent/engine-link.ts";
 import { openEngineStreams } from "../../../src/agent/engine-streams.ts";
 import type { Guidance, Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { Sample as SampleMessage } from "../../../src/gen/tidemark/samples/v1/samples.ts";
+import { Sample as SampleMessage, SamplesService } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import { admitAnyone } from "../../../src/policy-engine/process/agent-admission.ts";
 import { createSampleServer, type SampleServer } from "../../../src/policy-engine/process/sample-server.ts";
 import { directEffects } from "../../../src/process/effects.ts";
@@ -17,6 +17,10 @@ import { waitFor } from "./agent-under-test.ts";
 
 const sample = (volumeHandle: string, availableBytes: number): Sample =>
   SampleMessage.fromPartial({ volumeHandle, availableBytes });
+
+/** More than fits on the way to an engine that does not read. */
+const UNREAD_SAMPLES = 200;
+const UNREAD_BYTES = 10_000;
 
 interface Engine {
   readonly server: SampleServer;
@@ -44,6 +48,13 @@ describeReal("streams of samples", LOOP_PARTS, () => {
     const engine = { server, heard, close: () => serving.close() };
     engines.push(engine);
     return engine;
+  };
+  /** It takes a stream and never reads it. */
+  const startDeafEngine = async () => {
+    let calls = 0;
+    const implementation = { stream: () => void (calls += 1) };
+    const serving = await serveOnSocket(pathOf("one"), [{ definition: SamplesService, implementation }]);
+    return { called: () => calls > 0, close: () => serving.close() };
   };
   const openStreams = (...names: string[]): void => {
     const addresses = names.map((name) => `unix://${pathOf(name)}`);
@@ -93,6 +104,24 @@ describeReal("streams of samples", LOOP_PARTS, () => {
     newest = [sample("fs-a", 9)];
     const after = await startEngine("one");
     await waitFor("the second stream", () => after.heard.length === 2);
+    expect(after.heard).toEqual(["hello node-a 7", "fs-a 9"]);
+  });
+
+  it("begin with nothing that an engine which has gone did not take", async () => {
+    const unread = Array.from({ length: UNREAD_SAMPLES }, (_, index) =>
+      sample(`fs-gone-${index}-${"x".repeat(UNREAD_BYTES)}`, 1),
+    );
+    const deaf = await startDeafEngine();
+    openStreams("one");
+    await waitFor("the first stream", () => deaf.called());
+    for (const one of unread) {
+      streams.offer([one]);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    await deaf.close();
+    newest = [sample("fs-a", 9)];
+    const after = await startEngine("one");
+    await waitFor("the second stream", () => after.heard.includes("fs-a 9"));
     expect(after.heard).toEqual(["hello node-a 7", "fs-a 9"]);
   });
 

@@ -80,11 +80,15 @@ export async function startEngine(cluster: Cluster, args: readonly string[] = []
   leadership.start();
 
   const agent = new SamplesClient(`unix://${config.samplesSocket}`, credentials.createInsecure());
-  const stream: ClientDuplexStream<AgentMessage, EngineMessage> = agent.stream();
   const guidance: Guidance[] = [];
-  stream.on("data", (message: EngineMessage) => guidance.push(...message.guidance));
-  stream.on("error", () => {});
-  stream.write({ message: { $case: "hello", value: { nodeName: NODE, highestEpoch: 0 } } });
+  const greet = (): ClientDuplexStream<AgentMessage, EngineMessage> => {
+    const greeting = agent.stream();
+    greeting.on("data", (message: EngineMessage) => guidance.push(...message.guidance));
+    greeting.on("error", () => {});
+    greeting.write({ message: { $case: "hello", value: { nodeName: NODE, highestEpoch: 0 } } });
+    return greeting;
+  };
+  let stream = greet();
   return {
     leadership,
     decisions,
@@ -92,6 +96,12 @@ export async function startEngine(cluster: Cluster, args: readonly string[] = []
     lines,
     send: (volumeHandle: string, usage: Usage) => {
       stream.write({ message: { $case: "batch", value: { samples: [sample(volumeHandle, usage)] } } });
+    },
+    /** As an agent that was started again: it has forgotten what it was told. */
+    restartAgent: () => {
+      stream.end();
+      guidance.length = 0;
+      stream = greet();
     },
     stop: async () => {
       stream.end();

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
+import { EPOCH_MAX } from "../../../src/api/schema.ts";
 import { VOLUME_POLICIES } from "../../../src/api/volume-policy.ts";
 import { EVENTS } from "../../../src/kube/resources.ts";
 import { applyTarget } from "../../../src/policy-engine/process/apply.ts";
@@ -106,6 +107,20 @@ describe("the policy-engine", () => {
       ),
     );
     expect(guided.nextExtendUsedBytes / GIB).toBeCloseTo(0.8, 2);
+  });
+
+  it("tells an agent that was started again, too, although nothing has changed", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "restarted-agent", GIB);
+    const started = await leader();
+    const isTold = () => started.guidance.some((one) => one.volumeHandle === handle) || undefined;
+    started.send(handle, { sizeBytes: GIB, usedBytes: 300 * MIB });
+    await waitFor("guidance", isTold);
+    started.restartAgent();
+    await waitFor("guidance once more", () => {
+      started.send(handle, { sizeBytes: GIB, usedBytes: 300 * MIB });
+      return isTold();
+    });
   });
 
   it("takes the grant back when the policy that allowed it is gone", async () => {
@@ -266,7 +281,8 @@ describe("the policy-engine", () => {
   it("is not kept from leading by an epoch that no leader can have written", async () => {
     await applyPolicy(cluster, "breathing", BREATHING);
     const [poisoned, sound] = [await makeVolume(cluster, "poisoned", GIB), await makeVolume(cluster, "sound", GIB)];
-    await reportSize(cluster, poisoned, GIB, { epoch: Number.MAX_SAFE_INTEGER });
+    await expect(reportSize(cluster, poisoned, GIB, { epoch: EPOCH_MAX + 1 })).rejects.toThrow("epoch");
+    await reportSize(cluster, poisoned, GIB, { epoch: EPOCH_MAX });
     const first = await leader();
     await first.stop();
     engines = [];

@@ -2,9 +2,20 @@
 
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { closeSync, mkdirSync, openSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { readExt4Bytes } from "../../../src/agent/storage/ext4-superblock.ts";
 import { openReader } from "../../../src/agent/storage/read-filesystem.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {
@@ -81,6 +92,20 @@ describeReal("storage on a node", LOOP_PARTS, () => {
     await fixture.storage.unstage(volume, mounted.mountPath);
   });
 
+  it("knows without a command that an ext4 fills its member", async () => {
+    const volume = makeVolume("ext4");
+    const mounted = await fixture.storage.stage(volume, 512 * MIB, fixture.mountPathOf(volume));
+    expect(readExt4Bytes(mounted.device)).toBe(512 * MIB);
+    expect(await fixture.storage.recover(mounted)).toBe(512 * MIB);
+    const half = makeVolume("ext4");
+    const other = await fixture.storage.stage(half, 512 * MIB, fixture.mountPathOf(half));
+    truncateSync(fixture.memberPathOf(half), GIB);
+    const recovered = await fixture.storage.recover(other).catch((error: unknown) => error);
+    if (recovered === GIB) expect(readExt4Bytes(other.device)).toBe(GIB);
+    else expect(recovered).toMatchObject({ code: "NotPermitted" });
+    for (const each of [mounted, other]) await fixture.storage.unstage(each, each.mountPath);
+  });
+
   it("sees buffered writes on btrfs before they are committed", async () => {
     const volume = makeVolume();
     const mounted = await fixture.storage.stage(volume, GIB, fixture.mountPathOf(volume));
@@ -94,6 +119,24 @@ describeReal("storage on a node", LOOP_PARTS, () => {
     expect(after.capacityBytes).toBe(before.capacityBytes);
     expect(before.availableBytes - after.availableBytes).toBeGreaterThanOrEqual(200 * MIB);
     expect(after.dataBytes - before.dataBytes).toBeGreaterThanOrEqual(200 * MIB);
+  });
+
+  it("shows nothing available before small files fail on btrfs for want of metadata", async () => {
+    const volume = makeVolume();
+    const mounted = await fixture.storage.stage(volume, GIB, fixture.mountPathOf(volume));
+    leaveNoChunkFor(mounted.mountPath);
+    await fixture.storage.freshReading(mounted);
+    const reader = openReader(mounted);
+    expect(reader.read().availableBytes).toBeGreaterThan(300 * MIB);
+    let made = 0;
+    while (reader.read().availableBytes > 0) {
+      writeFileSync(join(mounted.mountPath, `small-${made}`), "x".repeat(1800));
+      made += 1;
+    }
+    expect(statfsSync(mounted.mountPath).bavail).toBeGreaterThan(0);
+    await fixture.storage.extend(mounted, 2 * GIB);
+    expect(reader.read().availableBytes).toBeGreaterThan(GIB);
+    reader.close();
   });
 
   it("sees a deletion at once in a fresh reading, and gives its blocks back to the host", async () => {
@@ -136,6 +179,17 @@ describeReal("storage on a node", LOOP_PARTS, () => {
     await expect(fixture.storage.unstage(volume, mountPath)).rejects.toMatchObject({ code: "WrongFilesystem" });
   });
 
+  it("does not take over another volume's mounted member, whatever a layout says", async () => {
+    const volume = makeVolume();
+    const mounted = await fixture.storage.stage(volume, 512 * MIB, fixture.mountPathOf(volume));
+    const forged = { ...makeVolume(), memberFile: volume.memberFile };
+    const refusal = { code: "WrongFilesystem", message: expect.stringContaining(volume.volumeUID) };
+    await expect(fixture.storage.find(forged, mounted.mountPath)).rejects.toMatchObject(refusal);
+    await expect(fixture.storage.stage(forged, GIB, mounted.mountPath)).rejects.toMatchObject(refusal);
+    expect(await fixture.storage.find(volume, mounted.mountPath)).toEqual(mounted);
+    await fixture.storage.unstage(volume, mounted.mountPath);
+  });
+
   it("says that a filesystem is read-only instead of handing it out", async () => {
     const volume = makeVolume();
     const mounted = await fixture.storage.stage(volume, 512 * MIB, fixture.mountPathOf(volume));
@@ -147,3 +201,19 @@ describeReal("storage on a node", LOOP_PARTS, () => {
     expect((await fixture.storage.stage(volume, 512 * MIB, mounted.mountPath)).device).toBeTruthy();
   });
 });
+
+/** Data chunks take all of the device, and four of five files in them are gone again. */
+function leaveNoChunkFor(mountPath: string): void {
+  const content = randomBytes(256 * 1024);
+  const names: string[] = [];
+  try {
+    for (;;) {
+      const name = join(mountPath, `data-${names.length}`);
+      writeFileSync(name, content);
+      names.push(name);
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
+  }
+  for (const [index, name] of names.entries()) if (index % 5 !== 0) rmSync(name);
+}

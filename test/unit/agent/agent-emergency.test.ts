@@ -9,6 +9,7 @@ const facts = (change: Partial<EmergencyFacts> = {}): EmergencyFacts => ({
   sizeBytes: GIB,
   capacityBytes: GIB,
   availableBytes: 199 * MIB,
+  memberAhead: false,
   grant: grantOf(offered),
   running: undefined,
   retryAtMs: 0,
@@ -24,12 +25,17 @@ describe("an emergency grant", () => {
     expect(shouldSpendGrant(facts({ running: "Shrink" }))).toBe(true);
   });
 
+  it("is spent again when the member has its size and the filesystem has not", () => {
+    expect(shouldSpendGrant(facts({ sizeBytes: 2 * GIB, memberAhead: true }))).toBe(true);
+  });
+
   it.each<[string, Partial<EmergencyFacts>]>([
     ["there is none", { grant: undefined }],
     ["minAvailable is left", { availableBytes: 200 * MIB }],
     ["it has expired", { nowMs: Date.parse(offered.expiry) }],
     ["its expiry is no date", { grant: grantOf({ ...offered, expiry: "tomorrow" }) }],
     ["the size is reached already", { sizeBytes: 2 * GIB }],
+    ["the member is larger than granted, its filesystem is not", { sizeBytes: 3 * GIB, memberAhead: true }],
     ["an extend is running", { running: "Extend" }],
     ["the last attempt failed a moment ago", { retryAtMs: NOW_MS + 1 }],
     ["the reading is no number", { availableBytes: Number.NaN }],

@@ -62,7 +62,22 @@ describe("the status of a layout", () => {
     ],
     [
       "after a failed operation",
+      mountedState({ sizeBytes: 2 * GIB, record: { ...mountedState().record, lastOperation: failed } }),
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True ResizeFailed" },
+    ],
+    [
+      "of the size that the failed operation wanted, the filesystem not yet",
+      mountedState({ unsettled: true, record: { ...mountedState().record, lastOperation: failed } }),
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True ResizeFailed" },
+    ],
+    [
+      "of the size that the failed operation wanted after all",
       mountedState({ record: { ...mountedState().record, lastOperation: failed } }),
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "False Ready" },
+    ],
+    [
+      "smaller than its member",
+      mountedState({ unsettled: true, settleProblem: "a balance runs" }),
       { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True ResizeFailed" },
     ],
     [

@@ -2,14 +2,18 @@ import { describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import type { AgentMetrics } from "../../../src/agent/metrics.ts";
 import type { NodeRecord } from "../../../src/agent/node-records.ts";
-import { createOperationRunner, type OperationEnvironment } from "../../../src/agent/run-operation.ts";
+import {
+  createOperationRunner,
+  EMERGENCY_RETRY_MS,
+  type OperationEnvironment,
+} from "../../../src/agent/run-operation.ts";
 import { createSampleSink } from "../../../src/agent/sample-sink.ts";
 import type { Sampler } from "../../../src/agent/sampler.ts";
 import { saveRecord } from "../../../src/agent/save-record.ts";
 import { spendEmergency } from "../../../src/agent/spend-emergency.ts";
 import type { StatusReporter } from "../../../src/agent/status-reporter.ts";
-import type { MountedVolume, Storage } from "../../../src/agent/storage/storage.ts";
-import { newVolumeState, type VolumeState, volumeOf } from "../../../src/agent/volume-state.ts";
+import { type MountedVolume, type Storage, StorageError } from "../../../src/agent/storage/storage.ts";
+import { newVolumeState, type SampledReading, type VolumeState, volumeOf } from "../../../src/agent/volume-state.ts";
 import type { Operation } from "../../../src/api/filesystem-layout.ts";
 import { volumeHandleOf } from "../../../src/api/identity.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
@@ -19,6 +23,15 @@ import { eventually } from "../../fakes/eventually.ts";
 const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
 const HOUR_MS = 3_600_000;
 const log = pino({ level: "silent" });
+const NEARLY_FULL_READING: SampledReading = {
+  sampledAtMs: NOW_MS,
+  capacityBytes: GIB,
+  availableBytes: 100 * MIB,
+  inodesTotal: 0,
+  inodesUsed: 0,
+  growthBytesPerSecond: 0,
+  peakWriteBytesPerSecond: 0,
+};
 const operationOf = (kind: Operation["kind"], to: string): Operation => ({
   kind,
   from: "1Gi",
@@ -76,18 +89,7 @@ function nearlyFull() {
       changed: () => undefined,
       nowMs: () => NOW_MS,
       log,
-    }).readings([
-      {
-        handle: state.handle,
-        sampledAtMs,
-        capacityBytes: GIB,
-        availableBytes: 100 * MIB,
-        inodesTotal: 0,
-        inodesUsed: 0,
-        growthBytesPerSecond: 0,
-        peakWriteBytesPerSecond: 0,
-      },
-    ]);
+    }).readings([{ ...NEARLY_FULL_READING, handle: state.handle, sampledAtMs }]);
   return { state, runner, done, read, environment };
 }
 
@@ -112,6 +114,46 @@ describe("an emergency", () => {
     state.emergencyRetryAtMs = NOW_MS - 1;
     read();
     await eventually("the emergency extend", () => done.length > 0);
+    expect(done).toEqual(["extended to 2 GiB"]);
+  });
+});
+
+describe("an emergency extend that fails after its member has grown", () => {
+  /** The first extend makes the member larger and then fails; the following ones succeed. */
+  const withHalfExtend = () => {
+    const parts = nearlyFull();
+    const { storage } = parts.environment;
+    let [memberBytes, attempts, nowMs] = [GIB, 0, NOW_MS];
+    const half: Partial<Storage> = {
+      sizeBytes: async () => memberBytes,
+      extend: async (volume, sizeBytes) => {
+        memberBytes = sizeBytes;
+        attempts += 1;
+        if (attempts === 1) throw new StorageError("CommandFailed", "btrfs did not start (EAGAIN)");
+        return storage.extend(volume, sizeBytes);
+      },
+    };
+    const clock = { nowMs: () => nowMs, monotonicMs: () => 0 };
+    const runner = createOperationRunner({ ...parts.environment, storage: { ...storage, ...half }, clock });
+    const readAt = async (atMs: number) => {
+      nowMs = atMs;
+      parts.state.reading = { ...NEARLY_FULL_READING, sampledAtMs: atMs };
+      await spendEmergency({ runner, clock, log }, parts.state);
+      await eventually("its end", () => parts.state.running === undefined);
+    };
+    return { ...parts, readAt };
+  };
+
+  it("is tried again after a moment, although the member has the granted size", async () => {
+    const { state, done, readAt } = withHalfExtend();
+    await readAt(NOW_MS);
+    expect(state.record.lastOperation).toMatchObject({ outcome: "Failed", reached: "2Gi" });
+    expect(state.sizeBytes).toBe(2 * GIB);
+    await readAt(NOW_MS + EMERGENCY_RETRY_MS - 1);
+    expect(done).toEqual([]);
+    await readAt(NOW_MS + EMERGENCY_RETRY_MS);
+    expect(done).toEqual(["extended to 2 GiB"]);
+    await readAt(NOW_MS + 2 * EMERGENCY_RETRY_MS);
     expect(done).toEqual(["extended to 2 GiB"]);
   });
 });

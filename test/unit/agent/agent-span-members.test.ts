@@ -293,6 +293,24 @@ describe("the status of a span's layout", () => {
     expect(statusOf(span).members).toContainEqual({ name: "m1", size: "1Gi", state: "Removed" });
   });
 
+  it.each<["Extend" | "Shrink", string, boolean]>([
+    ["Extend", "2Gi", false],
+    ["Extend", "3Gi", true],
+    ["Shrink", "2Gi", false],
+    ["Shrink", "1Gi", true],
+  ])(
+    "says of a failed %s to %s, which whole members went beyond or stopped short of, whether it is stalled: %s",
+    (kind, to, stalled) => {
+      const sizeBytes = kind === "Extend" ? 2.5 * GIB : 1.5 * GIB;
+      const { state, live } = mountedSpan([m0], [present("m0", sizeBytes)]);
+      const at = "2026-01-01T00:00:00Z";
+      const lastOperation = { kind, from: "1Gi", to, epoch: 1, startedAt: at, endedAt: at, reached: to } as const;
+      const record = { ...state.record, lastOperation: { ...lastOperation, outcome: "Failed" as const } };
+      const { conditions } = statusOf({ state: { ...state, record }, live });
+      expect(conditions?.find(({ type }) => type === "Stalled")?.status).toBe(stalled ? "True" : "False");
+    },
+  );
+
   it("is ready, and says what it waits for, while a member is on its way", () => {
     const span = mountedSpan([m0, buildSpanMember("m1", ON_ITS_WAY)], [present("m0")]);
     const conditions = statusOf(span).conditions?.map(({ type, status, reason }) => `${type} ${status} ${reason}`);

@@ -1,47 +1,90 @@
 import { describe, expect, it } from "@jest/globals";
-import { isWorthTelling, startNodeStorageReporter } from "../../../src/agent/node-storage-reporter.ts";
-import type { ApplyConfiguration, KubeClient } from "../../../src/kube/client.ts";
+import {
+  createNodeStorageReport,
+  isWorthTelling,
+  startNodeStorageReporter,
+} from "../../../src/agent/node-storage-reporter.ts";
+import type { ApplyConfiguration, ApplyOptions, KubeClient } from "../../../src/kube/client.ts";
+import { KubeError } from "../../../src/kube/kube-error.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
 
-/** What was applied, in order. */
-async function reportOf(freeBytes: () => Promise<number>): Promise<ApplyConfiguration[]> {
-  const applied: ApplyConfiguration[] = [];
+const log = createLogger("test", "silent");
+
+/** An API server with nothing but NodeStorages: each as it was last applied. As the real one it takes no status of what is not there. */
+function nodeStorageServer() {
+  const objects = new Map<string, ApplyConfiguration>();
   const client = {
-    apply: async (_point: string, _resource: unknown, configuration: ApplyConfiguration) => {
-      applied.push(configuration);
-      return configuration;
+    apply: async (_point: string, _resource: unknown, given: ApplyConfiguration, options: ApplyOptions) => {
+      const present = objects.get(given.metadata.name);
+      if (options.subresource === "status" && present === undefined)
+        throw new KubeError("NotFound", 404, given.metadata.name);
+      objects.set(given.metadata.name, { ...present, ...given });
+      return given;
     },
   } as unknown as KubeClient;
-  const log = createLogger("test", "silent");
-  const reporter = startNodeStorageReporter({ nodeName: "node-1", client, storage: { freeBytes }, log });
+  return { objects, client };
+}
+
+/** The NodeStorage after the first look of a reporter. */
+async function reportOf(freeBytes: () => Promise<number>): Promise<ApplyConfiguration | undefined> {
+  const { objects, client } = nodeStorageServer();
+  const clock = { monotonicMs: () => 0 };
+  const reporter = startNodeStorageReporter({ nodeName: "node-1", client, storage: { freeBytes }, clock, log });
   await reporter.stop();
-  return applied;
+  return objects.get("node-1");
 }
 
 describe("a node's report of free bytes", () => {
   it("is made at the start, in whole mebibytes and never more than there is", async () => {
-    const [object, report] = await reportOf(async () => 5 * MIB + 1);
-    expect(object).toMatchObject({ kind: "NodeStorage", metadata: { name: "node-1" }, spec: {} });
-    expect(report?.["status"]).toEqual({ deviceClasses: [{ name: "loop", backend: "loop", free: "5Mi" }] });
+    expect(await reportOf(async () => 5 * MIB + 1)).toMatchObject({
+      kind: "NodeStorage",
+      metadata: { name: "node-1" },
+      spec: {},
+      status: { deviceClasses: [{ name: "loop", backend: "loop", free: "5Mi" }] },
+    });
   });
 
   it("says 0 where members have been promised more than there is", async () => {
-    const [, report] = await reportOf(async () => -GIB);
-    expect(report?.["status"]).toMatchObject({ deviceClasses: [{ free: "0" }] });
+    expect(await reportOf(async () => -GIB)).toMatchObject({ status: { deviceClasses: [{ free: "0" }] } });
   });
 
   it("is not made at all where nothing could be measured", async () => {
-    expect(await reportOf(() => Promise.reject(new Error("no such directory")))).toEqual([]);
+    expect(await reportOf(() => Promise.reject(new Error("no such directory")))).toBeUndefined();
   });
 
   it.each([
-    [100 * GIB, 99.5 * GIB, false],
-    [100 * GIB, 98 * GIB, true],
-    [100 * GIB, 102 * GIB, true],
-    [0, MIB, true],
-    [0, 0, false],
-  ])("after %d bytes, %d are worth telling: %s", (told, free, worth) => {
-    expect(isWorthTelling(told, free)).toBe(worth);
+    ["as soon as the figure changes", 50 * GIB, 10_000],
+    ["after a while, although the figure is the same", 100 * GIB, 300_000],
+  ])("comes back after somebody has deleted it: %s", async (_when, nowBytes, laterMs) => {
+    const { objects, client } = nodeStorageServer();
+    let [freeBytes, atMs] = [100 * GIB, 0];
+    const storage = { freeBytes: async () => freeBytes };
+    const look = createNodeStorageReport({
+      nodeName: "node-1",
+      client,
+      storage,
+      clock: { monotonicMs: () => atMs },
+      log,
+    });
+    await look();
+    objects.clear();
+    [freeBytes, atMs] = [nowBytes, laterMs];
+    await look();
+    expect(objects.get("node-1")).toMatchObject({
+      spec: {},
+      status: { deviceClasses: [{ free: `${nowBytes / GIB}Gi` }] },
+    });
+  });
+
+  it.each([
+    [100 * GIB, 99.5 * GIB, 10_000, false],
+    [100 * GIB, 98 * GIB, 10_000, true],
+    [100 * GIB, 102 * GIB, 10_000, true],
+    [0, MIB, 10_000, true],
+    [0, 0, 10_000, false],
+    [0, 0, 300_000, true],
+  ])("after %d bytes, %d are worth telling %d ms later: %s", (told, now, laterMs, worth) => {
+    expect(isWorthTelling({ freeBytes: told, atMs: 5 }, { freeBytes: now, atMs: 5 + laterMs })).toBe(worth);
   });
 });

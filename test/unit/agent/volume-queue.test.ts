@@ -36,6 +36,20 @@ describe("the queue of a volume's operations", () => {
     expect(log).toEqual(["stopped", "went first"]);
   });
 
+  it("tells all of them to stop: a shrink that waits, and the trim that it waits for", async () => {
+    const queue = createVolumeQueue();
+    const log: string[] = [];
+    const untilStopped = (what: string) => async (signal: AbortSignal) => {
+      if (!signal.aborted) await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+      log.push(`${what} stopped`);
+    };
+    const outer = new AbortController().signal;
+    const preempted = ["trim", "shrink"].map((what) => queue.runPreemptible("a", outer, untilStopped(what)));
+    await queue.runPreempting("a", async () => void log.push("went first"));
+    await Promise.all(preempted);
+    expect(log).toEqual(["trim stopped", "shrink stopped", "went first"]);
+  });
+
   it("stops nothing of what comes later", async () => {
     const queue = createVolumeQueue();
     await queue.runPreempting("a", async () => undefined);

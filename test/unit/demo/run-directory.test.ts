@@ -1,6 +1,6 @@
 // Cleaning up after runs, with real processes, and real mounts and loop devices where this machine has them.
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
@@ -12,6 +12,7 @@ import { createCommandPort } from "../../../src/process/command-port.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { MIB } from "../../../src/units/quantity.ts";
 import { eventually } from "../../fakes/eventually.ts";
+import { describeReal } from "../../harness/real-parts.ts";
 
 const commands = createCommandPort(directEffects);
 let base: string;
@@ -102,5 +103,21 @@ describe("the mount table", () => {
     const line = (path: string): string => `1 2 0:3 / ${path} rw - btrfs /dev/loop0 rw`;
     const table = ["/run/a", "/run/a/b\\040c", "/run/ab", "/other"].map(line).join("\n");
     expect(mountsUnder("/run/a", table)).toEqual(["/run/a/b c", "/run/a"]);
+  });
+});
+
+describeReal("a run directory that somebody else has made", ["root"], () => {
+  it("is left alone, and so are the processes that it names", async () => {
+    const pid = startSleeper();
+    const directory = staleRun(pid);
+    chownSync(directory, 65534, 65534);
+    expect(await removeStaleRuns(base, commands)).toEqual([]);
+    expect(existsSync(directory)).toBe(true);
+    expect(identityOf(pid)).toBeDefined();
+  });
+
+  it("is no base for a run", () => {
+    chownSync(base, 65534, 65534);
+    expect(() => createRunDirectory(base)).toThrow("belongs to somebody else");
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import { NO_CEILINGS, readCeilings } from "../../../src/policy-engine/ceilings.ts";
-import { emergencyGrant, isGrantInDoubt } from "../../../src/policy-engine/emergency.ts";
+import { emergencyGrant, grantLimit, isGrantInDoubt } from "../../../src/policy-engine/emergency.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { aVolume } from "../../builders/facts.ts";
 import { aPolicy, EXTEND_AT_80 } from "../../builders/policy.ts";
@@ -51,5 +51,15 @@ describe("the emergency grant", () => {
     expect(isGrantInDoubt(aVolume())).toBe(false);
     expect(isGrantInDoubt(aVolume({ reading: "none" }))).toBe(true);
     expect(isGrantInDoubt(aVolume({ filesystem: { operationInProgress: "Shrink" } }))).toBe(true);
+  });
+
+  it("is limited by what is written down, whatever is measured", () => {
+    const limit = (spec = {}, ceilings = NO_CEILINGS) =>
+      grantLimit(aVolume({ reading: "none" }), aPolicy({ ...MIN_AVAILABLE, ...spec }), ceilings);
+    expect(limit({ limits: { max: "15Gi", minAvailable: "1Gi" } })).toBe(15 * GIB);
+    expect(limit({}, readCeilings("guard", { max: "14Gi" }))).toBe(14 * GIB);
+    expect(limit({ suspend: true })).toBe(0);
+    expect(limit({ mode: { extend: "Recommend" } })).toBe(0);
+    expect(grantLimit(aVolume(), undefined, NO_CEILINGS)).toBe(0);
   });
 });

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
 import { CHANGE_REASONS, HOLD_REASONS } from "../../../src/api/reasons.ts";
+import { grantWithin, promisedBytes, type Stake, shareOf, wishFor } from "../../../src/policy-engine/budget.ts";
 import { type Ceilings, NO_CEILINGS, readCeilings } from "../../../src/policy-engine/ceilings.ts";
 import { compilePolicy } from "../../../src/policy-engine/compile-policy.ts";
 import { decide } from "../../../src/policy-engine/decide.ts";
@@ -201,6 +202,39 @@ describe("decide, for any facts", () => {
     );
   });
 
+  it("keeps all sizes of a namespace within its budget, decided in one batch and with every grant spent (I2)", () => {
+    const batch = fc.array(fc.tuple(soundFacts, policy, fc.constantFrom(0, 0, GIB)), { minLength: 2, maxLength: 6 });
+    fc.assert(
+      fc.property(batch, fc.integer({ min: 1, max: 300 }), (volumes, budgetGib) => {
+        const budgetBytes = budgetGib * GIB;
+        const stakes = volumes.map(([{ filesystem }, , grantedBytes], index) =>
+          stakeOf(index, filesystem, grantedBytes),
+        );
+        const limitBytes = Math.max(budgetBytes, allPromised(stakes));
+        const bounds = { ...NO_CEILINGS, namespaceBytes: { value: budgetBytes, policy: "guard" } };
+        const decided = volumes.map(([facts, compiled], index) => {
+          const stake = stakes[index] as Stake;
+          const othersBytes = allPromised(stakes) - promisedBytes(stake);
+          const shared = { ...facts, namespaceBytes: facts.filesystem.sizeBytes + othersBytes };
+          const plan = decide(shared, compiled, bounds);
+          const wish = wishFor(shared, compiled, bounds, plan);
+          const takenBytes = plan.kind === "extend" ? plan.sizeBytes : stake.takenBytes;
+          stakes[index] = { ...stake, ...wish, takenBytes };
+          return { shared, grant: wish?.grant };
+        });
+        expect(allPromised(stakes)).toBeLessThanOrEqual(limitBytes);
+        for (const [index, { shared, grant }] of decided.entries()) {
+          const stake = stakes[index] as Stake;
+          const given = grantWithin(grant, shared, shareOf(stake, stakes, budgetBytes));
+          // What it held before it may still spend.
+          stakes[index] = { ...stake, grantedBytes: Math.max(stake.grantedBytes, given?.sizeBytes ?? 0) };
+        }
+        expect(allPromised(stakes)).toBeLessThanOrEqual(limitBytes);
+      }),
+      RUNS,
+    );
+  });
+
   it("makes at most 60 changes an hour that are no emergency (I6)", () => {
     fc.assert(
       fc.property(soundFacts, policy, ceilings, fc.integer({ min: 60, max: 200 }), (facts, compiled, bounds, count) => {
@@ -259,6 +293,15 @@ describe("selection", () => {
     );
   });
 });
+
+function stakeOf(index: number, { sizeBytes }: Facts["filesystem"], grantedBytes: number): Stake {
+  const granted = grantedBytes === 0 ? 0 : sizeBytes + grantedBytes;
+  return { handle: `v${index}`, takenBytes: sizeBytes, grantedBytes: granted, wishedBytes: 0, urgency: 0 };
+}
+
+function allPromised(stakes: readonly Stake[]): number {
+  return stakes.reduce((sum, stake) => sum + promisedBytes(stake), 0);
+}
 
 type Reading = NonNullable<Facts["filesystem"]["reading"]>;
 

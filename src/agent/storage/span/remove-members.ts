@@ -31,12 +31,15 @@ export async function removeMembers(
   control: ShrinkControl,
 ): Promise<ShrinkResult> {
   assertWritable(volume);
-  await stopExclusiveOperation(host.tools, volume);
-  await settleMembers(host, volume);
-  await syncFilesystem(host.tools, volume);
   const reader = openReader(volume);
   try {
-    return await removeAll({ host, volume, control, reader });
+    const shrink = { host, volume, control, reader };
+    // Told to stop while it waited its turn: whoever goes first is not to wait for a driver or a sync.
+    if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
+    await stopExclusiveOperation(host.tools, volume);
+    await settleMembers(host, volume);
+    await syncFilesystem(host.tools, volume);
+    return await removeAll(shrink);
   } finally {
     reader.close();
   }

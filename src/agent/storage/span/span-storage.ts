@@ -52,8 +52,8 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
       ),
     recover: (volume) =>
       queue.run(volume.handle, async () => {
+        // Members that are out already are let go of by settle: a driver that does not take one back holds nothing up.
         await stopExclusiveOperation(host.tools, volume);
-        await settleMembers(host, volume);
         await useWholeDevices(host, volume);
         return capacityBytes(volume);
       }),

@@ -4,6 +4,7 @@ import { describeAwaited, isAttached, requiredMembers, type SpanMember } from ".
 import { decideFormat } from "../format-decision.ts";
 import { assertWritable } from "../grow.ts";
 import { mountedAnywhere } from "../loop-device.ts";
+import { assertNoLink } from "../mount-point.ts";
 import { mountAt } from "../mount-table.ts";
 import { FORMAT_LIMIT_MS, formatArgs, MOUNT_LIMIT_MS, probe, waitForExclusive } from "../stage.ts";
 import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
@@ -186,6 +187,7 @@ async function mountMembers(
 ): Promise<MountedSpan> {
   const paths = inside.map(({ device }) => device.path);
   const [first = ""] = paths;
+  assertNoLink(mountPath);
   await host.files.makeDirectory("span/make-mount-point", mountPath);
   const options = ["noatime", ...paths.map((path) => `device=${path}`)].join(",");
   const args = ["-t", "btrfs", "-o", options, first, mountPath];

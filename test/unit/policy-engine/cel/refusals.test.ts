@@ -119,6 +119,16 @@ describe("too large", () => {
     ["loops that cost too much", "volume.labels.all(a, volume.labels.all(b, (a + b).matches('x')))", "steps"],
     ["a large pattern in a loop", "volume.labels.exists(k, k.matches('a[ab]{900}[cd]'))", "steps"],
     ["a pattern that would stop every other decision", "volume.name.matches('(a[ab]{900})|(b[ab]{900})')", "steps"],
+    [
+      "patterns that would take seconds to compile",
+      `volume.name.matches(r'${"(a|b|\\w){1000}".repeat(200)}')`,
+      "steps",
+    ],
+    [
+      "a pattern of repeated repetitions",
+      "volume.name.matches('((a{10}b){20}){30}')",
+      "the patterns of this expression",
+    ],
   ])("%s", (_, source, message) => {
     expect(problemIn(source).message).toContain(message);
   });

@@ -49,10 +49,19 @@ function worldOf(names: readonly string[]): World {
       layouts: storeOf(names.map(layout)),
       storageClasses: storeOf([]),
     } as unknown as World["caches"],
-    namespaceBytes: () => 0,
+    promises: NOTHING_PROMISED,
     metricsStale: () => false,
   };
 }
+
+const NOTHING_PROMISED: World["promises"] = {
+  othersBytes: () => 0,
+  grantShare: () => Number.POSITIVE_INFINITY,
+  begin: () => {},
+  extending: () => {},
+  wishing: () => {},
+  granting: () => {},
+};
 
 function policy(name: string): CompiledPolicy {
   return compilePolicy({
@@ -113,7 +122,6 @@ describe("a batch of decisions", () => {
     const decideBatch = createDecideBatch(worldOf(names), book, (_handle, error) => bugs.push(error));
     const decided = decideBatch(
       names.map((name) => registry.get(name)),
-      1,
       NOW_MS,
     );
     expect(decided.map(({ plan }) => `${plan.kind} ${plan.reason}`)).toEqual([

@@ -1,0 +1,35 @@
+// Makes a member and its filesystem one size again, where a failed operation or a dead agent may have left them apart. Until
+// that has succeeded nothing is decided about the volume's size; an emergency does not wait for it.
+import type { Storage } from "./storage/storage.ts";
+import { waitUntil } from "./storage/wait-until.ts";
+import { withTimeLimit } from "./time-limit.ts";
+import { mountedVolumeOf, type VolumeState } from "./volume-state.ts";
+
+const RECOVER_LIMIT_MS = 120_000;
+const FIRST_READING_LIMIT_MS = 2000;
+const LOOK_INTERVAL_MS = 5;
+
+/** Whether the size may be decided upon now. Rejects when it did not succeed: it is to be tried again. */
+export async function settleSize(storage: Pick<Storage, "recover">, state: VolumeState): Promise<boolean> {
+  const { mounted, running } = state;
+  if (!state.unsettled || mounted === undefined || state.closing || running !== undefined) return true;
+  // What does not answer would take this thread along. The sampler looks first, and wakes the volume when it answers later.
+  const isKnown = (): boolean => state.reading !== undefined || state.hung || state.mounted !== mounted;
+  if (!(await waitUntil(isKnown, FIRST_READING_LIMIT_MS, LOOK_INTERVAL_MS))) return false;
+  if (state.reading === undefined || state.hung || state.running !== undefined || state.closing) return false;
+  try {
+    const recovering = storage.recover(mountedVolumeOf(mounted, state.record));
+    await withTimeLimit(recovering, RECOVER_LIMIT_MS, `recovering volume ${state.handle}`);
+  } catch (error) {
+    state.settleProblem = error instanceof Error ? error.message : String(error);
+    throw error;
+  }
+  if (state.mounted !== mounted) return false;
+  settled(state);
+  return true;
+}
+
+export function settled(state: VolumeState): void {
+  state.unsettled = false;
+  state.settleProblem = undefined;
+}

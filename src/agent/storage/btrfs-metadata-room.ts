@@ -1,0 +1,41 @@
+// Whether a btrfs has room left for metadata. Deletions leave half-empty data chunks; when these hold all of the device, a writer
+// of many small files gets ENOSPC while statfs shows gigabytes available. Only room for another metadata chunk mends that: a
+// larger device. Read from the same sysfs directory as the pending bytes; it decides nothing.
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { MIB } from "../../units/quantity.ts";
+
+/** With this much unallocated the kernel makes another chunk of any kind. */
+const CHUNK_ROOM_BYTES = 512 * MIB;
+/** What is left of the metadata chunks when the room counts as used up: a sixteenth of them, at least this. */
+const ROOM_MIN_BYTES = 8 * MIB;
+const ROOM_FRACTION = 1 / 16;
+
+export interface MetadataRoom {
+  /** False: the next file may fail. `capacityBytes` as statfs has it at this moment. */
+  isLeft(capacityBytes: number, readNumber: (file: number) => number): boolean;
+  close(): void;
+}
+
+/** Keeps its files open, so that reading waits for no directory lookup. */
+export function openMetadataRoom(allocationDirectory: string): MetadataRoom {
+  const number = (name: string): number => Number(readFileSync(join(allocationDirectory, name), "utf8"));
+  const copies = number("metadata/disk_total") / number("metadata/total_bytes");
+  const systemBytes = number("system/disk_total");
+  const file = (name: string): number => openSync(join(allocationDirectory, name), "r");
+  const [dataOnDisk, total] = [file("data/disk_total"), file("metadata/total_bytes")];
+  const spent = ["used", "reserved", "pinned", "may_use"].map((name) => file(`metadata/bytes_${name}`));
+  return {
+    isLeft: (capacityBytes, readNumber) => {
+      const totalBytes = readNumber(total);
+      const unallocatedBytes = capacityBytes - readNumber(dataOnDisk) - totalBytes * copies - systemBytes;
+      if (unallocatedBytes >= CHUNK_ROOM_BYTES) return true;
+      const spentBytes = spent.reduce((sum, each) => sum + readNumber(each), 0);
+      const leftBytes = totalBytes - spentBytes + Math.max(0, unallocatedBytes) / copies;
+      return leftBytes >= Math.max(ROOM_MIN_BYTES, totalBytes * ROOM_FRACTION);
+    },
+    close: () => {
+      for (const each of [dataOnDisk, total, ...spent.splice(0)]) closeSync(each);
+    },
+  };
+}

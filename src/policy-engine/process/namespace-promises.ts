@@ -1,0 +1,200 @@
+// What each namespace's filesystems have been promised, added up: sizes, targets under way, grants. Kept up by changes, so that
+// asking for a sum costs nothing however many volumes there are. What a node may still act on counts until it is known that it
+// does not: a target until it has ended, a grant until the agent has seen that it was taken back. It decides nothing.
+import type { Filesystem } from "../../api/filesystem.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { ReadableStore } from "../../kube/store.ts";
+import { promisedBytes, type Stake, shareOf, type Wish } from "../budget.ts";
+import type { Caches } from "./caches.ts";
+import { type HeldGrant, standingGrant, takenBytes } from "./volume-stake.ts";
+
+export interface NamespacePromises {
+  /** What the other filesystems of its namespace can grow to without asking again, all together. */
+  othersBytes(handle: string): number;
+  /** The largest size that the budget lets this one's grant have. */
+  grantShare(handle: string, budgetBytes: number): number;
+  /** A decision begins: what is still on its way to the API server, and what the clock has ended. */
+  begin(handle: string, pendingBytes: number, nowMs: number): void;
+  /** An extend was decided: it counts from now on, until the next decision knows what became of it. */
+  extending(handle: string, sizeBytes: number): void;
+  wishing(handle: string, wish: Omit<Wish, "grant">): void;
+  /** A grant is being written: it counts from now on, seen on its layout or not. */
+  granting(handle: string, sizeBytes: number, epoch: number, nowMs: number): void;
+}
+
+/** What was written and is not seen after this long was not written. */
+const WRITE_SEEN_LIMIT_MS = 30_000;
+
+/** A grant that is on the layout no more; undefined generation: it is not there yet. */
+interface OtherGrant extends HeldGrant {
+  /** The layout's generation since which it is not there: an agent that has observed this one knows. */
+  readonly goneAtGeneration: number | undefined;
+}
+
+interface Account extends Stake {
+  readonly namespace: NamespaceSum;
+  recordedBytes: number;
+  /** Decided or being written; 0: nothing is. */
+  extendingBytes: number;
+  standing: HeldGrant | undefined;
+  others: readonly OtherGrant[];
+  takenBytes: number;
+  grantedBytes: number;
+  wishedBytes: number;
+  urgency: number;
+}
+
+interface NamespaceSum {
+  readonly name: string;
+  readonly accounts: Set<Account>;
+  promisedBytes: number;
+  /** The same if each had its wish. */
+  wantedBytes: number;
+}
+
+export function createNamespacePromises({
+  layouts,
+  filesystems,
+}: Pick<Caches, "layouts" | "filesystems">): NamespacePromises {
+  const book: Book = { accounts: new Map(), sums: new Map(), filesystems: filesystems.store };
+  layouts.subscribe({
+    added: (layout) => seeLayout(book, layout),
+    updated: (layout) => seeLayout(book, layout),
+    deleted: ({ metadata }) => close(book, metadata.name),
+  });
+  const targetSeen = ({ metadata: { namespace, name } }: Filesystem): void => {
+    for (const layout of layouts.store.byIndex("claim", `${namespace}/${name}`)) seeLayout(book, layout);
+  };
+  filesystems.subscribe({ added: targetSeen, updated: targetSeen, deleted: targetSeen });
+  const withAccount = (handle: string, change: (account: Account) => void): void => {
+    const account = book.accounts.get(handle);
+    if (account !== undefined) change(account);
+  };
+  return {
+    othersBytes: (handle) => {
+      const account = book.accounts.get(handle);
+      return account === undefined ? Number.NaN : account.namespace.promisedBytes - promisedBytes(account);
+    },
+    grantShare: (handle, budgetBytes) => {
+      const account = book.accounts.get(handle);
+      if (account === undefined) return Number.NaN;
+      const { wantedBytes, accounts } = account.namespace;
+      return wantedBytes <= budgetBytes ? Number.POSITIVE_INFINITY : shareOf(account, accounts, budgetBytes);
+    },
+    begin: (handle, pendingBytes, nowMs) =>
+      withAccount(handle, (account) => {
+        if (account.standing !== undefined && account.standing.endsAtMs <= nowMs) account.standing = undefined;
+        if (account.others.length > 0) account.others = account.others.filter(({ endsAtMs }) => endsAtMs > nowMs);
+        account.extendingBytes = pendingBytes;
+        addUp(account);
+      }),
+    extending: (handle, sizeBytes) =>
+      withAccount(handle, (account) => {
+        account.extendingBytes = Math.max(account.extendingBytes, sizeBytes);
+        addUp(account);
+      }),
+    wishing: (handle, { wishedBytes, urgency }) =>
+      withAccount(handle, (account) => addUp(account, wishedBytes, urgency)),
+    granting: (handle, sizeBytes, epoch, nowMs) =>
+      withAccount(handle, (account) => {
+        const written = { sizeBytes, epoch, endsAtMs: nowMs + WRITE_SEEN_LIMIT_MS, goneAtGeneration: undefined };
+        account.others = [...account.others, written];
+        addUp(account);
+      }),
+  };
+}
+
+interface Book {
+  readonly accounts: Map<string, Account>;
+  readonly sums: Map<string, NamespaceSum>;
+  readonly filesystems: ReadableStore<Filesystem>;
+}
+
+function seeLayout(book: Book, layout: FilesystemLayout): void {
+  const { claimRef } = layout.spec;
+  const handle = layout.metadata.name;
+  const namespace = claimRef?.namespace;
+  const known = book.accounts.get(handle);
+  if (known !== undefined && known.namespace.name !== namespace) close(book, handle);
+  if (namespace === undefined) return;
+  const account = book.accounts.get(handle) ?? open(book, handle, namespace);
+  const standing = standingGrant(layout);
+  account.others = otherGrants(account, standing, layout);
+  account.standing = standing;
+  account.recordedBytes = takenBytes(layout, book.filesystems.get(`${namespace}/${claimRef?.name}`));
+  addUp(account);
+}
+
+/** What the node may hold beside the grant that stands now. */
+function otherGrants(
+  { standing: before, others }: Account,
+  standing: HeldGrant | undefined,
+  { metadata: { generation = 0 }, status }: FilesystemLayout,
+): OtherGrant[] {
+  const all =
+    before !== undefined && before.sizeBytes > (standing?.sizeBytes ?? 0)
+      ? [...others, { ...before, goneAtGeneration: generation }]
+      : others;
+  const observed = status?.observedGeneration ?? -1;
+  return all.filter(({ sizeBytes, epoch, goneAtGeneration }) => {
+    if (goneAtGeneration === undefined) return sizeBytes !== standing?.sizeBytes || epoch !== standing.epoch;
+    // A deposed leader's grant takes nothing back: the agent refuses it.
+    return observed < goneAtGeneration || (standing !== undefined && standing.epoch < epoch);
+  });
+}
+
+function open(book: Book, handle: string, name: string): Account {
+  const namespace = book.sums.get(name) ?? { name, accounts: new Set(), promisedBytes: 0, wantedBytes: 0 };
+  const account: Account = {
+    handle,
+    namespace,
+    recordedBytes: 0,
+    extendingBytes: 0,
+    standing: undefined,
+    others: [],
+    takenBytes: 0,
+    grantedBytes: 0,
+    wishedBytes: 0,
+    urgency: 0,
+  };
+  book.sums.set(name, namespace);
+  book.accounts.set(handle, account);
+  namespace.accounts.add(account);
+  return account;
+}
+
+function close(book: Book, handle: string): void {
+  const account = book.accounts.get(handle);
+  if (account === undefined) return;
+  const { namespace } = account;
+  book.accounts.delete(handle);
+  namespace.accounts.delete(account);
+  namespace.promisedBytes -= promisedBytes(account);
+  namespace.wantedBytes -= wantedBytes(account);
+  if (namespace.accounts.size === 0) book.sums.delete(namespace.name);
+}
+
+type Promised = Pick<Stake, "takenBytes" | "grantedBytes" | "wishedBytes">;
+
+function wantedBytes(stake: Promised): number {
+  return Math.max(promisedBytes(stake), stake.wishedBytes);
+}
+
+// A batch that takes too long is ended at any call: all is worked out first, and then assigned with no call between.
+function addUp(account: Account, wishedBytes = account.wishedBytes, urgency = account.urgency): void {
+  const takenNow = Math.max(account.recordedBytes, account.extendingBytes);
+  const grantedNow = account.others.reduce(
+    (most, { sizeBytes }) => Math.max(most, sizeBytes),
+    account.standing?.sizeBytes ?? 0,
+  );
+  const after: Promised = { takenBytes: takenNow, grantedBytes: grantedNow, wishedBytes };
+  const promisedMore = promisedBytes(after) - promisedBytes(account);
+  const wantedMore = wantedBytes(after) - wantedBytes(account);
+  const { namespace } = account;
+  namespace.promisedBytes += promisedMore;
+  namespace.wantedBytes += wantedMore;
+  account.takenBytes = takenNow;
+  account.grantedBytes = grantedNow;
+  account.wishedBytes = wishedBytes;
+  account.urgency = urgency;
+}

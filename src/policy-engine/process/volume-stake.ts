@@ -1,0 +1,68 @@
+// What the records say that one filesystem has of its namespace's budget: reads Filesystem and FilesystemLayout, remembers nothing.
+import type { Filesystem, SizeTarget } from "../../api/filesystem.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { budgetedBytes } from "../../api/filesystem-size.ts";
+import { parseQuantity } from "../../units/quantity.ts";
+import { MAX_AHEAD_MS } from "../measurements.ts";
+
+/** Up to this size the node may grow the filesystem by itself, until its clock says so. */
+export interface HeldGrant {
+  readonly sizeBytes: number;
+  readonly epoch: number;
+  /** On this clock; a node's may be behind. */
+  readonly endsAtMs: number;
+}
+
+/** Bytes: the reported size, or the largest size that is still to be carried out. A shrink frees nothing until it is reported. */
+export function takenBytes(layout: FilesystemLayout, filesystem: Filesystem | undefined): number {
+  const reportedBytes = budgetedBytes(layout);
+  if (isRemoving(layout)) return reportedBytes;
+  const { operation, lastOperation } = layout.status ?? {};
+  const { target } = layout.spec;
+  const wanted = isOf(filesystem, layout) ? filesystem?.spec.target : undefined;
+  return Math.max(
+    reportedBytes,
+    operation?.kind === "Extend" ? readableBytes(operation.to) : 0,
+    // A target is carried out at most once, and nothing older than it afterwards.
+    isNewer(target, [lastOperation]) ? readableBytes(target?.size) : 0,
+    isNewer(wanted, [target, operation, lastOperation]) ? readableBytes(wanted?.size) : 0,
+  );
+}
+
+/** The grant that stands on the layout. */
+export function standingGrant(layout: FilesystemLayout): HeldGrant | undefined {
+  const { emergency } = layout.spec;
+  if (emergency === undefined || isRemoving(layout)) return undefined;
+  const endsAtMs = Date.parse(emergency.expiry) + MAX_AHEAD_MS;
+  // An expiry that is no date has passed: the agent reads it so, too.
+  return Number.isNaN(endsAtMs)
+    ? undefined
+    : { sizeBytes: readableBytes(emergency.size), epoch: emergency.epoch, endsAtMs };
+}
+
+/** What carries no time, or none that can be read, is older than everything. */
+type Dated = { readonly decidedAt?: string | undefined } | null | undefined;
+
+function isNewer(target: SizeTarget | undefined, others: readonly Dated[]): boolean {
+  const decidedAtMs = Date.parse(target?.decidedAt ?? "");
+  return target !== undefined && !others.some((other) => decidedAtMs <= Date.parse(other?.decidedAt ?? ""));
+}
+
+// A Filesystem of a claim that was made anew is another volume's.
+function isOf(filesystem: Filesystem | undefined, { spec }: FilesystemLayout): boolean {
+  const uid = filesystem?.spec.claimRef?.uid;
+  return uid === undefined || uid === spec.claimRef?.uid;
+}
+
+function isRemoving({ spec: { members } }: FilesystemLayout): boolean {
+  return members !== undefined && members.length > 0 && members.every(({ state }) => state === "Removed");
+}
+
+// What cannot be read is carried out by nobody.
+function readableBytes(size: string | undefined): number {
+  try {
+    return size === undefined ? 0 : parseQuantity(size);
+  } catch {
+    return 0;
+  }
+}

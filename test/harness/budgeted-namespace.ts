@@ -1,0 +1,358 @@
+// A namespace with a budget: the real engine, an API server that takes its writes, caches that see them when the test says so,
+// and nodes that see, carry out and spend when the test says so. It knows, apart from the engine, how large all can become.
+import type { Filesystem } from "../../src/api/filesystem.ts";
+import type { FilesystemLayout, LastOperation } from "../../src/api/filesystem-layout.ts";
+import { Sample } from "../../src/gen/tidemark/samples/v1/samples.ts";
+import { createSubscribers } from "../../src/kube/change-handlers.ts";
+import type { KubeClient } from "../../src/kube/client.ts";
+import type { KubeObject } from "../../src/kube/object.ts";
+import type { PersistentVolumeClaim } from "../../src/kube/resources.ts";
+import { createStore } from "../../src/kube/store.ts";
+import { readCeilings } from "../../src/policy-engine/ceilings.ts";
+import { createEngine, type Engine } from "../../src/policy-engine/process/engine.ts";
+import type { World } from "../../src/policy-engine/process/gather.ts";
+import type { EngineMetrics } from "../../src/policy-engine/process/metrics.ts";
+import { createNamespacePromises } from "../../src/policy-engine/process/namespace-promises.ts";
+import type { PolicyBook } from "../../src/policy-engine/process/policy-book.ts";
+import { createVolumeRegistry, type VolumeRegistry } from "../../src/policy-engine/process/volume-registry.ts";
+import type { Logger } from "../../src/process/log.ts";
+import { formatQuantity, GIB, parseQuantity } from "../../src/units/quantity.ts";
+import { NOW_MS } from "../builders/facts.ts";
+import { aPolicy } from "../builders/policy.ts";
+import { createRecordingLog, type LogLine } from "../fakes/recording-log.ts";
+
+export interface VolumeOfNamespace {
+  readonly sizeBytes: number;
+  readonly usedRatio: number;
+  readonly isMounted?: boolean;
+  /** The claim asks for this much now, and did not before. */
+  readonly raisedRequestBytes?: number;
+  /** It stands already, and the node knows. */
+  readonly grantBytes?: number;
+}
+
+interface Replica {
+  readonly caches: {
+    readonly claims: Cache<PersistentVolumeClaim>;
+    readonly filesystems: Cache<Filesystem>;
+    readonly layouts: Cache<FilesystemLayout>;
+  };
+  readonly registry: VolumeRegistry;
+  readonly engine: Engine;
+}
+
+type Cache<T extends KubeObject> = ReturnType<typeof cacheOf<T>>;
+
+interface ApiObjects {
+  filesystem: Filesystem;
+  layout: FilesystemLayout;
+}
+
+const NODE = "node-a";
+const EPOCH = 3;
+
+const GROWING = {
+  limits: { min: "1Gi", max: "1000Gi", minAvailable: "512Mi" },
+  rules: [{ name: "extend-at-80", action: "Extend", when: "volume.usedRatio >= 0.8", targetUsed: "60%" }],
+} as const;
+
+export class BudgetedNamespace {
+  readonly handles: readonly string[];
+  readonly lines: LogLine[];
+  readonly #log: Logger;
+  readonly #budgetBytes: number;
+  readonly #metrics: EngineMetrics;
+  readonly #api = new Map<string, ApiObjects>();
+  readonly #nodeGrantBytes = new Map<string, number>();
+  readonly #claims: readonly PersistentVolumeClaim[];
+  readonly #usedRatios = new Map<string, number>();
+  #nowMs = NOW_MS;
+  #replica: Replica;
+
+  constructor(budgetBytes: number, volumes: readonly VolumeOfNamespace[], metrics: EngineMetrics) {
+    const { log, lines } = createRecordingLog();
+    this.#log = log;
+    this.lines = lines;
+    this.#budgetBytes = budgetBytes;
+    this.#metrics = metrics;
+    this.handles = volumes.map((_, index) => `v${index}`);
+    this.#claims = this.handles.map((handle, index) => claimOf(handle, volumes[index]?.raisedRequestBytes));
+    for (const [index, handle] of this.handles.entries()) this.#make(handle, volumes[index] as VolumeOfNamespace);
+    this.#replica = this.#start();
+  }
+
+  /** Another engine takes over: it knows what the API server has. */
+  restart(): void {
+    this.#replica = this.#start();
+  }
+
+  /** Time goes on, and each mounted volume is measured. */
+  tick(seconds = 1): void {
+    this.#nowMs += seconds * 1000;
+    for (const handle of this.handles) this.#measure(handle);
+  }
+
+  use(handle: string, usedRatio: number): void {
+    this.#nowMs += 1; // or the sample would be no news
+    this.#usedRatios.set(handle, usedRatio);
+    this.#measure(handle);
+  }
+
+  /** One round of the engine; its writes are in the API server then, and in its caches when they are watched. */
+  async decide(handles: readonly string[] = this.handles): Promise<void> {
+    await this.#replica.engine.evaluateAll(handles);
+    await this.#replica.engine.settled();
+  }
+
+  /** The engine's caches see what the API server has. */
+  watch(): void {
+    const { caches, registry } = this.#replica;
+    for (const { filesystem, layout } of this.#api.values()) {
+      caches.filesystems.put(filesystem);
+      caches.layouts.put(layout);
+      registry.layoutSeen(layout, this.#nowMs);
+    }
+  }
+
+  /** The node reads the grant that there is, or that there is none any more, and reports that it has. */
+  nodeSeesGrant(handle: string): void {
+    const { layout } = this.#of(handle);
+    this.#nodeGrantBytes.set(handle, grantBytes(layout));
+    this.#status(handle, { observedGeneration: layout.metadata.generation ?? 0 });
+  }
+
+  /** The node takes all it was granted, as far as it knows. */
+  nodeSpendsGrant(handle: string): void {
+    this.#resize(handle, this.#nodeGrantBytes.get(handle) ?? 0, undefined);
+  }
+
+  nodeReachesTarget(handle: string): void {
+    const { target } = this.#of(handle).filesystem.spec;
+    if (target !== undefined && this.#isStanding(handle))
+      this.#resize(handle, parseQuantity(target.size), target.decidedAt);
+  }
+
+  nodeGivesTargetUp(handle: string): void {
+    const { target } = this.#of(handle).filesystem.spec;
+    if (target !== undefined) this.#end(handle, "Failed", this.sizeBytes(handle), target.decidedAt);
+  }
+
+  sizeBytes(handle: string): number {
+    return sizeOf(this.#of(handle).layout);
+  }
+
+  /** The grant that stands in the API server; 0: none. */
+  grantBytes(handle: string): number {
+    return grantBytes(this.#of(handle).layout);
+  }
+
+  reasonOf(handle: string): string | undefined {
+    return this.#of(handle).filesystem.status?.scaling?.reason;
+  }
+
+  /** What all sizes add up to if every node carries out and spends whatever it knows of or may yet read. */
+  reachableBytes(): number {
+    return this.handles.reduce((sum, handle) => {
+      const { filesystem, layout } = this.#of(handle);
+      const targetBytes = this.#isStanding(handle) ? parseQuantity(filesystem.spec.target?.size ?? "0") : 0;
+      return sum + Math.max(sizeOf(layout), targetBytes, grantBytes(layout), this.#nodeGrantBytes.get(handle) ?? 0);
+    }, 0);
+  }
+
+  #start(): Replica {
+    const caches = {
+      claims: cacheOf<PersistentVolumeClaim>(),
+      filesystems: cacheOf<Filesystem>(),
+      layouts: cacheOf<FilesystemLayout>(),
+      storageClasses: cacheOf(),
+    };
+    const registry = createVolumeRegistry();
+    const apply = (_point: string, _kind: unknown, object: KubeObject) => this.#take(object);
+    const engine = createEngine({
+      client: { apply } as unknown as KubeClient,
+      events: { record: () => {}, flush: async () => {} },
+      registry,
+      world: {
+        caches: caches as unknown as World["caches"],
+        promises: createNamespacePromises(caches as unknown as World["caches"]),
+        metricsStale: () => false,
+      },
+      policies: policiesUnder(this.#budgetBytes),
+      samples: { guide: () => true },
+      metrics: this.#metrics,
+      clusterRate: { take: () => true },
+      epoch: () => EPOCH,
+      nowMs: () => this.#nowMs,
+      log: this.#log,
+    });
+    this.#replica = { caches, registry, engine };
+    for (const claim of this.#claims) caches.claims.put(claim);
+    this.watch();
+    for (const handle of this.handles) this.#measure(handle);
+    return this.#replica;
+  }
+
+  #make(handle: string, { sizeBytes, usedRatio, isMounted = true, grantBytes: granted }: VolumeOfNamespace): void {
+    const uid = uidOf(handle);
+    const named = { namespace: "shop", name: handle, uid };
+    const apiVersion = "tidemark.dev/v1alpha1";
+    const emergency = granted && {
+      size: formatQuantity(granted),
+      minAvailable: "512Mi",
+      expiry: new Date(NOW_MS + 20 * 3_600_000).toISOString(),
+      epoch: EPOCH,
+    };
+    this.#nodeGrantBytes.set(handle, granted ?? 0);
+    this.#api.set(handle, {
+      filesystem: { apiVersion, kind: "Filesystem", metadata: named, spec: { claimRef: { name: handle, uid } } },
+      layout: {
+        apiVersion,
+        kind: "FilesystemLayout",
+        metadata: { name: handle, uid: `layout-${handle}`, generation: 1, resourceVersion: "1" },
+        spec: { claimRef: named, backend: "loop", fsType: "btrfs", nodeName: NODE, ...(emergency && { emergency }) },
+        status: {
+          nodeName: NODE,
+          mounted: isMounted,
+          observedGeneration: 1,
+          members: [{ name: "m0", size: formatQuantity(sizeBytes), state: "Present" }],
+        },
+      },
+    });
+    this.#usedRatios.set(handle, usedRatio);
+  }
+
+  #measure(handle: string): void {
+    const { layout } = this.#of(handle);
+    if (layout.status?.mounted !== true) return;
+    const capacityBytes = sizeOf(layout);
+    const usedBytes = Math.round(capacityBytes * (this.#usedRatios.get(handle) ?? 0));
+    const figures = { capacityBytes, availableBytes: capacityBytes - usedBytes, sizeBytes: capacityBytes };
+    const sample = { volumeHandle: handle, sampledAtMs: this.#nowMs, nodeFreeBytes: 4096 * GIB, ...figures };
+    this.#replica.registry.sampled(NODE, Sample.fromPartial(sample), this.#nowMs);
+  }
+
+  /** A server-side apply of the engine: the target, the grant or the status. */
+  async #take(object: KubeObject & { spec?: object; status?: object }): Promise<void> {
+    const [handle, known] = [...this.#api].find(([, of]) => isSame(of, object)) ?? [];
+    if (handle === undefined || known === undefined)
+      throw new Error(`nobody made ${object.kind} ${object.metadata.name}`);
+    if (object.kind === "Filesystem")
+      known.filesystem = {
+        ...known.filesystem,
+        spec: { ...known.filesystem.spec, ...object.spec },
+        ...(object.status && { status: object.status }),
+      };
+    else {
+      const { emergency: _before, ...spec } = known.layout.spec;
+      this.#put(handle, { ...known.layout, spec: { ...spec, ...object.spec } }, 1);
+    }
+  }
+
+  #resize(handle: string, sizeBytes: number, decidedAt: string | undefined): void {
+    if (this.#of(handle).layout.status?.mounted === true && sizeBytes > this.sizeBytes(handle))
+      this.#end(handle, "Succeeded", sizeBytes, decidedAt);
+  }
+
+  #end(handle: string, outcome: LastOperation["outcome"], reachedBytes: number, decidedAt: string | undefined): void {
+    const endedAt = new Date(this.#nowMs).toISOString();
+    const reached = formatQuantity(reachedBytes);
+    const from = formatQuantity(this.sizeBytes(handle));
+    const named = decidedAt === undefined ? { emergency: true } : { decidedAt };
+    this.#status(handle, {
+      members: [{ name: "m0", size: reached, state: "Present" }],
+      lastOperation: {
+        kind: "Extend",
+        outcome,
+        from,
+        to: reached,
+        reached,
+        epoch: EPOCH,
+        startedAt: endedAt,
+        endedAt,
+        ...named,
+      },
+    });
+  }
+
+  #isStanding(handle: string): boolean {
+    const { filesystem, layout } = this.#of(handle);
+    const { target } = filesystem.spec;
+    return target !== undefined && target.decidedAt !== layout.status?.lastOperation?.decidedAt;
+  }
+
+  #status(handle: string, status: NonNullable<FilesystemLayout["status"]>): void {
+    const { layout } = this.#of(handle);
+    this.#put(handle, { ...layout, status: { ...layout.status, ...status } }, 0);
+  }
+
+  #put(handle: string, layout: FilesystemLayout, generations: number): void {
+    const { generation = 0, resourceVersion } = layout.metadata;
+    const metadata = {
+      ...layout.metadata,
+      generation: generation + generations,
+      resourceVersion: String(Number(resourceVersion) + 1),
+    };
+    this.#of(handle).layout = { ...layout, metadata };
+  }
+
+  #of(handle: string): ApiObjects {
+    const objects = this.#api.get(handle);
+    if (objects === undefined) throw new Error(`no volume ${handle}`);
+    return objects;
+  }
+}
+
+function policiesUnder(budgetBytes: number): PolicyBook {
+  const ceilings = readCeilings("guard", { max: "1Ti", bytesPerNamespace: formatQuantity(budgetBytes) });
+  const policy = aPolicy({ limits: { ...GROWING.limits }, rules: [...GROWING.rules] });
+  return { forClaim: () => ({ policy, conflicts: [], ceilings }), entries: () => [], invalidate: () => {} };
+}
+
+const uidOf = (handle: string): string => `uid-${handle}`;
+
+function claimOf(name: string, raisedRequestBytes: number | undefined): PersistentVolumeClaim {
+  const storage = formatQuantity(raisedRequestBytes ?? 100 * GIB);
+  return {
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: { namespace: "shop", name, uid: uidOf(name), creationTimestamp: "2026-11-01T00:00:00Z" },
+    spec: { resources: { requests: { storage } }, storageClassName: "tidemark-loop" },
+    ...(raisedRequestBytes !== undefined && { status: { capacity: { storage: "1Gi" } } }),
+  };
+}
+
+function isSame({ filesystem, layout }: ApiObjects, { kind, metadata }: KubeObject): boolean {
+  return kind === "Filesystem" ? filesystem.metadata.name === metadata.name : layout.metadata.name === metadata.name;
+}
+
+function sizeOf({ status }: FilesystemLayout): number {
+  return parseQuantity(status?.members?.[0]?.size ?? "0");
+}
+
+function grantBytes({ spec: { emergency } }: FilesystemLayout): number {
+  return emergency === undefined ? 0 : parseQuantity(emergency.size);
+}
+
+/** A reflector's store and subscribers, filled by hand. */
+export function cacheOf<T extends KubeObject>() {
+  const store = createStore<T>({
+    claim: (object) => {
+      const { claimRef } = (object as unknown as FilesystemLayout).spec ?? {};
+      return claimRef === undefined ? [] : [`${claimRef.namespace}/${claimRef.name}`];
+    },
+  });
+  const subscribers = createSubscribers<T>("cache", createRecordingLog().log);
+  return {
+    store,
+    subscribe: (handlers: Parameters<typeof subscribers.subscribe>[0]) => subscribers.subscribe(handlers, store.list()),
+    put: (object: T) => {
+      const before = store.put(object);
+      if (before === undefined) subscribers.added(object);
+      else if (before !== object) subscribers.updated(object, before);
+    },
+    remove: (key: string) => {
+      const before = store.remove(key);
+      if (before !== undefined) subscribers.deleted(before);
+    },
+  };
+}

@@ -1,0 +1,66 @@
+// Puts the member driver into a test cluster: bundled, packed into images by the packer of Tidemark's own, and applied. A cluster
+// that has a driver of that name already, and one of somebody else's, is left as it is.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { writeOciArchive } from "../../scripts/image/oci-archive.ts";
+import { writeTidemarkImage } from "../../scripts/image/tidemark-image.ts";
+import type { Cluster } from "../cluster/cluster-state.ts";
+import { builtTools } from "../cluster/go-tools.ts";
+import { importImage } from "../cluster/node.ts";
+import { runProgram } from "../cluster/run-program.ts";
+import type { ClusterUnderTest } from "../e2e/cluster-under-test.ts";
+import { MEMBER_DRIVER } from "./config.ts";
+import {
+  BUNDLE,
+  DRIVER_IMAGE,
+  memberDriverManifests,
+  NAMESPACE,
+  SIDECARS,
+  SIDECARS_IMAGE,
+  WORKLOADS,
+} from "./manifests.ts";
+import { sidecarRoleManifests } from "./sidecar-role.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const ROLLOUT_LIMIT = "--timeout=300s";
+/** CommonJS packages inside an ES module bundle call require for Node's builtins. */
+const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
+
+/** Where the driver's volumes, switches and log of RPCs are, seen from this machine; undefined: the driver is somebody else's. */
+export async function installMemberDriver(tested: ClusterUnderTest): Promise<string | undefined> {
+  const { cluster, kubectl } = tested;
+  if (cluster === undefined) return undefined;
+  const exists = async (...what: string[]): Promise<boolean> =>
+    (await kubectl("get", ...what, "--namespace", NAMESPACE, "--ignore-not-found", "--output", "name")) !== "";
+  const directory = join(cluster.places.directory, "member-driver");
+  if (!(await exists("csidriver", MEMBER_DRIVER))) await putInto(cluster, kubectl, directory);
+  else if (!(await exists(WORKLOADS[0]))) return undefined;
+  for (const workload of WORKLOADS) await kubectl("-n", NAMESPACE, "rollout", "status", workload, ROLLOUT_LIMIT);
+  return directory;
+}
+
+async function putInto(cluster: Cluster, kubectl: ClusterUnderTest["kubectl"], directory: string): Promise<void> {
+  const packing = join(cluster.places.directory, "member-driver-images");
+  for (const archive of await packImages(packing))
+    await Promise.all(cluster.nodes.map((node) => importImage(cluster, node, archive)));
+  const items = [...memberDriverManifests(directory), ...sidecarRoleManifests()];
+  writeFileSync(join(packing, "objects.json"), JSON.stringify({ apiVersion: "v1", kind: "List", items }));
+  await kubectl("--namespace", NAMESPACE, "apply", "--server-side", "--filename", join(packing, "objects.json"));
+}
+
+async function packImages(directory: string): Promise<string[]> {
+  const dist = join(directory, "dist");
+  mkdirSync(dist, { recursive: true });
+  await runProgram(join(ROOT, "node_modules/.bin/esbuild"), [
+    join(ROOT, "test/member-driver/main.ts"),
+    ...["--bundle", "--platform=node", "--target=node20.19", "--main-fields=module,main", "--format=esm"],
+    ...[`--banner:js=${REQUIRE}`, `--outfile=${join(dist, BUNDLE)}`, "--log-level=error"],
+  ]);
+  const [driver, sidecars] = [join(directory, "driver.tar"), join(directory, "sidecars.tar")];
+  await writeTidemarkImage(driver, DRIVER_IMAGE, dist);
+  const programs = await builtTools("kubernetes", () => undefined);
+  const layer = SIDECARS.map((name) => ({ kind: "file", path: `/${name}`, from: join(programs, name) }) as const);
+  await writeOciArchive({ path: sidecars, names: [SIDECARS_IMAGE], entrypoint: [`/${SIDECARS[0]}`], layers: [layer] });
+  return [driver, sidecars];
+}

@@ -1,0 +1,37 @@
+import { describe, expect, it } from "@jest/globals";
+import { recordWithLayout } from "../../../src/agent/layout-record.ts";
+import { newVolumeState } from "../../../src/agent/volume-state.ts";
+import { statsOf } from "../../../src/agent/volume-stats.ts";
+import { GIB } from "../../../src/units/quantity.ts";
+import { buildLayout } from "../../builders/filesystem-layout.ts";
+
+const reading = {
+  ...{ sampledAtMs: 1, capacityBytes: GIB, availableBytes: GIB / 2, inodesTotal: 0, inodesUsed: 0 },
+  ...{ growthBytesPerSecond: 0, peakWriteBytesPerSecond: 0 },
+};
+const newState = () => newVolumeState(recordWithLayout(buildLayout(), undefined), true);
+
+describe("the stats of a volume", () => {
+  it("wait for the sampler's first reading of one that was just staged", async () => {
+    const state = newState();
+    const answer = statsOf(state);
+    state.reading = reading;
+    expect(await answer).toMatchObject({
+      usage: [{ total: GIB, available: GIB / 2 }],
+      volumeCondition: { abnormal: false },
+    });
+  });
+
+  it("say that a filesystem does not answer which never did, without figures that nobody has", async () => {
+    expect(await statsOf({ ...newState(), hung: true })).toMatchObject({
+      usage: [],
+      volumeCondition: { abnormal: true },
+    });
+  });
+
+  it("keep the last figures of one that answers no more", async () => {
+    const { usage, volumeCondition } = await statsOf({ ...newState(), reading, hung: true });
+    expect(usage).toHaveLength(1);
+    expect(volumeCondition?.abnormal).toBe(true);
+  });
+});

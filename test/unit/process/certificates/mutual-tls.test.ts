@@ -1,0 +1,74 @@
+import { Server } from "node:net";
+import { connect } from "node:tls";
+import { afterEach, describe, expect, it } from "@jest/globals";
+import { CERTIFICATE_TIMES } from "../../../../src/process/certificates/certificate-times.ts";
+import { issueLeaf, makeAuthority } from "../../../../src/process/certificates/issue-certificate.ts";
+import { createMutualTls, type MutualTls } from "../../../../src/process/certificates/mutual-tls.ts";
+import type { Logger } from "../../../../src/process/log.ts";
+import { createRecordingLog } from "../../../fakes/recording-log.ts";
+import { waitFor } from "../../../harness/wait-for.ts";
+
+/** What the kernel does when descriptors run out cannot be had for the asking: its word is given to the real server. */
+function failAccept(port: number, reason: string): void {
+  const handles = (process as unknown as { _getActiveHandles(): unknown[] })._getActiveHandles();
+  const server = handles.find((handle) => handle instanceof Server && portOf(handle) === port) as Server | undefined;
+  if (server === undefined) throw new Error(`nobody listens on port ${port}`);
+  server.emit("error", new Error(reason));
+}
+
+function portOf(server: Server): number | undefined {
+  const address = server.address();
+  return address !== null && typeof address === "object" ? address.port : undefined;
+}
+
+describe("a port with mutual TLS", () => {
+  let open: MutualTls[] = [];
+  const makePort = (log: Logger): MutualTls => {
+    const made = createMutualTls(log);
+    open.push(made);
+    return made;
+  };
+  afterEach(() => {
+    for (const one of open) one.close();
+    open = [];
+  });
+
+  it("goes on after connections that could not be accepted, and says each time that there was one", async () => {
+    const { log, lines } = createRecordingLog();
+    const tls = makePort(log);
+    const authority = await makeAuthority("ours", Date.now(), CERTIFICATE_TIMES);
+    const pair = await issueLeaf(
+      authority,
+      { commonName: "localhost", usage: "server" },
+      Date.now(),
+      CERTIFICATE_TIMES,
+    );
+    const agent = await issueLeaf(authority, { commonName: "agent", usage: "client" }, Date.now(), CERTIFICATE_TIMES);
+    tls.replace({ ...pair, bundlePem: authority.certificatePem });
+    let accepted = 0;
+    const port = await tls.listen({ host: "127.0.0.1", port: 0 }, (connection) => {
+      accepted += 1;
+      connection.end();
+    });
+    failAccept(port, "accept EMFILE");
+    failAccept(port, "accept ENFILE");
+    const client = connect({
+      port,
+      host: "127.0.0.1",
+      ca: authority.certificatePem,
+      cert: agent.certificatePem,
+      key: agent.keyPem,
+      checkServerIdentity: () => undefined,
+    });
+    await waitFor("a connection all the same", () => accepted === 1 || undefined);
+    client.destroy();
+    expect(lines.map(({ err }) => (err as Error | undefined)?.message)).toEqual(["accept EMFILE", "accept ENFILE"]);
+  });
+
+  it("is not there when its address is taken, and says so", async () => {
+    const tls = makePort(createRecordingLog().log);
+    const port = await tls.listen({ host: "127.0.0.1", port: 0 }, () => {});
+    const second = makePort(createRecordingLog().log);
+    await expect(second.listen({ host: "127.0.0.1", port }, () => {})).rejects.toMatchObject({ code: "EADDRINUSE" });
+  });
+});
