@@ -40,6 +40,12 @@ const NOT_PASSED: readonly (readonly [pattern: RegExp, why: string])[] = [
   ],
 ];
 
+/** A clean run may come by such a point, and the runs with a kill may not. */
+function mayBeMissed(pointOrPassage: string): boolean {
+  const point = pointOrPassage.replace(/\/(before|after)$/, "");
+  return NOT_PASSED.some(([pattern]) => pattern.test(point));
+}
+
 const listed = JSON.parse(readFileSync("test/effect-points.json", "utf8")) as string[];
 
 describeReal("a process that dies by SIGKILL, at every point of a volume's life", STACK_PARTS, () => {
@@ -58,10 +64,7 @@ describeReal("a process that dies by SIGKILL, at every point of a volume's life"
 
   it("passes every effect point that there is, or it is known why not", () => {
     const passed = new Set(points.map(({ passage }) => passage.slice(0, passage.lastIndexOf("/"))));
-    const unknown = listed.filter(
-      (point) => !passed.has(point) && !NOT_PASSED.some(([pattern]) => pattern.test(point)),
-    );
-    expect(unknown).toEqual([]);
+    expect(listed.filter((point) => !passed.has(point) && !mayBeMissed(point))).toEqual([]);
   });
 
   it("passes no point that the generated list lacks", () => {
@@ -96,7 +99,7 @@ describeReal("a process that dies by SIGKILL, at every point of a volume's life"
 
   it("has died at every point, in one phase or another", () => {
     const passages = new Set(points.map(({ passage }) => passage));
-    expect([...passages].filter((passage) => !diedAt.has(passage))).toEqual([]);
+    expect([...passages].filter((passage) => !diedAt.has(passage) && !mayBeMissed(passage))).toEqual([]);
   });
 });
 

@@ -11,6 +11,7 @@ import { assertWritable, onlyDevid, requireMember } from "./grow.ts";
 import { type LoopHost, memberPath } from "./loop-host.ts";
 import { type FilesystemReading, openReader, type Reader } from "./read-filesystem.ts";
 import {
+  afterForeignCancel,
   nextShrinkMove,
   type ShrinkFacts,
   type ShrinkMove,
@@ -68,14 +69,18 @@ interface Progress {
   readonly sizeBytes: number;
   readonly balancesDone: number;
   readonly stepMaxBytes: number;
+  /** Steps in a row that somebody else has cancelled. */
+  readonly foreignCancels: number;
 }
 
-// Ends: a resize makes the size smaller by a step's worth or the next steps smaller, and balances are counted.
+const NOTHING_DONE = { balancesDone: 0, stepMaxBytes: STEP_MAX_BYTES, foreignCancels: 0 };
+
+// Ends: a resize makes the size smaller by a step's worth or the next steps smaller; balances and foreign cancels are counted.
 async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
   const { control, reader } = shrink;
-  let progress: Progress = { sizeBytes: await cutMember(shrink), balancesDone: 0, stepMaxBytes: STEP_MAX_BYTES };
+  let progress: Progress = { sizeBytes: await cutMember(shrink), ...NOTHING_DONE };
   while (!control.signal.aborted) {
-    const { sizeBytes: fromBytes, balancesDone } = progress;
+    const { sizeBytes: fromBytes, balancesDone, foreignCancels } = progress;
     const before = reader.read();
     const move = nextShrinkMove(await gather(shrink, before, progress));
     if (move.kind === "reached") return { outcome: "Succeeded", sizeBytes: fromBytes };
@@ -85,12 +90,13 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
     assertWritable(shrink.volume);
     const sizeBytes = await cutMember(shrink);
     if (sizeBytes < fromBytes) control.onStep(sizeBytes);
-    const verdict = await judgeStep(shrink, { move, before, fromBytes, ended }, sizeBytes);
+    const verdict = await judgeStep(shrink, { move, before, fromBytes, ended, foreignCancels }, sizeBytes);
     if (typeof verdict === "object") return verdict;
     progress = {
       sizeBytes,
       balancesDone: balancesDone + (move.kind === "balance" ? 1 : 0),
       stepMaxBytes: verdict === "smaller steps" ? STEP_MIN_BYTES : progress.stepMaxBytes,
+      foreignCancels: verdict === "again" ? foreignCancels + 1 : 0,
     };
   }
   return stoppedShrink(progress.sizeBytes, shrink.targetBytes, control.signal);
@@ -165,17 +171,18 @@ interface Step {
   readonly before: FilesystemReading;
   readonly fromBytes: number;
   readonly ended: WatchedEnd;
+  /** Before this step. */
+  readonly foreignCancels: number;
 }
 
+type Verdict = ShrinkResult | "go on" | "smaller steps" | "again";
+
 /** How the shrink ends with this step, or how it goes on. */
-async function judgeStep(
-  shrink: Shrink,
-  step: Step,
-  sizeBytes: number,
-): Promise<ShrinkResult | "go on" | "smaller steps"> {
+async function judgeStep(shrink: Shrink, step: Step, sizeBytes: number): Promise<Verdict> {
   const { finished, cancelled } = step.ended;
   if (cancelled !== undefined) return await judgeCancelled(shrink, step, sizeBytes, cancelled);
   if (finished.exitCode === 0) return "go on";
+  if (/operation cancell?ed/i.test(finished.stderr)) return afterForeignCancel(step.foreignCancels, sizeBytes);
   if (!/no space left/i.test(finished.stderr))
     expectSuccess(finished, `shrinking ${shrink.volume.handle} from ${formatBytes(step.fromBytes)}`);
   // A balance that found no room has changed nothing; the next move is decided without it.
@@ -184,12 +191,7 @@ async function judgeStep(
 }
 
 /** Cancelled, by its caller or by the watcher: for a writer, or for the room that the moved chunk itself took. */
-async function judgeCancelled(
-  shrink: Shrink,
-  step: Step,
-  sizeBytes: number,
-  message: string,
-): Promise<ShrinkResult | "go on" | "smaller steps"> {
+async function judgeCancelled(shrink: Shrink, step: Step, sizeBytes: number, message: string): Promise<Verdict> {
   const { control } = shrink;
   if (sizeBytes <= shrink.targetBytes) return "go on"; // the step was quicker than the cancel
   const cancelled: ShrinkResult = { outcome: "Cancelled", sizeBytes, message };

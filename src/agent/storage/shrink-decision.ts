@@ -88,6 +88,22 @@ export function stoppedShrink(sizeBytes: number, targetBytes: number, signal: Ab
   return { outcome: "Cancelled", sizeBytes, message: stoppedMessage(signal) };
 }
 
+const FOREIGN_CANCELS_MAX = 1;
+
+/**
+ * What follows a step that somebody else has cancelled, after `foreignCancels` such steps in a row. The kernel keeps a cancel that
+ * comes between two chunks, and ends the next operation with it: a step after a restart then meets what the last one was sent.
+ * Whoever means it cancels the next step, too.
+ */
+export function afterForeignCancel(foreignCancels: number, sizeBytes: number): ShrinkResult | "again" {
+  if (foreignCancels < FOREIGN_CANCELS_MAX) return "again";
+  return {
+    outcome: "Cancelled",
+    sizeBytes,
+    message: `somebody else has cancelled ${foreignCancels + 1} steps in a row`,
+  };
+}
+
 export interface SpaceSample {
   /** Monotonic. */
   readonly atMs: number;

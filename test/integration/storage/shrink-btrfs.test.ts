@@ -1,7 +1,7 @@
 // Shrinking real btrfs under writers that know nothing of it: nothing lost, never read-only, cancelled in time.
 
-import { execFileSync } from "node:child_process";
-import { statSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
@@ -120,6 +120,21 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
     await expectWhole();
   });
 
+  it("asks once more for a step that somebody else has cancelled", async () => {
+    const ballast = join(mounted.mountPath, "ballast");
+    execFileSync("fallocate", ["--length", `${1536 * MIB}`, ballast]);
+    scatterFiles(mounted.mountPath, manifest, 100, 1); // full chunks behind it: no balance moves them, a resize has to
+    rmSync(ballast);
+    let ended = false;
+    const result = fixture.storage.shrink(mounted, 2 * GIB, makeShrinkControl()).finally(() => {
+      ended = true;
+    });
+    await until(() => ended || isResizeCancelled(mounted));
+    expect(ended).toBe(false); // else no resize was there to cancel
+    expect(await result).toEqual({ outcome: "Succeeded", sizeBytes: 2 * GIB });
+    await expectWhole();
+  });
+
   it("repacks emptied chunks where only their places hold the filesystem up", async () => {
     scatterFiles(mounted.mountPath, manifest, 300, 30);
     expect(minDeviceBytes(mounted)).toBeGreaterThan(1280 * MIB);
@@ -157,6 +172,12 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
     expect(await fixture.storage.sizeBytes(mounted)).toBe(3 * GIB);
   });
 });
+
+/** Whether there was a resize to cancel: the command says so by failing with ECANCELED, and with ENOTCONN where there was none. */
+function isResizeCancelled({ mountPath }: MountedLoop): boolean {
+  const { stderr } = spawnSync("btrfs", ["filesystem", "resize", "cancel", mountPath], { encoding: "utf8" });
+  return stderr.includes("Operation canceled");
+}
 
 function fixtureHasFile({ mountPath }: MountedLoop, name: string): boolean {
   return statSync(join(mountPath, name), { throwIfNoEntry: false }) !== undefined;

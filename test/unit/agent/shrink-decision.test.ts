@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import {
+  afterForeignCancel,
   cancelReason,
   DEVICE_MIN_BYTES,
   nextShrinkMove,
@@ -144,5 +145,16 @@ describe("cancelReason", () => {
       (index) => (index % 6) * 60 * MIB,
     );
     expect(cancelReason(samples, 256 * MIB)).toBeUndefined();
+  });
+});
+
+describe("a step that somebody else has cancelled", () => {
+  it("is asked for once more, and ends the shrink when the next one is cancelled, too", () => {
+    expect(afterForeignCancel(0, GIB)).toBe("again");
+    expect(afterForeignCancel(1, GIB)).toMatchObject({
+      outcome: "Cancelled",
+      sizeBytes: GIB,
+      message: expect.stringContaining("2 steps"),
+    });
   });
 });
