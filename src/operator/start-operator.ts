@@ -15,6 +15,7 @@ import { createCsiServices } from "./csi/csi-services.ts";
 import { createGuardKeeper } from "./member/guard-keeper.ts";
 import { registerMemberBytes } from "./member/member-bytes.ts";
 import { createPace } from "./member/pace.ts";
+import { createTurns } from "./member/turns.ts";
 import { createOperatorMetrics } from "./metrics.ts";
 import { createLayoutWatch } from "./volume/layout-watch.ts";
 import { createLayoutWriter } from "./volume/layout-writer.ts";
@@ -48,7 +49,8 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const watch = createLayoutWatch(client, caches.layouts);
   const reselection = createPace(clock, RESELECTION_INTERVAL_MS);
   const changes = createVolumeChanges(caches);
-  const loop = createVolumeLoop({ client, caches, layouts, events, metrics, clock, reselection }, log);
+  const turns = createTurns();
+  const loop = createVolumeLoop({ client, caches, layouts, events, metrics, clock, reselection, turns }, log);
   const guard = config.userName === undefined ? undefined : createGuardKeeper(client, caches, config.userName, log);
   const election = elect(config, client, [loop, ...(guard === undefined ? [] : [guard])], log);
 
@@ -62,7 +64,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const serve = (driver: Driver, socket: string): ReturnType<typeof serveOnSocket> =>
     serveOnSocket(
       socket,
-      createCsiServices({ serving, driver, clock, client, caches, layouts, watch, changes, isReady }),
+      createCsiServices({ serving, driver, clock, client, caches, layouts, watch, changes, turns, isReady }),
     );
   const csi = await serve(LOCAL, config.csiSocket);
   const spanCsi = config.spanCsiSocket === undefined ? undefined : await serve(SPAN, config.spanCsiSocket);

@@ -49,6 +49,23 @@ describeReal("an agent that dies at work on a span", LOOP_PARTS, () => {
     await waitFor("both members", async () => (await memberStates())?.length === 2);
   }
 
+  it.each(["span/announce/before", "span/announce/after", "span/publish-member/after", "span/format/before"])(
+    "at %s of its first stage: the next one gives back what it had, says so, and stages it",
+    async (fault) => {
+      const fresh = spanUnderTest(agent, parts, randomUUID());
+      const only = fresh.member("m0", GIB);
+      await restartWith(fault);
+      await fresh.applyLayout({ members: [only] });
+      await expect(fresh.stage()).rejects.toThrow();
+      await agent.agentEnded();
+      await agent.startAgent({}, parts.flags);
+      await waitFor("not mounted", async () => (await fresh.layout()).status?.mounted === false);
+      expect(parts.driver.deviceOf(`${fresh.handle}-m0`)).toBeUndefined();
+      await fresh.stage();
+      expect(fresh.capacityBytes()).toBe(GIB);
+    },
+  );
+
   it.each(["span/publish-member/after", "span/add-device/before", "span/add-device/after"])(
     "at %s: the next one adds the member, once",
     async (fault) => {
