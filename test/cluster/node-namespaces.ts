@@ -79,7 +79,9 @@ function unmountLoops(first: number): string[] {
     .filter((line) => (line.split(" - ")[1] ?? "").split(" ")[1]?.startsWith("/dev/loop"))
     .map((line) => line.split(" ")[4] ?? "")
     .reverse()
-    .map((path) => `umount --lazy "$(printf ${quoted(path)})"`);
+    .map((path) => `"$(printf ${quoted(path)})"`)
+    // One that its owner has unmounted meanwhile is gone here, too.
+    .map((path) => `umount --lazy ${path} || if mountpoint --quiet ${path}; then exit 1; fi`);
 }
 
 function quoted(text: string): string {
