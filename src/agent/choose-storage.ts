@@ -1,18 +1,29 @@
-// Which disk this node has: real loop devices, or the simulated one where there is no root. Only wiring.
+// Which disks this node has: real loop devices and other drivers' members, or the simulated disk where there is no root. Only
+// wiring.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { SPAN_DRIVER } from "../api/names.ts";
+import type { KubeClient } from "../kube/client.ts";
 import type { Clock } from "../process/clock.ts";
 import type { CommandPort } from "../process/command-port.ts";
+import type { Effects } from "../process/effects.ts";
 import type { FilePort } from "../process/file-port.ts";
 import type { Logger } from "../process/log.ts";
 import type { AgentConfig } from "./config.ts";
+import { createMemberDevices } from "./member/member-devices.ts";
+import { createMemberSecrets } from "./member/member-secrets.ts";
+import { createRegisteredDrivers } from "./member/registered-drivers.ts";
 import { createBindMounts, createPodLinks, type PodMounts } from "./pod-mounts.ts";
 import { createLoopStorage } from "./storage/loop-storage.ts";
 import { createSimulatedStorage } from "./storage/simulated-storage.ts";
-import type { Storage } from "./storage/storage.ts";
+import { createSpanStorage } from "./storage/span/span-storage.ts";
+import type { SpanVolume, Storage } from "./storage/storage.ts";
+import { storageByBackend } from "./storage/storage-by-backend.ts";
 
 export interface StorageParts {
+  readonly client: Pick<KubeClient, "get">;
+  readonly effects: Effects;
   readonly commands: CommandPort;
   readonly files: FilePort;
   readonly clock: Clock;
@@ -21,25 +32,44 @@ export interface StorageParts {
 
 /** A dot first: no member can have this name. */
 const RECORD_DIRECTORY = ".records";
+/** In the agent's state directory. */
+const SPAN_RECORD_DIRECTORY = "spans";
 
 export function chooseStorage(
-  { storage, memberDirectory }: AgentConfig,
+  config: AgentConfig,
   parts: StorageParts,
 ): { readonly storage: Storage; readonly podMounts: PodMounts } {
-  const { commands, files } = parts;
+  const { commands, files, clock, log } = parts;
+  const { memberDirectory } = config;
   mkdirSync(memberDirectory, { recursive: true, mode: 0o700 });
-  switch (storage) {
+  switch (config.storage) {
     case "real": {
       const recordDirectory = join(memberDirectory, RECORD_DIRECTORY);
+      const loop = createLoopStorage({ memberDirectory, recordDirectory, commands, files, clock, log });
       return {
-        storage: createLoopStorage({ memberDirectory, recordDirectory, ...parts }),
+        storage: storageByBackend(loop, spanStorage(config, parts)),
         podMounts: createBindMounts(commands, files),
       };
     }
-    case "simulated":
-      return {
-        storage: createSimulatedStorage({ directory: memberDirectory, ...parts }),
-        podMounts: createPodLinks(commands, files),
-      };
+    case "simulated": {
+      const simulated = createSimulatedStorage({ directory: memberDirectory, files, clock });
+      return { storage: storageByBackend(simulated, undefined), podMounts: createPodLinks(commands, files) };
+    }
   }
+}
+
+function spanStorage(
+  { spanCsiSocket, kubeletDirectory, registrationDirectory, stateDirectory }: AgentConfig,
+  { client, effects, commands, files, clock, log }: StorageParts,
+): Storage<SpanVolume> | undefined {
+  if (spanCsiSocket === undefined) return undefined;
+  const devices = createMemberDevices({
+    directory: join(kubeletDirectory, "plugins", SPAN_DRIVER),
+    drivers: createRegisteredDrivers(registrationDirectory ?? join(kubeletDirectory, "plugins_registry")),
+    secrets: createMemberSecrets(client),
+    effects,
+    files,
+  });
+  const recordDirectory = join(stateDirectory, SPAN_RECORD_DIRECTORY);
+  return createSpanStorage({ recordDirectory, devices, commands, files, clock, log });
 }

@@ -16,6 +16,8 @@ export interface AgentConfig extends ProcessSettings {
   readonly nodeName: string;
   /** Unix socket of the CSI Identity and Node services; kubelet finds it by the same path. */
   readonly csiSocket: string;
+  /** The same for span.tidemark.dev; undefined: this node serves no spans. */
+  readonly spanCsiSocket: string | undefined;
   /** Where kubelet looks for drivers (plugins_registry); undefined: nobody registers this one. */
   readonly registrationDirectory: string | undefined;
   /** The policy-engines' sample servers: "unix:///path" or "host:port". */
@@ -43,6 +45,7 @@ const FLAGS = {
   "http-port": { type: "string", default: "9466" },
   "node-name": { type: "string" },
   "csi-socket": { type: "string", default: "/var/lib/kubelet/plugins/local.tidemark.dev/csi.sock" },
+  "span-csi-socket": { type: "string" },
   "registration-directory": { type: "string" },
   engine: { type: "string", multiple: true },
   "engine-service": { type: "string" },
@@ -57,6 +60,7 @@ const FLAGS = {
 
 const PATH_FLAGS = [
   "csi-socket",
+  "span-csi-socket",
   "registration-directory",
   "state-directory",
   "member-directory",
@@ -72,18 +76,22 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
     const path = values[flag];
     if (path !== undefined && !isAbsolute(path)) throw new Error(`--${flag} ${path} is no absolute path`);
   }
+  const storage = oneOfFlag("storage", values.storage, STORAGE_KINDS);
+  if (storage === "simulated" && values["span-csi-socket"] !== undefined)
+    throw new Error("--span-csi-socket needs --storage real: members of other drivers are real devices");
   return {
     ...readProcessSettings(values, environment),
     connection: readConnectionSettings(values, environment),
     nodeName: values["node-name"] ?? ownNodeName(environment),
     csiSocket: values["csi-socket"],
+    spanCsiSocket: values["span-csi-socket"],
     registrationDirectory: values["registration-directory"],
     ...readEngines(values.engine ?? [], values["engine-tls-directory"], values["engine-token-file"]),
     engineService: readEngineService(values["engine-service"], values["engine-tls-directory"], environment),
     stateDirectory: values["state-directory"],
     memberDirectory: values["member-directory"],
     kubeletDirectory: values["kubelet-directory"],
-    storage: oneOfFlag("storage", values.storage, STORAGE_KINDS),
+    storage,
     samplerWorkerPath: values["sampler-worker"],
   };
 }

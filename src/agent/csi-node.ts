@@ -1,6 +1,7 @@
-// CSI Node of the local driver: what kubelet asks of this node, checked here and done by staging and pod mounts. Sizes are
+// CSI Node of one of our drivers: what kubelet asks of this node, checked here and done by staging and pod mounts. Sizes are
 // none of its business: they are driven by the layout alone.
 import { TOPOLOGY_NODE } from "../api/names.ts";
+import type { Driver } from "../csi/driver.ts";
 import { invalidArgument, Refusal } from "../csi/refusal.ts";
 import { type Serving, unaryMethod } from "../csi/unary-method.ts";
 import { handleOf, noVolume } from "../csi/volume-id.ts";
@@ -20,6 +21,8 @@ import type { VolumeState } from "./volume-state.ts";
 import { statsOf } from "./volume-stats.ts";
 
 export interface CsiNodeParts {
+  /** Volumes of the other driver are unknown to this one. */
+  readonly driver: Driver;
   readonly nodeName: string;
   readonly kubeletDirectory: string;
   readonly staging: Staging;
@@ -38,8 +41,9 @@ const CAPABILITIES = [
   Rpc.SINGLE_NODE_MULTI_WRITER,
 ] as const;
 
-export function createCsiNode(serving: Serving, parts: CsiNodeParts): GrpcService {
-  const { nodeName } = parts;
+export function createCsiNode(serving: Serving, everyone: CsiNodeParts): GrpcService {
+  const { nodeName } = everyone;
+  const parts = { ...everyone, findVolume: (handle: string) => findOwnVolume(everyone, handle) };
   const implementation: NodeServer = {
     nodeStageVolume: unaryMethod(serving, "NodeStageVolume", (request) => stageVolume(parts, request)),
     nodeUnstageVolume: unaryMethod(serving, "NodeUnstageVolume", ({ volumeId, stagingTargetPath }) =>
@@ -59,7 +63,7 @@ export function createCsiNode(serving: Serving, parts: CsiNodeParts): GrpcServic
     nodeGetCapabilities: unaryMethod(serving, "NodeGetCapabilities", async () => ({
       capabilities: CAPABILITIES.map((type) => ({ type: { $case: "rpc" as const, value: { type } } })),
     })),
-    // 0: nothing is attached, so no number of volumes is too many for a node.
+    // 0: nothing of ours is attached, so no number of volumes is too many; members count for their own drivers.
     nodeGetInfo: unaryMethod(serving, "NodeGetInfo", async () => ({
       nodeId: nodeName,
       maxVolumesPerNode: 0,
@@ -67,6 +71,11 @@ export function createCsiNode(serving: Serving, parts: CsiNodeParts): GrpcServic
     })),
   };
   return { definition: NodeService, implementation };
+}
+
+async function findOwnVolume({ driver, findVolume }: CsiNodeParts, handle: string): Promise<VolumeState | undefined> {
+  const state = await findVolume(handle);
+  return state !== undefined && driver.backends.includes(state.record.backend) ? state : undefined;
 }
 
 type Nothing = Record<string, never>;

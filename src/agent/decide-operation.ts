@@ -1,7 +1,7 @@
 // What the agent does next about one volume's size: pure, from what the layout wants, what the node's record says and what
 // the member measures. It never acts, and it never guesses: whatever it is not sure of stays as it is.
 import type { Operation } from "../api/filesystem-layout.ts";
-import { formatBytes } from "../units/quantity.ts";
+import { formatBytes, parseQuantity } from "../units/quantity.ts";
 
 export type OperationKind = "Extend" | "Shrink";
 
@@ -20,6 +20,18 @@ export interface RunningFacts {
   readonly cancelling: boolean;
 }
 
+/** Of a filesystem of several members. */
+export interface MemberFacts {
+  /** What it can grow to with the members that are on this node now, bytes. */
+  readonly attainableBytes: number;
+  /** Wanted members that are not on this node yet, for people. */
+  readonly awaited: string | undefined;
+  /** Members that shall leave are in it still. */
+  readonly leaving: boolean;
+  /** Members that shall leave are out of it, and not let go of yet. */
+  readonly unsettled: boolean;
+}
+
 export interface OperationFacts {
   readonly mounted: boolean;
   /** The member's size as measured now; undefined: it was not found. */
@@ -29,6 +41,8 @@ export interface OperationFacts {
   /** The layout asks for the member's deletion. */
   readonly removalWanted: boolean;
   readonly removed: boolean;
+  /** Undefined: its one member takes any size. */
+  readonly members: MemberFacts | undefined;
   readonly target: TargetFacts | undefined;
   /** The highest epoch ever accepted for this volume. */
   readonly highestEpoch: number;
@@ -45,36 +59,54 @@ export type IdleReason =
   | "DecidedOnAnotherSize"
   | "MemberMissing"
   | "MemberRemoved"
+  | "NoMemberLeaves"
   | "NoTarget"
   | "NotMounted"
   | "OperationInProgress"
   | "StillMounted"
   | "TargetEnded"
-  | "WaitingForLayout";
+  | "WaitingForLayout"
+  | "WaitingForMember";
 
 export type OperationDecision =
   | { readonly act: "Nothing"; readonly reason: IdleReason; readonly message: string }
   /** A deposed leader's target. */
   | { readonly act: "Refuse"; readonly message: string }
-  | { readonly act: "Start"; readonly kind: OperationKind; readonly target: TargetFacts; readonly fromBytes: number }
+  | {
+      readonly act: "Start";
+      readonly kind: OperationKind;
+      readonly target: TargetFacts;
+      readonly fromBytes: number;
+      readonly toBytes: number;
+    }
   | { readonly act: "Resume"; readonly operation: Operation }
   /** Ends an interrupted operation where it stands. */
   | { readonly act: "Abandon"; readonly operation: Operation; readonly message: string }
   | { readonly act: "CancelShrink"; readonly message: string }
-  | { readonly act: "RemoveMember" };
+  | { readonly act: "RemoveMember" }
+  | { readonly act: "SettleMembers" };
 
 type Check = (facts: OperationFacts) => OperationDecision | undefined;
 
 // Order matters: teardown before anything else, what runs before what should run, and the past before the target.
-const CHECKS: readonly Check[] = [removal, whatRuns, unusable, interruption, staleEpoch, endedTarget];
+const CHECKS: readonly Check[] = [removal, whatRuns, unusable, interruption];
+const TARGET_CHECKS: readonly Check[] = [staleEpoch, endedTarget];
 
 /** Total: every set of facts has exactly one answer. */
 export function decideOperation(facts: OperationFacts): OperationDecision {
-  for (const check of CHECKS) {
+  const decision = firstOf(CHECKS, facts);
+  if (decision !== undefined) return decision;
+  const wanted = firstOf(TARGET_CHECKS, facts) ?? towardsTarget(facts);
+  // A driver that does not take its member back holds nothing up.
+  return wanted.act === "Nothing" && facts.members?.unsettled === true ? { act: "SettleMembers" } : wanted;
+}
+
+function firstOf(checks: readonly Check[], facts: OperationFacts): OperationDecision | undefined {
+  for (const check of checks) {
     const decision = check(facts);
     if (decision !== undefined) return decision;
   }
-  return towardsTarget(facts);
+  return undefined;
 }
 
 function removal(facts: OperationFacts): OperationDecision | undefined {
@@ -106,9 +138,10 @@ function interruption({
   layoutKnown,
   target,
   highestEpoch,
+  members,
 }: OperationFacts): OperationDecision | undefined {
   if (interrupted === undefined) return undefined;
-  if (interrupted.kind === "Extend") return { act: "Resume", operation: interrupted };
+  if (interrupted.kind === "Extend") return resumeExtend(interrupted, members);
   if (!layoutKnown)
     return nothing(
       "WaitingForLayout",
@@ -117,6 +150,13 @@ function interruption({
   if (target !== undefined && target.decidedAt === interrupted.decidedAt && target.epoch >= highestEpoch)
     return { act: "Resume", operation: interrupted };
   return { act: "Abandon", operation: interrupted, message: "interrupted, and another size has been decided since" };
+}
+
+/** It was begun with members that may have gone to another node together with the volume, and not have come yet. */
+function resumeExtend(operation: Operation, members: MemberFacts | undefined): OperationDecision {
+  const isShort = members !== undefined && members.attainableBytes < parseQuantity(operation.to);
+  if (!isShort || members.awaited === undefined) return { act: "Resume", operation };
+  return nothing("WaitingForMember", `the interrupted extend to ${operation.to} waits for ${members.awaited}`);
 }
 
 function staleEpoch({ target, highestEpoch }: OperationFacts): OperationDecision | undefined {
@@ -135,15 +175,29 @@ function endedTarget({ target, endedDecidedAt }: OperationFacts): OperationDecis
   return nothing("TargetEnded", `the target of ${target.decidedAt} has been carried out or given up`);
 }
 
-function towardsTarget({ target, sizeBytes }: OperationFacts): OperationDecision {
+function towardsTarget({ target, sizeBytes, members }: OperationFacts): OperationDecision {
   if (target === undefined || sizeBytes === undefined) return nothing("NoTarget", "no size has been decided");
   if (target.sizeBytes === sizeBytes) return nothing("AtTarget", `the size is ${formatBytes(sizeBytes)}, as decided`);
-  if (target.sizeBytes > sizeBytes) return { act: "Start", kind: "Extend", target, fromBytes: sizeBytes };
-  if (target.fromBytes === sizeBytes) return { act: "Start", kind: "Shrink", target, fromBytes: sizeBytes };
+  if (target.sizeBytes > sizeBytes) return extend(target, sizeBytes, members);
+  if (target.fromBytes === sizeBytes) return shrink(target, sizeBytes, members);
   return nothing(
     "DecidedOnAnotherSize",
     `the shrink was decided at ${formatBytes(target.fromBytes)}, the size is ${formatBytes(sizeBytes)}`,
   );
+}
+
+/** With the members that are here, as far as they go: the rest comes with the others. */
+function extend(target: TargetFacts, fromBytes: number, members: MemberFacts | undefined): OperationDecision {
+  const toBytes = Math.min(target.sizeBytes, members?.attainableBytes ?? target.sizeBytes);
+  if (toBytes > fromBytes) return { act: "Start", kind: "Extend", target, fromBytes, toBytes };
+  const awaited = members?.awaited ?? "a member that its layout does not have yet";
+  return nothing("WaitingForMember", `the extend to ${formatBytes(target.sizeBytes)} waits for ${awaited}`);
+}
+
+function shrink(target: TargetFacts, fromBytes: number, members: MemberFacts | undefined): OperationDecision {
+  if (members === undefined || members.leaving)
+    return { act: "Start", kind: "Shrink", target, fromBytes, toBytes: target.sizeBytes };
+  return nothing("NoMemberLeaves", `no member shall leave for the shrink to ${formatBytes(target.sizeBytes)}`);
 }
 
 function nothing(reason: IdleReason, message: string): OperationDecision {

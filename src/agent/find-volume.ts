@@ -18,7 +18,10 @@ export async function findVolume(finder: VolumeFinder, handle: string): Promise<
   const { states, layouts, client, nodeName } = finder;
   const known = states.get(handle);
   if (known?.recorded === true) return known;
-  const layout = layouts.get(handle) ?? (await client.get(FILESYSTEM_LAYOUTS, { name: handle }));
+  const heard = layouts.get(handle);
+  // A span comes to a node right before kubelet stages it there: the watch may not have said so yet.
+  const isNews = heard === undefined || (heard.spec.backend === "span" && heard.spec.nodeName !== nodeName);
+  const layout = isNews ? await client.get(FILESYSTEM_LAYOUTS, { name: handle }) : heard;
   if (layout?.spec.nodeName !== nodeName || isRemovalWanted(layout)) return undefined;
   const state = states.get(handle) ?? newVolumeState(recordWithLayout(layout, undefined), false);
   state.record = recordWithLayout(layout, state.record);

@@ -4,7 +4,8 @@ import { volumeUIDOf } from "../api/identity.ts";
 import { parseQuantity } from "../units/quantity.ts";
 import type { TargetFacts } from "./decide-operation.ts";
 import { acceptedGrant } from "./emergency.ts";
-import type { NodeRecord } from "./node-records.ts";
+import { readMembers } from "./member/read-members.ts";
+import type { LoopRecord, NodeRecord, SpanRecord } from "./node-records.ts";
 
 const FILE_NAME = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 
@@ -18,24 +19,63 @@ export class LayoutError extends Error {
  * a rebuilt one may say less. Throws LayoutError.
  */
 export function recordWithLayout(layout: FilesystemLayout, kept: NodeRecord | undefined): NodeRecord {
-  const record = kept ?? recordOfLayout(layout);
+  const record = withMembers(kept ?? recordOfLayout(layout), layout);
   const { claimRef, target, emergency } = layout.spec;
-  const size = layout.spec.members?.[0]?.size;
   const epoch = Math.max(record.epoch, layout.status?.epoch ?? 0);
   const grant = acceptedGrant(record.grant, emergency, epoch);
   return {
     ...record,
     claimRef: claimRef ?? record.claimRef,
-    initialSizeBytes: size === undefined ? record.initialSizeBytes : parseQuantity(size),
     grant,
     epoch: Math.max(epoch, target?.epoch ?? 0, grant?.epoch ?? 0),
   };
 }
 
-function recordOfLayout({ metadata, spec, status }: FilesystemLayout): NodeRecord {
+function withMembers(record: NodeRecord, layout: FilesystemLayout): NodeRecord {
+  const { spec, metadata } = layout;
+  switch (record.backend) {
+    case "loop": {
+      const size = spec.members?.[0]?.size;
+      return { ...record, initialSizeBytes: size === undefined ? record.initialSizeBytes : parseQuantity(size) };
+    }
+    case "span": {
+      const refuse = (problem: string): Error => new LayoutError(`FilesystemLayout ${metadata.name}: ${problem}`);
+      const members = readMembers(layout, record.members, record.stagingPath !== undefined, refuse);
+      return { ...record, members, memberMade: record.memberMade || wasFormatted(layout) };
+    }
+  }
+}
+
+/** Another node's agent has said so; or the layout is a rebuilt one, of a filesystem that was there before. */
+function wasFormatted({ spec, status }: FilesystemLayout): boolean {
+  // Not status.mounted, which is said before anything is made.
+  if (status?.lastOperation !== undefined) return true;
+  return (status?.members ?? []).length > 0 || (spec.members ?? []).some(({ size }) => size === undefined);
+}
+
+function recordOfLayout(layout: FilesystemLayout): NodeRecord {
+  const { metadata, spec, status } = layout;
   const handle = metadata.name;
   if (volumeUIDOf(handle) === undefined)
     throw new LayoutError(`FilesystemLayout "${handle}" is not named like a volume handle (fs-UUID)`);
+  if (spec.fsType === undefined) throw new LayoutError(`FilesystemLayout ${handle} has no fsType`);
+  const past = {
+    epoch: 0,
+    lastOperation: status?.lastOperation,
+    operation: status?.operation ?? undefined,
+    endedDecidedAt: status?.lastOperation?.decidedAt,
+  };
+  const { fsType } = spec;
+  if (spec.backend === "span")
+    return { backend: "span", handle, fsType, members: [], memberMade: false, ...past } satisfies SpanRecord;
+  return { backend: "loop", handle, fsType, ...loopMemberOf(layout), ...past } satisfies LoopRecord;
+}
+
+function loopMemberOf({
+  metadata: { name: handle },
+  spec,
+  status,
+}: FilesystemLayout): Pick<LoopRecord, "memberName" | "memberFile" | "memberMade"> {
   const [member, ...others] = spec.members ?? [];
   if (member === undefined || others.length > 0)
     throw new LayoutError(
@@ -44,18 +84,11 @@ function recordOfLayout({ metadata, spec, status }: FilesystemLayout): NodeRecor
   const memberFile = member.source.loop?.file;
   if (memberFile === undefined || !FILE_NAME.test(memberFile))
     throw new LayoutError(`FilesystemLayout ${handle}: member ${member.name} names no plain file in source.loop.file`);
-  if (spec.fsType === undefined) throw new LayoutError(`FilesystemLayout ${handle} has no fsType`);
   return {
-    handle,
-    fsType: spec.fsType,
     memberName: member.name,
     memberFile,
     // "Missing" too: it was made, and this node has said that it is gone.
     memberMade: status?.members?.some(({ name, state }) => name === member.name && state !== "Removed") ?? false,
-    epoch: 0,
-    lastOperation: status?.lastOperation,
-    operation: status?.operation ?? undefined,
-    endedDecidedAt: status?.lastOperation?.decidedAt,
   };
 }
 

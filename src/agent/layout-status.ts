@@ -1,8 +1,10 @@
 // What the agent says about a volume in FilesystemLayout.status: pure, from what it knows of it.
 import { datedCondition, type Statement } from "../api/condition.ts";
-import type { FilesystemLayout, FilesystemLayoutStatus } from "../api/filesystem-layout.ts";
+import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../api/filesystem-layout.ts";
 import type { ConditionReason, HoldReason } from "../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../units/quantity.ts";
+import { pendingMembers } from "./member-facts.ts";
+import type { LoopRecord } from "./node-records.ts";
 import { wholeGrains } from "./storage/size-grain.ts";
 import { type VolumeState, volumeOf } from "./volume-state.ts";
 
@@ -17,14 +19,14 @@ export interface StatusFacts {
 /** Every field that the agent owns; what is absent here is taken back from the object. */
 export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): FilesystemLayoutStatus {
   const { record, running } = state;
-  const members = memberStatus(state, live);
+  const members = memberStatuses(state, live);
   return {
     observedGeneration: live.metadata.generation,
     fsid: volumeOf(record).fsid,
     nodeName,
-    mounted: state.mounted !== undefined,
+    mounted: state.mounted !== undefined || state.held,
     epoch: record.epoch,
-    ...(members === undefined ? {} : { members: [members] }),
+    ...(members.length === 0 ? {} : { members }),
     ...(running === undefined ? {} : { operation: running.operation }),
     ...(record.lastOperation === undefined ? {} : { lastOperation: record.lastOperation }),
     conditions: conditionsOf(state).map((statement) =>
@@ -35,12 +37,44 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
 
 type Member = NonNullable<FilesystemLayoutStatus["members"]>[number];
 
-function memberStatus({ record, removed, sizeBytes }: VolumeState, live: FilesystemLayout): Member | undefined {
-  const name = record.memberName;
-  const lastSize = live.status?.members?.find((member) => member.name === name)?.size ?? "0";
+function memberStatuses(state: VolumeState, live: FilesystemLayout): Member[] {
+  const { record } = state;
+  if (record.backend === "span") return spanMembers(state, live);
+  const member = loopMember(record, state, live);
+  return member === undefined ? [] : [member];
+}
+
+function loopMember(
+  { memberName: name, memberMade }: LoopRecord,
+  { removed, sizeBytes }: VolumeState,
+  live: FilesystemLayout,
+): Member | undefined {
+  const lastSize = lastSizeOf(name, live);
   if (removed) return { name, size: lastSize, state: "Removed" };
   if (sizeBytes !== undefined) return { name, size: formatQuantity(sizeBytes), state: "Present" };
-  return record.memberMade ? { name, size: lastSize, state: "Missing" } : undefined;
+  return memberMade ? { name, size: lastSize, state: "Missing" } : undefined;
+}
+
+function lastSizeOf(name: string, live: FilesystemLayout): string {
+  return live.status?.members?.find((member) => member.name === name)?.size ?? "0";
+}
+
+/** What was found in the mounted filesystem; while it is not mounted, what was said last, here or by another node's agent. */
+function spanMembers({ mounted, members }: VolumeState, live: FilesystemLayout): Member[] {
+  const names = new Set(live.spec.members?.map(({ name }) => name));
+  const before = (live.status?.members ?? []).filter(({ name }) => names.has(name));
+  if (mounted === undefined || members.length === 0) return before;
+  const found = members.flatMap(({ name, state, devid, deviceUUID, sizeBytes }): Member[] => {
+    if (state === "Leaving") return [];
+    const size = sizeBytes === undefined ? lastSizeOf(name, live) : formatQuantity(sizeBytes);
+    const device = devid === undefined ? {} : { devid, ...(deviceUUID === undefined ? {} : { deviceUUID }) };
+    return [{ name, ...device, size, state }];
+  });
+  // There is no way back from Removed.
+  const gone = before.filter(
+    ({ name, state }) => state === "Removed" && !members.some((member) => member.name === name),
+  );
+  return [...found, ...gone];
 }
 
 interface Because {
@@ -70,7 +104,7 @@ function blocks(state: VolumeState): Because | undefined {
       reason: "FilesystemHung",
       message: `the filesystem at ${state.mounted?.mountPath} does not answer; see dmesg on the node`,
     };
-  if (isMissing(state))
+  if (isMissing(state) && state.record.backend === "loop")
     return {
       reason: "MembersMissing",
       message: `member ${state.record.memberFile} was made on this node and is not there any more; bring the file back`,
@@ -89,22 +123,31 @@ function stallOf(state: VolumeState): Because | undefined {
       reason: "ResizeFailed",
       message: `member and filesystem are not known to be of one size; it is tried again: ${state.settleProblem}`,
     };
+  if (state.leavingProblem !== undefined && !mends(state.leavingProblem)) return state.leavingProblem;
   return failureOf(state);
 }
 
+function mends({ reason }: Because): boolean {
+  return reason === "WaitingForMember";
+}
+
 /** Of the last operation, unless its size was reached after all. */
-function failureOf({
-  record: { lastOperation: last },
-  running,
-  unsettled,
-  sizeBytes,
-}: VolumeState): Because | undefined {
-  if (last?.outcome !== "Failed" || running !== undefined) return undefined;
-  if (!unsettled && sizeBytes === wholeGrains(parseQuantity(last.to))) return undefined;
+function failureOf(state: VolumeState): Because | undefined {
+  const { lastOperation: last } = state.record;
+  if (last?.outcome !== "Failed" || state.running !== undefined) return undefined;
+  if (!state.unsettled && isReached(state, last)) return undefined;
   return {
     reason: "ResizeFailed",
     message: `${last.kind} from ${last.from} to ${last.to}: ${last.message ?? "failed"}`,
   };
+}
+
+/** To the byte; of several members each is of a size of its own, so that they give, and leave with, more than was asked for. */
+function isReached({ record, sizeBytes }: VolumeState, { kind, to }: LastOperation): boolean {
+  if (sizeBytes === undefined) return false;
+  const toBytes = wholeGrains(parseQuantity(to));
+  if (record.backend === "loop") return sizeBytes === toBytes;
+  return kind === "Extend" ? sizeBytes >= toBytes : sizeBytes <= toBytes;
 }
 
 function pendingOf(state: VolumeState): Because | undefined {
@@ -112,13 +155,26 @@ function pendingOf(state: VolumeState): Because | undefined {
     const { kind, from, to, step } = state.running.operation;
     return { reason: "OperationRunning", message: `${kind} from ${from} to ${to}: ${step}` };
   }
-  return pendingUnmade(state);
+  return pendingUnmade(state) ?? pendingMember(state) ?? pendingLeave(state);
+}
+
+function pendingMember({ record, mounted }: VolumeState): Because | undefined {
+  const awaited = mounted === undefined ? undefined : pendingMembers(record);
+  return awaited === undefined ? undefined : { reason: "WaitingForMember", message: `waiting for ${awaited}` };
+}
+
+function pendingLeave({ leavingProblem }: VolumeState): Because | undefined {
+  return leavingProblem !== undefined && mends(leavingProblem) ? leavingProblem : undefined;
 }
 
 function pendingUnmade(state: VolumeState): Because | undefined {
   return isUnmade(state)
-    ? { reason: "Provisioning", message: "the member is made when a pod first uses the volume on this node" }
+    ? { reason: "Provisioning", message: `the ${unmade(state)} is made when a pod first uses the volume on this node` }
     : undefined;
+}
+
+function unmade({ record }: VolumeState): string {
+  return record.backend === "loop" ? "member" : "filesystem";
 }
 
 function isUnmade({ record, removed, sizeBytes }: VolumeState): boolean {

@@ -1,6 +1,7 @@
 // The agent's wiring: config → adapters → this node's volumes, CSI services and streams of samples → signal.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { type Driver, LOCAL, SPAN } from "../csi/driver.ts";
 import { createIdentity } from "../csi/identity.ts";
 import { createKubeClient } from "../kube/http-client.ts";
 import { connectionOf } from "../kube/kube-config.ts";
@@ -8,6 +9,7 @@ import { systemClock as clock } from "../process/clock.ts";
 import { createCommandPort } from "../process/command-port.ts";
 import { effectsOf } from "../process/fault-effects.ts";
 import { createFilePort } from "../process/file-port.ts";
+import type { GrpcService } from "../process/grpc.ts";
 import { createLogger, type Logger } from "../process/log.ts";
 import { type Stoppable, stopAll, untilSignal } from "../process/shutdown.ts";
 import { chooseStorage } from "./choose-storage.ts";
@@ -19,7 +21,7 @@ import { readPlainLink, securedLink } from "./engine-link.ts";
 import { openEngineStreams } from "./engine-streams.ts";
 import { startNodeStorageReporter } from "./node-storage-reporter.ts";
 import { createNodeVolumes } from "./node-volumes.ts";
-import { serveNode } from "./serve-node.ts";
+import { type ServedDriver, serveNode } from "./serve-node.ts";
 
 export async function runAgent(args: readonly string[]): Promise<void> {
   const config = readConfig(args);
@@ -45,7 +47,7 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
   const lockDirectory = join(stateDirectory, "locks");
   for (const directory of [recordDirectory, lockDirectory]) mkdirSync(directory, { recursive: true, mode: 0o700 });
 
-  const { storage, podMounts } = chooseStorage(config, { commands, files, clock, log });
+  const { storage, podMounts } = chooseStorage(config, { client, effects, commands, files, clock, log });
   const { engineTlsDirectory, engineTokenFile } = config;
   const streams = openEngineStreams(config.engines, {
     nodeName,
@@ -75,11 +77,13 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
   });
   const engines = config.engineService && watchEngineEndpoints(client, config.engineService, streams.follow, log);
   const serving = { log, refusalOf: refusalOfError, answered: () => undefined };
-  const identity = createIdentity(serving, () => true);
-  const node = createCsiNode(serving, { nodeName, kubeletDirectory, podMounts, ...volumes.csi });
+  const servicesOf = (driver: Driver): GrpcService[] => [
+    createIdentity(serving, driver, () => true),
+    createCsiNode(serving, { driver, nodeName, kubeletDirectory, podMounts, ...volumes.csi }),
+  ];
   volumes.start();
   const nodeStorage = startNodeStorageReporter({ nodeName, client, storage, clock, log });
-  const served = await serveNode(config, volumes, [identity, node], log);
+  const served = await serveNode(config, volumes, driversOf(config, servicesOf), log);
   return [
     { name: "hung threads", stop: () => endHungProcess(volumes.sampler.strandedThreads()) },
     { name: "API server client", stop: () => client.close() },
@@ -89,6 +93,15 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
     { name: "addresses of engines", stop: () => engines?.stop() },
     ...served,
   ];
+}
+
+function driversOf(
+  { csiSocket, spanCsiSocket }: AgentConfig,
+  servicesOf: (driver: Driver) => GrpcService[],
+): ServedDriver[] {
+  const local = { name: LOCAL.name, csiSocket, services: servicesOf(LOCAL) };
+  if (spanCsiSocket === undefined) return [local];
+  return [local, { name: SPAN.name, csiSocket: spanCsiSocket, services: servicesOf(SPAN) }];
 }
 
 /** A process with a thread that hangs in the kernel never exits by itself. */

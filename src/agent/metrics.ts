@@ -121,7 +121,7 @@ function registerHealthGauges(registry: Registry, parts: AgentMetricsParts): voi
 /** Where kubelet is to know the driver; standalone there is no such series. */
 export function registerKubeletGauge(
   registry: Registry,
-  { driverName, notRegistered }: Pick<KubeletRegistration, "driverName" | "notRegistered">,
+  registrations: readonly Pick<KubeletRegistration, "driverName" | "notRegistered">[],
 ): void {
   new Gauge({
     name: "tidemark_agent_kubelet_registered",
@@ -129,7 +129,8 @@ export function registerKubeletGauge(
     labelNames: ["driver"],
     registers: [registry],
     collect() {
-      this.set({ driver: driverName }, notRegistered() === undefined ? 1 : 0);
+      for (const { driverName, notRegistered } of registrations)
+        this.set({ driver: driverName }, notRegistered() === undefined ? 1 : 0);
     },
   });
 }

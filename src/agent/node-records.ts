@@ -7,15 +7,14 @@ import { claimReference } from "../api/filesystem.ts";
 import { emergencyGrant, FS_TYPES, lastOperation, operation } from "../api/filesystem-layout.ts";
 import { volumeUIDOf } from "../api/identity.ts";
 import type { Durability, FilePort } from "../process/file-port.ts";
+import { spanMember } from "./member/span-member.ts";
 
-const nodeRecord = z.object({
+const commonFields = {
   handle: z.string().refine((handle) => volumeUIDOf(handle) !== undefined, "not a volume handle"),
   fsType: z.enum(FS_TYPES),
-  memberName: z.string(),
-  memberFile: z.string(),
-  /** The size the member is made with when it never existed, bytes. */
-  initialSizeBytes: z.int().positive().optional(),
-  /** A member was made here once: when it is missing now, data is missing, and no empty one takes its place. */
+  /**
+   * A member was made (loop) or formatted (span) once: when it is missing now, data is missing, and no empty one takes its place.
+   */
   memberMade: z.boolean(),
   claimRef: claimReference.optional(),
   /** Present while the volume is staged. */
@@ -27,8 +26,33 @@ const nodeRecord = z.object({
   lastOperation: lastOperation.optional(),
   /** The target that was carried out or given up last; an emergency's end does not change it. */
   endedDecidedAt: z.string().optional(),
+};
+
+const loopRecord = z.object({
+  backend: z.literal("loop"),
+  ...commonFields,
+  memberName: z.string(),
+  memberFile: z.string(),
+  /** The size the member is made with when it never existed, bytes. */
+  initialSizeBytes: z.int().positive().optional(),
 });
+export type LoopRecord = z.infer<typeof loopRecord>;
+
+const spanRecord = z.object({
+  backend: z.literal("span"),
+  ...commonFields,
+  /** In the order of the layout. */
+  members: z.array(spanMember),
+});
+export type SpanRecord = z.infer<typeof spanRecord>;
+
+const nodeRecord = z.preprocess(withBackend, z.discriminatedUnion("backend", [loopRecord, spanRecord]));
 export type NodeRecord = z.infer<typeof nodeRecord>;
+
+/** Agents that knew loop members only wrote none. */
+function withBackend(record: unknown): unknown {
+  return typeof record === "object" ? { backend: "loop", ...record } : record;
+}
 
 export interface NodeRecords {
   /** All readable records; one that cannot be read is reported and left as it is. */

@@ -8,6 +8,8 @@ import { formatQuantity } from "../units/quantity.ts";
 import { decideOperation, type OperationDecision, type OperationFacts } from "./decide-operation.ts";
 import { grantOf } from "./emergency.ts";
 import { isRemovalWanted, recordWithLayout, targetOf } from "./layout-record.ts";
+import { measureVolume } from "./measure-volume.ts";
+import { memberFactsOf } from "./member-facts.ts";
 import type { NodeRecords } from "./node-records.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import type { Sampler } from "./sampler.ts";
@@ -51,7 +53,7 @@ async function lookOnce(environment: ReconcileEnvironment, handle: string): Prom
   if (state === undefined) return "done";
   if (state.recordProblem !== undefined && state.recorded) await saveRecord(records, state, "PowerCut");
   await staging.adopt(state);
-  await measure(storage, state);
+  await measureVolume(storage, state);
   // A member that is missing has nothing to agree with its filesystem about.
   const mayDecide = state.sizeBytes === undefined || (await settleSize(storage, state));
   const layout = await measureForLayout(environment, state);
@@ -75,16 +77,12 @@ async function measureForLayout(
   for (;;) {
     const layout = layoutOnThisNode(environment, handle);
     await trackedState(environment, handle, layout);
-    await measure(environment.storage, state);
-    if (layoutOnThisNode(environment, handle) === layout) return layout;
+    const { lastOperation } = state.record;
+    await measureVolume(environment.storage, state);
+    // An emergency may have come and gone meanwhile, and have taken in what was not found.
+    const isOfNow = state.record.lastOperation === lastOperation;
+    if (isOfNow && layoutOnThisNode(environment, handle) === layout) return layout;
   }
-}
-
-/** While an operation runs it says itself how far it has come. */
-async function measure(storage: Storage, state: VolumeState): Promise<void> {
-  const sizeBytes = await storage.sizeBytes(volumeOf(state.record));
-  if (state.running === undefined) state.sizeBytes = sizeBytes;
-  if (sizeBytes !== undefined && !state.record.memberMade) state.record = { ...state.record, memberMade: true };
 }
 
 function layoutOnThisNode({ layouts, nodeName }: ReconcileEnvironment, handle: string): FilesystemLayout | undefined {
@@ -120,8 +118,10 @@ function factsOf(
     mounted: state.mounted !== undefined && !state.closing,
     sizeBytes: state.sizeBytes,
     layoutKnown: layoutsKnown() && layout !== undefined,
-    removalWanted: layout !== undefined && isRemovalWanted(layout),
+    // The claims of a span's members are the operator's to delete, once nothing is attached any more.
+    removalWanted: record.backend === "loop" && layout !== undefined && isRemovalWanted(layout),
     removed: state.removed,
+    members: memberFactsOf(state),
     target: layout === undefined ? undefined : targetOf(layout),
     highestEpoch: record.epoch,
     endedDecidedAt: record.endedDecidedAt,
@@ -161,25 +161,35 @@ async function carryOut(
       return;
     case "RemoveMember":
       return staging.remove(state);
+    case "SettleMembers":
+      return staging.settle(state);
   }
 }
 
-function operationFor({ kind, target, fromBytes }: OperationDecision & { act: "Start" }, nowMs: number): Operation {
+function operationFor(
+  { kind, target, fromBytes, toBytes }: OperationDecision & { act: "Start" },
+  nowMs: number,
+): Operation {
   return {
     kind,
     from: formatQuantity(fromBytes),
-    to: formatQuantity(target.sizeBytes),
+    to: formatQuantity(toBytes),
     epoch: target.epoch,
-    decidedAt: target.decidedAt,
+    // What goes only a part of the way does not end the target.
+    decidedAt: toBytes === target.sizeBytes ? target.decidedAt : undefined,
     startedAt: new Date(nowMs).toISOString(),
     step: kind === "Extend" ? "extending" : "shrinking",
   };
 }
 
 /** A volume whose layout is gone and of which the node holds nothing any more. What holds data is kept. */
-async function forgetDeleted({ states, records }: ReconcileEnvironment, state: VolumeState): Promise<void> {
+async function forgetDeleted({ states, records, storage }: ReconcileEnvironment, state: VolumeState): Promise<void> {
   if (state.mounted !== undefined || state.sizeBytes !== undefined || state.running !== undefined) return;
-  if (state.record.memberMade && !state.removed) return;
+  if (state.record.backend === "span") {
+    // Its members may be on another node by now, where they change.
+    if (state.record.stagingPath !== undefined) return;
+    await storage.remove(volumeOf(state.record));
+  } else if (state.record.memberMade && !state.removed) return;
   states.delete(state.handle);
   if (state.recorded) await records.remove(state.handle);
 }

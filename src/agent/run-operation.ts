@@ -5,6 +5,7 @@ import { reserveBytes } from "../api/reserve.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../units/quantity.ts";
+import { findMembers } from "./measure-volume.ts";
 import type { AgentMetrics } from "./metrics.ts";
 import type { NodeRecord, NodeRecords } from "./node-records.ts";
 import type { Sampler } from "./sampler.ts";
@@ -13,7 +14,7 @@ import { settled } from "./settle-size.ts";
 import type { StatusReporter } from "./status-reporter.ts";
 import type { MountedVolume, Storage } from "./storage/storage.ts";
 import { withTimeLimit } from "./time-limit.ts";
-import type { RunningOperation, VolumeState } from "./volume-state.ts";
+import { mountedVolumeOf, type RunningOperation, type VolumeState } from "./volume-state.ts";
 
 export interface OperationEnvironment {
   readonly storage: Storage;
@@ -49,9 +50,9 @@ type End = Pick<LastOperation, "outcome" | "reason" | "message"> & { readonly si
 export function createOperationRunner(environment: OperationEnvironment): OperationRunner {
   return {
     start: async (state, operation, begin) => {
-      const { mounted } = state;
-      if (mounted === undefined || state.running !== undefined)
+      if (state.mounted === undefined || state.running !== undefined)
         throw new Error(`bug: ${operation.kind} of ${state.handle} started while unmounted or busy`);
+      const mounted = mountedVolumeOf(state.mounted, state.record);
       const cancel = new AbortController();
       const recorded = recordStart(environment, state, operation);
       recorded.catch(() => {}); // awaited below, in one of two places
@@ -133,7 +134,7 @@ async function carryOut(
       await withTimeLimit(storage.recover(mounted), RECOVER_LIMIT_MS, `recovering volume ${state.handle}`);
     end =
       operation.kind === "Extend"
-        ? await extend(environment, mounted, operation)
+        ? await extend(environment, mounted, operation, signal)
         : await shrink(environment, state, mounted, operation, signal);
   } catch (error) {
     log.error({ volume: state.handle, operation, err: error }, `${operation.kind} failed`);
@@ -144,15 +145,21 @@ async function carryOut(
       sizeBytes: await measuredSize(environment, state, operation),
     };
   }
+  await lookAtMembers(environment, state, mounted);
   await finish(environment, state, operation, end);
   // Not part of the operation: an emergency must not wait for it.
   if (operation.kind === "Shrink" && end.sizeBytes < parseQuantity(operation.from)) void trim(environment, mounted);
 }
 
-async function extend({ storage }: OperationEnvironment, mounted: MountedVolume, operation: Operation): Promise<End> {
+async function extend(
+  { storage }: OperationEnvironment,
+  mounted: MountedVolume,
+  operation: Operation,
+  signal: AbortSignal,
+): Promise<End> {
   const toBytes = parseQuantity(operation.to);
   const task = `extending volume ${mounted.handle} to ${formatBytes(toBytes)}`;
-  const sizeBytes = await withTimeLimit(storage.extend(mounted, toBytes), EXTEND_LIMIT_MS, task);
+  const sizeBytes = await withTimeLimit(storage.extend(mounted, toBytes, signal), EXTEND_LIMIT_MS, task);
   return { outcome: "Succeeded", sizeBytes, ...(operation.emergency === true ? { reason: "EmergencySpent" } : {}) };
 }
 
@@ -231,6 +238,19 @@ async function finish(
     log.error({ volume: state.handle, err }, "the end of an operation could not be recorded on the node");
   });
   ended(state.handle);
+}
+
+/** What is told with the end belongs to it: a size without the members that have come reads as a smaller filesystem. */
+async function lookAtMembers(
+  { storage, log }: OperationEnvironment,
+  state: VolumeState,
+  mounted: MountedVolume,
+): Promise<void> {
+  try {
+    state.members = await findMembers(storage, mounted, state);
+  } catch (err) {
+    log.warn({ volume: state.handle, err }, "the members are looked at later");
+  }
 }
 
 function lastOperationOf({ step: _step, ...operation }: Operation, end: End, nowMs: number): LastOperation {

@@ -1,6 +1,5 @@
 // What others call on this node: kubelet the CSI services, after their registration; Prometheus and kubelet's probes HTTP.
 // Only wiring.
-import { LOCAL_DRIVER } from "../api/names.ts";
 import { type GrpcService, serveOnSocket } from "../process/grpc.ts";
 import type { Logger } from "../process/log.ts";
 import { startMetricsServer } from "../process/metrics-server.ts";
@@ -10,38 +9,48 @@ import { type KubeletRegistration, serveKubeletRegistration } from "./kubelet-re
 import { registerKubeletGauge } from "./metrics.ts";
 import type { NodeVolumes } from "./node-volumes.ts";
 
+/** A CSI driver, with what is answered in its name. */
+export interface ServedDriver {
+  readonly name: string;
+  readonly csiSocket: string;
+  readonly services: readonly GrpcService[];
+}
+
 /** In the order of their start: kubelet calls a driver at once when it finds its registration. */
 export async function serveNode(
   config: AgentConfig,
   volumes: NodeVolumes,
-  services: readonly GrpcService[],
+  drivers: readonly ServedDriver[],
   log: Logger,
 ): Promise<Stoppable[]> {
-  const { csiSocket, registrationDirectory: directory } = config;
   const { registry } = volumes.metrics;
-  const csi = await serveOnSocket(csiSocket, services);
-  const registration =
-    directory === undefined
-      ? undefined
-      : await serveKubeletRegistration({ directory, driverName: LOCAL_DRIVER, csiSocket, log });
-  if (registration !== undefined) registerKubeletGauge(registry, registration);
+  const served: Stoppable[] = [];
+  const registrations: KubeletRegistration[] = [];
+  for (const driver of drivers) {
+    const csi = await serveOnSocket(driver.csiSocket, driver.services);
+    served.push({ name: `CSI services of ${driver.name}`, stop: () => csi.close() });
+  }
+  for (const { name: driverName, csiSocket } of drivers) {
+    const { registrationDirectory: directory } = config;
+    if (directory === undefined) continue;
+    const registration = await serveKubeletRegistration({ directory, driverName, csiSocket, log });
+    registrations.push(registration);
+    served.push({ name: `registration of ${driverName} with kubelet`, stop: () => registration.close() });
+  }
+  if (registrations.length > 0) registerKubeletGauge(registry, registrations);
   const http = await startMetricsServer({
     host: config.httpHost,
     port: config.httpPort,
     registry,
     unhealthy: volumes.sampler.unhealthy,
-    notReady: () => notReady(volumes, registration),
+    notReady: () => notReady(volumes, registrations),
   });
-  log.info({ httpPort: http.port, csiSocket }, "serving");
-  return [
-    { name: "HTTP server", stop: () => http.close() },
-    { name: "CSI services", stop: () => csi.close() },
-    ...(registration === undefined ? [] : [{ name: "registration with kubelet", stop: () => registration.close() }]),
-  ];
+  log.info({ httpPort: http.port, csiSockets: drivers.map(({ csiSocket }) => csiSocket) }, "serving");
+  return [{ name: "HTTP server", stop: () => http.close() }, ...served];
 }
 
 /** Without a registration this node has no kubelet that would have to know the driver. */
-function notReady(volumes: NodeVolumes, registration: KubeletRegistration | undefined): string | undefined {
+function notReady(volumes: NodeVolumes, registrations: readonly KubeletRegistration[]): string | undefined {
   if (!volumes.layoutsKnown()) return "the API server has not been heard yet";
-  return registration?.notRegistered();
+  return registrations.map((registration) => registration.notRegistered()).find((problem) => problem !== undefined);
 }

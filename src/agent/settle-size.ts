@@ -3,7 +3,7 @@
 import type { Storage } from "./storage/storage.ts";
 import { waitUntil } from "./storage/wait-until.ts";
 import { withTimeLimit } from "./time-limit.ts";
-import type { VolumeState } from "./volume-state.ts";
+import { mountedVolumeOf, type VolumeState } from "./volume-state.ts";
 
 const RECOVER_LIMIT_MS = 120_000;
 const FIRST_READING_LIMIT_MS = 2000;
@@ -18,7 +18,8 @@ export async function settleSize(storage: Pick<Storage, "recover">, state: Volum
   if (!(await waitUntil(isKnown, FIRST_READING_LIMIT_MS, LOOK_INTERVAL_MS))) return false;
   if (state.reading === undefined || state.hung || state.running !== undefined || state.closing) return false;
   try {
-    await withTimeLimit(storage.recover(mounted), RECOVER_LIMIT_MS, `recovering volume ${state.handle}`);
+    const recovering = storage.recover(mountedVolumeOf(mounted, state.record));
+    await withTimeLimit(recovering, RECOVER_LIMIT_MS, `recovering volume ${state.handle}`);
   } catch (error) {
     state.settleProblem = error instanceof Error ? error.message : String(error);
     throw error;

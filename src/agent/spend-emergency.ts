@@ -3,7 +3,8 @@ import type { Operation } from "../api/filesystem-layout.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { formatBytes, formatQuantity } from "../units/quantity.ts";
-import { grantOf, shouldSpendGrant } from "./emergency.ts";
+import { type Grant, grantOf, shouldSpendGrant } from "./emergency.ts";
+import { memberFactsOf } from "./member-facts.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import type { VolumeState } from "./volume-state.ts";
 
@@ -20,7 +21,7 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
   if (state.mounted === undefined || state.closing || running?.cancel.signal.aborted === true) return;
   // A reading from before the last operation's end says nothing about the present size.
   if (reading.sampledAtMs < state.operationEndedAtMs) return;
-  const grant = grantOf(record.grant);
+  const grant = attainable(state, grantOf(record.grant));
   const { capacityBytes, availableBytes } = reading;
   const { emergencyRetryAtMs: retryAtMs } = state;
   const nowMs = clock.nowMs();
@@ -52,6 +53,12 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
   } catch (err) {
     log.error({ volume: state.handle, err }, "the emergency extend could not begin");
   }
+}
+
+/** Members that are not on this node avert nothing. */
+function attainable(state: VolumeState, grant: Grant): Grant {
+  const attainableBytes = memberFactsOf(state)?.attainableBytes ?? grant.sizeBytes;
+  return { ...grant, sizeBytes: Math.min(grant.sizeBytes, attainableBytes) };
 }
 
 function emergencyOperation(state: VolumeState, toBytes: number, epoch: number, nowMs: number): Operation {

@@ -4,14 +4,18 @@ import type { Logger } from "../process/log.ts";
 import { formatQuantity } from "../units/quantity.ts";
 import { grantOf } from "./emergency.ts";
 import type { FilesystemLocks } from "./filesystem-lock.ts";
+import { measureVolume } from "./measure-volume.ts";
+import { canMount } from "./member-facts.ts";
 import type { NodeRecord, NodeRecords } from "./node-records.ts";
 import type { Sampler } from "./sampler.ts";
 import { saveRecord } from "./save-record.ts";
 import { settled } from "./settle-size.ts";
+import type { StatusReporter } from "./status-reporter.ts";
 import { type MountedVolume, type Storage, StorageError, type StorageErrorCode } from "./storage/storage.ts";
+import { waitUntil } from "./storage/wait-until.ts";
 import { withTimeLimit } from "./time-limit.ts";
 import type { VolumeLanes } from "./volume-lanes.ts";
-import { type Problem, type VolumeState, volumeOf } from "./volume-state.ts";
+import { mountedVolumeOf, type Problem, type VolumeState, volumeOf } from "./volume-state.ts";
 
 export interface StagingParts {
   readonly storage: Storage;
@@ -19,6 +23,7 @@ export interface StagingParts {
   readonly locks: FilesystemLocks;
   readonly lanes: VolumeLanes;
   readonly sampler: Sampler;
+  readonly reporter: Pick<StatusReporter, "announce">;
   readonly log: Logger;
   /** Cancels a running shrink, waits for a running extend. */
   readonly quiesce: (state: VolumeState) => Promise<void>;
@@ -34,14 +39,21 @@ export interface Staging {
   adopt(state: VolumeState): Promise<void>;
   /** Deletes the member and its data; the volume must not be mounted. */
   remove(state: VolumeState): Promise<void>;
+  /** Lets go of members that have left a mounted filesystem. */
+  settle(state: VolumeState): Promise<void>;
 }
 
 const FIND_LIMIT_MS = 20_000;
-/** What stands in conditions until a stage succeeds; DeviceBusy and Hung mend by themselves and are only returned. */
+/** Kubelet gives up on a call after two minutes, and asks again. */
+const MEMBERS_LIMIT_MS = 60_000;
+const MEMBERS_INTERVAL_MS = 20;
+/** What stands in conditions until a stage succeeds; DeviceBusy, Hung and WaitingForMember mend by themselves and are only returned. */
 const LASTING: Readonly<Partial<Record<StorageErrorCode, Problem["reason"]>>> = {
   SignatureFound: "SignatureFound",
   AlreadyFormatted: "MembersMissing",
   WrongFilesystem: "MembersMissing",
+  MembersMissing: "MembersMissing",
+  MemberDriverFailed: "MountFailed",
   DiskFull: "DiskFull",
   ReadOnly: "ReadOnly",
   NotPermitted: "MountFailed",
@@ -53,8 +65,10 @@ export function createStaging(parts: StagingParts): Staging {
   const inLane = (state: VolumeState, work: () => Promise<void>): Promise<void> =>
     lanes.run(state.handle, () => noteProblem(state, work));
   return {
-    stage: (state, stagingPath) =>
-      inLane(state, () => stage(parts, state, stagingPath)).finally(() => changed(state.handle)),
+    stage: async (state, stagingPath) => {
+      await untilMembersAreHere(state);
+      await inLane(state, () => stage(parts, state, stagingPath)).finally(() => changed(state.handle));
+    },
     unstage: (state, stagingPath) =>
       inLane(state, () => unstage(parts, state, stagingPath)).finally(() => changed(state.handle)),
     adopt: async (state) => {
@@ -62,7 +76,22 @@ export function createStaging(parts: StagingParts): Staging {
         await inLane(state, () => adopt(parts, state));
     },
     remove: (state) => inLane(state, () => remove(parts, state)),
+    settle: (state) =>
+      lanes.run(state.handle, async () => {
+        if (state.mounted === undefined || state.closing) return;
+        await letGo(parts, state, state.mounted);
+        changed(state.handle);
+      }),
   };
+}
+
+/**
+ * The members of a span are attached while kubelet asks for the filesystem already; the layout, which the reconciler reads into
+ * the record, says when they are. Outside the lane, in which the reconciler takes its turn. What is still missing then is told.
+ */
+async function untilMembersAreHere(state: VolumeState): Promise<void> {
+  if (state.mounted !== undefined) return;
+  await waitUntil(() => canMount(state.record), MEMBERS_LIMIT_MS, MEMBERS_INTERVAL_MS);
 }
 
 async function stage(parts: StagingParts, state: VolumeState, stagingPath: string): Promise<void> {
@@ -75,10 +104,12 @@ async function stage(parts: StagingParts, state: VolumeState, stagingPath: strin
   if (state.mounted !== undefined) throw alreadyStaged(state, state.mounted.mountPath, stagingPath);
   await takeLock(locks, state);
   const sizeBytes = await sizeToStage(storage, state);
+  // Members are unplugged by others, who look at the layout: it says that this node has them before the first one is touched.
+  if (state.record.backend === "span") await parts.reporter.announce(state.handle);
   await changeRecord(parts, state, { stagingPath });
   begin(parts, state, await storage.stage(volumeOf(state.record), sizeBytes, stagingPath));
   await changeRecord(parts, state, { memberMade: true });
-  state.sizeBytes = await storage.sizeBytes(volumeOf(state.record));
+  await measureVolume(storage, state);
   log.info({ volume: state.handle, stagingPath, size: formatQuantity(state.sizeBytes ?? 0) }, "staged");
 }
 
@@ -90,6 +121,9 @@ async function unstage(parts: StagingParts, state: VolumeState, stagingPath: str
     sampler.forget(state.handle);
     await storage.unstage(volumeOf(state.record), stagingPath);
     state.mounted = undefined;
+    state.held = false;
+    state.members = [];
+    state.leavingProblem = undefined;
     state.reading = undefined;
     state.hung = false;
     state.problem = undefined;
@@ -113,6 +147,7 @@ async function adopt(parts: StagingParts, state: VolumeState): Promise<void> {
   await takeLock(locks, state);
   const found = await withTimeLimit(storage.find(volume, stagingPath), FIND_LIMIT_MS, `finding ${state.handle}`);
   if (found === undefined) {
+    await undoStage(parts, state, stagingPath);
     log.info({ volume: state.handle, stagingPath }, "no longer mounted; kubelet will stage it when a pod needs it");
     await changeRecord(parts, state, { stagingPath: undefined });
     return;
@@ -120,6 +155,27 @@ async function adopt(parts: StagingParts, state: VolumeState): Promise<void> {
   if (!state.recorded) await changeRecord(parts, state, { stagingPath, memberMade: true });
   begin(parts, state, found);
   log.info({ volume: state.handle, stagingPath }, "taken over from an earlier agent");
+}
+
+/** Of a stage that failed or died on its way: kubelet need not come back, and whoever wants the members elsewhere waits for this. */
+async function undoStage({ storage }: StagingParts, state: VolumeState, stagingPath: string): Promise<void> {
+  if (!state.held) return;
+  await storage.unstage(volumeOf(state.record), stagingPath);
+  state.held = false;
+}
+
+async function letGo({ storage }: StagingParts, state: VolumeState, mounted: MountedVolume): Promise<void> {
+  try {
+    await storage.settle(mountedVolumeOf(mounted, state.record));
+    state.leavingProblem = undefined;
+  } catch (error) {
+    if (error instanceof StorageError)
+      state.leavingProblem = {
+        reason: LASTING[error.code] === undefined ? "WaitingForMember" : "MemberFailed",
+        message: error.message,
+      };
+    throw error;
+  }
 }
 
 async function remove({ storage, records, locks, log }: StagingParts, state: VolumeState): Promise<void> {
@@ -187,6 +243,7 @@ async function takeLock(locks: FilesystemLocks, { handle, record }: VolumeState)
 
 /** The size for a member that is yet to be made. A member that was made once and is missing now is never replaced. */
 async function sizeToStage(storage: Storage, { handle, record }: VolumeState): Promise<number> {
+  if (record.backend === "span") return 0; // Its members were made elsewhere, and have sizes of their own.
   const presentBytes = await storage.sizeBytes(volumeOf(record));
   // 0: made by an agent that died before it could give it a size.
   if (presentBytes !== undefined && presentBytes > 0) return presentBytes;

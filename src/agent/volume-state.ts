@@ -4,7 +4,7 @@ import type { Operation } from "../api/filesystem-layout.ts";
 import { fsidOf, volumeUIDOf } from "../api/identity.ts";
 import type { ConditionReason } from "../api/reasons.ts";
 import type { NodeRecord } from "./node-records.ts";
-import type { MountedVolume, Reading, Volume } from "./storage/storage.ts";
+import type { FoundMember, MountedVolume, Reading, Volume } from "./storage/storage.ts";
 
 export interface SampledReading extends Reading {
   readonly growthBytesPerSecond: number;
@@ -36,8 +36,15 @@ export interface VolumeState {
   recordProblem: string | undefined;
   /** Staging and adoption. */
   mounted: MountedVolume | undefined;
-  /** The member's size, last measured or reached. */
+  /**
+   * Members of other drivers may be in use here: from before the first is touched until all are let go of, or a stage that failed
+   * was undone. The announcement to the API server sets it, staging clears it.
+   */
+  held: boolean;
+  /** The size of all members together, last measured or reached. */
   sizeBytes: number | undefined;
+  /** The members of a mounted span, last looked at; empty where there is but one. */
+  members: readonly FoundMember[];
   /** Deletion of the member. */
   removed: boolean;
   /** The sampler. */
@@ -54,6 +61,8 @@ export interface VolumeState {
   settleProblem: string | undefined;
   /** While the volume is being unstaged nothing new begins. */
   closing: boolean;
+  /** Why members that have left could not be let go of the last time; the filesystem works without them. */
+  leavingProblem: Problem | undefined;
   /** What keeps it from working, other than a hang. */
   problem: Problem | undefined;
   /** The refusal of the present target, when its epoch is a deposed leader's. */
@@ -69,7 +78,9 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
     recorded,
     recordProblem: undefined,
     mounted: undefined,
+    held: recorded && record.backend === "span" && record.stagingPath !== undefined,
     sizeBytes: undefined,
+    members: [],
     removed: false,
     reading: undefined,
     hung: false,
@@ -79,14 +90,27 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
     unsettled: false,
     settleProblem: undefined,
     closing: false,
+    leavingProblem: undefined,
     problem: undefined,
     refusal: undefined,
   };
 }
 
 /** The volume as storage knows it. */
-export function volumeOf({ handle, fsType, memberFile }: NodeRecord): Volume {
+export function volumeOf(record: NodeRecord): Volume {
+  const { handle, fsType } = record;
   const volumeUID = volumeUIDOf(handle);
   if (volumeUID === undefined) throw new Error(`bug: "${handle}" became a record, but it is no volume handle`);
-  return { handle, volumeUID, fsid: fsidOf(volumeUID), fsType, memberFile };
+  const identity = { handle, volumeUID, fsid: fsidOf(volumeUID), fsType };
+  switch (record.backend) {
+    case "loop":
+      return { backend: "loop", ...identity, memberFile: record.memberFile };
+    case "span":
+      return { backend: "span", ...identity, members: record.members, formatted: record.memberMade };
+  }
+}
+
+/** A mounted volume as it is now: the members of a span may have changed since it was mounted. */
+export function mountedVolumeOf({ device, mountPath }: MountedVolume, record: NodeRecord): MountedVolume {
+  return { ...volumeOf(record), device, mountPath };
 }

@@ -8,10 +8,14 @@ export interface NodeMeasures {
   readonly ioUtilizationRatio: number;
 }
 
+/** What a node's own disk has bounds no filesystem whose members come from elsewhere. */
+const UNBOUNDED_BYTES = 2 ** 50;
+
 /** Undefined while there is no reading, no size that belongs to it, or no figure of the node: 0 would be taken for a full one. */
 export function wireSample(state: VolumeState, { freeBytes, ioUtilizationRatio }: NodeMeasures): Sample | undefined {
   const { handle, reading, sizeBytes } = state;
-  if (reading === undefined || sizeBytes === undefined || freeBytes === undefined) return undefined;
+  const nodeFreeBytes = state.record.backend === "span" ? UNBOUNDED_BYTES : freeBytes;
+  if (reading === undefined || sizeBytes === undefined || nodeFreeBytes === undefined) return undefined;
   return {
     volumeHandle: handle,
     sampledAtMs: reading.sampledAtMs,
@@ -25,6 +29,6 @@ export function wireSample(state: VolumeState, { freeBytes, ioUtilizationRatio }
     operationInProgress: state.running !== undefined,
     lastOperationEndedAtMs: state.operationEndedAtMs,
     ioUtilizationRatio,
-    nodeFreeBytes: freeBytes,
+    nodeFreeBytes,
   };
 }

@@ -6,7 +6,7 @@ import { claimReference, sizeTarget } from "./filesystem.ts";
 import { GROUP, VERSION } from "./names.ts";
 import { conditions, epochNumber, keyedList, observedGeneration, quantity, timestamp } from "./schema.ts";
 
-export const BACKENDS = ["loop"] as const;
+export const BACKENDS = ["loop", "span"] as const;
 export type Backend = (typeof BACKENDS)[number];
 export const FS_TYPES = ["btrfs", "ext4", "xfs"] as const;
 export type FsType = (typeof FS_TYPES)[number];
@@ -15,6 +15,46 @@ const memberName = z
   .string()
   .max(63)
   .meta({ description: "Names the member within its filesystem; never used again." });
+
+const secretReference = z
+  .object({
+    namespace: z.string().meta({ description: "The Secret's namespace." }),
+    name: z.string().meta({ description: "The Secret's name." }),
+  })
+  .meta({ description: "A Secret that the member's driver wants to be called with." });
+
+/** A volume of any CSI driver, as its claim, its PersistentVolume and its VolumeAttachment tell of it. */
+const claimSource = z
+  .object({
+    name: z.string().meta({ description: "The member claim, in the namespace tidemark-volumes." }),
+    uid: z.string().meta({ description: "Its UID; absent until it is made." }).optional(),
+    volumeName: z.string().meta({ description: "Its PersistentVolume; absent until it is bound." }).optional(),
+    driver: z.string().meta({ description: "The CSI driver of that." }).optional(),
+    volumeHandle: z.string().meta({ description: "What the driver calls it." }).optional(),
+    volumeAttributes: z
+      .record(z.string(), z.string().meta({ description: "As the driver's provisioner wrote it." }))
+      .meta({ description: "What the driver wants to be told of it." })
+      .optional(),
+    capacity: quantity(
+      "What its PersistentVolume has; once that is the member's size, the device can be expanded on its node.",
+    ).optional(),
+    nodeStageSecretRef: secretReference.optional(),
+    nodePublishSecretRef: secretReference.optional(),
+    nodeExpandSecretRef: secretReference.optional(),
+    attachment: z
+      .object({
+        nodeName: z.string().meta({ description: "Where it is attached." }),
+        name: z.string().meta({ description: "The VolumeAttachment; absent where the driver needs none." }).optional(),
+        context: z
+          .record(z.string(), z.string().meta({ description: "As the driver's attacher wrote it." }))
+          .meta({ description: "What attaching it has told, for the driver's node service." })
+          .optional(),
+      })
+      .meta({ description: "Absent: it is attached nowhere." })
+      .optional(),
+  })
+  .meta({ description: "A member claim of any CSI class, for the backend span." });
+export type ClaimSource = z.infer<typeof claimSource>;
 
 const memberSpec = z.object({
   name: memberName,
@@ -29,6 +69,7 @@ const memberSpec = z.object({
         .object({ file: z.string().max(128).meta({ description: "File name in the node's member directory." }) })
         .meta({ description: "A sparse file on the node, for the backend loop." })
         .optional(),
+      claim: claimSource.optional(),
     })
     .meta({ description: "Where its block device comes from; exactly one of its fields is set, that of the backend." }),
 });
@@ -114,7 +155,11 @@ export const filesystemLayoutStatus = z
     nodeName: z.string().meta({ description: "The node whose agent reports." }).optional(),
     mounted: z
       .boolean()
-      .meta({ description: "Staged on its node, so that it is measured and can be resized." })
+      .meta({
+        description:
+          "Staged on its node, so that it is measured and can be resized. A span is said to be from before its first member is " +
+          "touched there until the last one is let go of.",
+      })
       .optional(),
     epoch: epochNumber("The highest epoch the agent has seen for it.").optional(),
     members: keyedList(

@@ -8,12 +8,14 @@ type ReportedMember = NonNullable<NonNullable<FilesystemLayout["status"]>["membe
 /**
  * Bytes: the sizes of all members, as the node reports them. Undefined, which is "not known" and never 0, before its first
  * report, and while any member is missing, unreported, or reported with a size that cannot be read. Removed members are no part
- * of the filesystem: they count for nothing and leave nothing unknown.
+ * of the filesystem: they count for nothing and leave nothing unknown. A span's node reports every device that the filesystem
+ * has, so a member of a span that it does not report is on its way, and no part of the size yet.
  */
 export function filesystemSizeBytes({ spec, status }: FilesystemLayout): number | undefined {
   const reported = status?.members ?? [];
   const names = new Set(reported.map(({ name }) => name));
-  if (spec.members?.some(({ name, state }) => state !== "Removed" && !names.has(name))) return undefined;
+  const isUnreported = spec.members?.some(({ name, state }) => state !== "Removed" && !names.has(name));
+  if (isUnreported && spec.backend !== "span") return undefined;
   const members = reported.filter(({ state }) => state !== "Removed");
   return members.length === 0 ? undefined : sumOf(members.map(presentBytes));
 }

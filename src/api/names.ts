@@ -8,6 +8,10 @@ export const VERSION = "v1alpha1";
 export const API_VERSION = `${GROUP}/${VERSION}` as const;
 
 export const LOCAL_DRIVER = "local.tidemark.dev";
+export const SPAN_DRIVER = "span.tidemark.dev";
+
+/** Where member claims live: the operator makes it, and no manifest names it, so that no uninstall takes it away. */
+export const MEMBER_NAMESPACE = "tidemark-volumes";
 
 /** Server-side-apply field managers: one per process, so that each group of fields has one owner. */
 export const FIELD_MANAGERS = {
@@ -25,7 +29,20 @@ export const RECORDS = {
   initialSize: "tidemark.dev/initial-size",
   requestedSize: "tidemark.dev/requested-size",
   maxSize: "tidemark.dev/max-size",
+  memberClass: "tidemark.dev/member-class",
+  maxMembers: "tidemark.dev/max-members",
+  spareMembers: "tidemark.dev/spare-members",
+  strategy: "tidemark.dev/strategy",
 } as const;
+
+/** On a member claim, its PersistentVolume and its VolumeAttachments: the member's name within its filesystem. */
+export const MEMBER_LABEL = "tidemark.dev/member";
+
+/** On a layout: the node that the scheduler chose first, for member classes that wait for a consumer. */
+export const SELECTED_NODE_ANNOTATION = "tidemark.dev/selected-node";
+
+/** On a layout: the number of the member that is made next, so that no name is ever used again. */
+export const NEXT_MEMBER_ANNOTATION = "tidemark.dev/next-member";
 
 /** The epoch on the leader's Lease. */
 export const EPOCH_ANNOTATION = "tidemark.dev/epoch";

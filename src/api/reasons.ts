@@ -27,6 +27,7 @@ export const HOLD_REASONS = [
   "AtMaximum", // limits.max or a ceiling is reached
   "AtMinimum",
   "CeilingReached", // a ClusterVolumePolicy's ceiling forbids it
+  "QuotaExceeded", // a ResourceQuota of the namespace on the members' class forbids it
   "WouldFlap", // after the shrink an Extend rule would hold
   "NotEnoughHistory", // gaps in the rule's window
   "StaleMetrics", // no fresh facts
@@ -47,6 +48,9 @@ export const CONDITION_REASONS = [
   "Provisioning",
   "WaitingForNode",
   "OperationRunning",
+  "WaitingForMember", // a member's claim, volume or attachment is on its way
+  "MemberFailed", // a member cannot be had, or is not what it was
+  "MemberLimitReached", // no member may be added or grown
   "MembersMissing", // an incomplete set of members was found; nothing is guessed
   "SignatureFound", // the device already carries a signature; it is never formatted
   "DiskFull", // the host has no room for the member

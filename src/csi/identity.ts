@@ -1,6 +1,6 @@
-// CSI Identity of local.tidemark.dev. The operator's and the agent's socket are one plugin and give one answer: what the
+// CSI Identity of one of our drivers. The operator's and the agent's socket are one plugin and give one answer: what the
 // driver offers, whoever is asked.
-import { LOCAL_DRIVER, RELEASE } from "../api/names.ts";
+import { RELEASE } from "../api/names.ts";
 import {
   type IdentityServer,
   IdentityService,
@@ -8,13 +8,14 @@ import {
   PluginCapability_VolumeExpansion_Type as VolumeExpansion,
 } from "../gen/csi/v1/csi.ts";
 import type { GrpcService } from "../process/grpc.ts";
+import type { Driver } from "./driver.ts";
 import { type Serving, unaryMethod } from "./unary-method.ts";
 
 /** `isReady` false: Probe says so, and the sidecars wait. */
-export function createIdentity(serving: Serving, isReady: () => boolean): GrpcService {
+export function createIdentity(serving: Serving, driver: Driver, isReady: () => boolean): GrpcService {
   const implementation: IdentityServer = {
     getPluginInfo: unaryMethod(serving, "GetPluginInfo", async () => ({
-      name: LOCAL_DRIVER,
+      name: driver.name,
       vendorVersion: RELEASE,
       manifest: {},
     })),

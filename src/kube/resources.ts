@@ -39,6 +39,12 @@ export interface ConfigMap extends KubeObject {
   data?: Record<string, string>;
 }
 
+/** Of a class' storage: "CLASS.storageclass.storage.k8s.io/requests.storage". */
+export interface ResourceQuota extends KubeObject {
+  spec?: { hard?: Record<string, string> };
+  status?: { hard?: Record<string, string>; used?: Record<string, string> };
+}
+
 export interface Secret extends KubeObject {
   /** Immutable once set. */
   type?: string;
@@ -102,6 +108,7 @@ export interface CsiVolumeSource {
   controllerPublishSecretRef?: ObjectName;
   nodeStageSecretRef?: ObjectName;
   nodePublishSecretRef?: ObjectName;
+  nodeExpandSecretRef?: ObjectName;
 }
 
 export interface PersistentVolume extends KubeObject {
@@ -141,6 +148,17 @@ export interface CSIDriver extends KubeObject {
     storageCapacity?: boolean;
     fsGroupPolicy?: "ReadWriteOnceWithFSType" | "File" | "None";
     volumeLifecycleModes?: ("Persistent" | "Ephemeral")[];
+  };
+}
+
+/** The intent to have a volume attached to a node; the attacher of the volume's driver carries it out. */
+export interface VolumeAttachment extends KubeObject {
+  spec: { attacher: string; nodeName: string; source: { persistentVolumeName?: string } };
+  status?: {
+    attached: boolean;
+    attachmentMetadata?: Record<string, string>;
+    attachError?: { time?: string; message?: string };
+    detachError?: { time?: string; message?: string };
   };
 }
 
@@ -196,6 +214,7 @@ function storage<T extends KubeObject>(plural: string, kind: string): Resource<T
 
 export const NAMESPACES = core<Namespace>("namespaces", "Namespace", false);
 export const CONFIG_MAPS = core<ConfigMap>("configmaps", "ConfigMap", true);
+export const RESOURCE_QUOTAS = core<ResourceQuota>("resourcequotas", "ResourceQuota", true);
 export const SECRETS = core<Secret>("secrets", "Secret", true);
 export const NODES = core<Node>("nodes", "Node", false);
 export const EVENTS = core<Event>("events", "Event", true);
@@ -208,6 +227,7 @@ export const PERSISTENT_VOLUMES = core<PersistentVolume>("persistentvolumes", "P
 export const STORAGE_CLASSES = storage<StorageClass>("storageclasses", "StorageClass");
 export const CSI_NODES = storage<CSINode>("csinodes", "CSINode");
 export const CSI_DRIVERS = storage<CSIDriver>("csidrivers", "CSIDriver");
+export const VOLUME_ATTACHMENTS = storage<VolumeAttachment>("volumeattachments", "VolumeAttachment");
 
 export const TOKEN_REVIEWS: Resource<TokenReview> = {
   group: "authentication.k8s.io",

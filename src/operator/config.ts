@@ -5,15 +5,19 @@ import { hostname } from "node:os";
 import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
 import type { ConnectionSettings } from "../kube/kube-config.ts";
 import { PROCESS_FLAGS, type ProcessSettings, readFlags, readProcessSettings } from "../process/flags.ts";
-import { ownNamespace } from "../process/pod-environment.ts";
+import { ownNamespace, ownUserName } from "../process/pod-environment.ts";
 
 export interface OperatorConfig extends ProcessSettings {
   readonly connection: ConnectionSettings;
   /** This start's name on the lease. */
   readonly identity: string;
   readonly leaseNamespace: string;
-  /** Unix socket of the CSI Identity and Controller services. */
+  /** The operator's service account, as the API server names it; undefined: not in a pod, and members are not guarded. */
+  readonly userName: string | undefined;
+  /** Unix socket of the CSI Identity and Controller services of local.tidemark.dev. */
   readonly csiSocket: string;
+  /** The same of span.tidemark.dev; undefined: that driver is not served. */
+  readonly spanCsiSocket: string | undefined;
 }
 
 const FLAGS = {
@@ -22,6 +26,7 @@ const FLAGS = {
   "http-port": { type: "string", default: "9465" },
   identity: { type: "string", default: hostname() },
   "lease-namespace": { type: "string" },
+  "span-csi-socket": { type: "string" },
   "csi-socket": { type: "string", default: "/run/tidemark/csi-controller.sock" },
 } as const;
 
@@ -33,6 +38,8 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
     connection: readConnectionSettings(values, environment),
     identity: `${values.identity}_${randomUUID()}`,
     leaseNamespace: values["lease-namespace"] ?? ownNamespace(environment),
+    userName: ownUserName(environment),
     csiSocket: values["csi-socket"],
+    spanCsiSocket: values["span-csi-socket"],
   };
 }

@@ -1,4 +1,5 @@
 // The operator's wiring: adapters → caches → CSI services on every replica, and the volumes' reconciler on the one that leads.
+import { type Driver, LOCAL, SPAN } from "../csi/driver.ts";
 import { createEventRecorder } from "../kube/events.ts";
 import { createKubeClient } from "../kube/http-client.ts";
 import { connectionOf } from "../kube/kube-config.ts";
@@ -11,12 +12,19 @@ import { startMetricsServer } from "../process/metrics-server.ts";
 import type { Stoppable } from "../process/shutdown.ts";
 import type { OperatorConfig } from "./config.ts";
 import { createCsiServices } from "./csi/csi-services.ts";
+import { createGuardKeeper } from "./member/guard-keeper.ts";
+import { registerMemberBytes } from "./member/member-bytes.ts";
+import { createPace } from "./member/pace.ts";
+import { createTurns } from "./member/turns.ts";
 import { createOperatorMetrics } from "./metrics.ts";
 import { createLayoutWatch } from "./volume/layout-watch.ts";
 import { createLayoutWriter } from "./volume/layout-writer.ts";
 import { createVolumeCaches } from "./volume/volume-caches.ts";
+import { createVolumeChanges } from "./volume/volume-changes.ts";
 import { createVolumeLoop, type VolumeLoop } from "./volume/volume-loop.ts";
 
+/** Between two attempts of a provisioner that has no room on a member's node. */
+const RESELECTION_INTERVAL_MS = 30_000;
 const COMPONENT = "tidemark-operator";
 
 export interface RunningOperator {
@@ -36,10 +44,15 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const metrics = createOperatorMetrics();
   const events = createEventRecorder({ client, component: COMPONENT, nowMs: clock.nowMs, log });
   const caches = createVolumeCaches(client, log);
+  registerMemberBytes(metrics.registry, caches);
   const layouts = createLayoutWriter(client);
   const watch = createLayoutWatch(client, caches.layouts);
-  const loop = createVolumeLoop({ client, caches, layouts, events, metrics, clock }, log);
-  const election = elect(config, client, loop, log);
+  const reselection = createPace(clock, RESELECTION_INTERVAL_MS);
+  const changes = createVolumeChanges(caches);
+  const turns = createTurns();
+  const loop = createVolumeLoop({ client, caches, layouts, events, metrics, clock, reselection, turns }, log);
+  const guard = config.userName === undefined ? undefined : createGuardKeeper(client, caches, config.userName, log);
+  const election = elect(config, client, [loop, ...(guard === undefined ? [] : [guard])], log);
 
   let ready = false;
   void caches.synced.then(() => {
@@ -47,10 +60,14 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   });
   caches.start();
   const serving = { log, answered: metrics.csiCall, refusalOf: () => undefined };
-  const csi = await serveOnSocket(
-    config.csiSocket,
-    createCsiServices({ serving, clock, client, caches, layouts, watch, isReady: () => ready }),
-  );
+  const isReady = (): boolean => ready;
+  const serve = (driver: Driver, socket: string): ReturnType<typeof serveOnSocket> =>
+    serveOnSocket(
+      socket,
+      createCsiServices({ serving, driver, clock, client, caches, layouts, watch, changes, turns, isReady }),
+    );
+  const csi = await serve(LOCAL, config.csiSocket);
+  const spanCsi = config.spanCsiSocket === undefined ? undefined : await serve(SPAN, config.spanCsiSocket);
   election.start();
   const http = await startMetricsServer({
     host: config.httpHost,
@@ -66,7 +83,9 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
     { name: "HTTP server", stop: () => http.close() },
     { name: "lease", stop: () => election.stop() },
     { name: "reconciler", stop: () => loop.end() },
+    ...(guard === undefined ? [] : [{ name: "guard of members", stop: () => guard.end() }]),
     { name: "CSI services", stop: () => csi.close() },
+    ...(spanCsi === undefined ? [] : [{ name: "CSI services of span", stop: () => spanCsi.close() }]),
   ];
   return { httpPort: http.port, parts };
 }
@@ -74,7 +93,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
 function elect(
   config: OperatorConfig,
   client: Parameters<typeof createLeaderElection>[0]["client"],
-  loop: VolumeLoop,
+  duties: readonly Pick<VolumeLoop, "begin" | "end">[],
   log: Logger,
 ): LeaderElection {
   return createLeaderElection({
@@ -84,7 +103,11 @@ function elect(
     identity: config.identity,
     // The operator writes under the engine's epochs and has none of its own: resourceVersions guard what it writes.
     highestKnownEpoch: () => Promise.resolve(0),
-    onAcquired: () => loop.begin(),
-    onLost: () => void loop.end(),
+    onAcquired: () => {
+      for (const duty of duties) duty.begin();
+    },
+    onLost: () => {
+      for (const duty of duties) void duty.end();
+    },
   });
 }

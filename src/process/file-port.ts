@@ -1,10 +1,16 @@
 // The one place that writes files: each write is an effect. Reading is free and done with node:fs where it is needed.
+import { constants } from "node:fs";
 import { mkdir, open, rename, rm, truncate } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { EffectPoint, Effects } from "./effects.ts";
 
 /** What a written file must outlive; syncing for a power cut can wait for seconds on a busy disk. */
 export type Durability = "ProcessDeath" | "PowerCut";
+
+export interface FileRange {
+  readonly offsetBytes: number;
+  readonly lengthBytes: number;
+}
 
 export interface FilePort {
   /** Replaces the file as a whole, or not at all: written beside, synced (for "PowerCut", the default), renamed. */
@@ -18,6 +24,16 @@ export interface FilePort {
   truncate(point: EffectPoint, path: string, sizeBytes: number): Promise<void>;
   /** Writes and waits; kernel interfaces in /sys and /proc. */
   writeKernel(point: EffectPoint, path: string, text: string): Promise<void>;
+  /**
+   * Overwrites these ranges of a block device with zeros and syncs, if `mayBeZeroed` says so of the first of them, read under the
+   * very descriptor that then writes. The device is opened for ourselves alone: throws EBUSY while anybody holds it.
+   */
+  zeroExclusively(
+    point: EffectPoint,
+    devicePath: string,
+    ranges: readonly FileRange[],
+    mayBeZeroed: (first: Buffer) => boolean,
+  ): Promise<"Zeroed" | "Refused">;
   makeDirectory(point: EffectPoint, path: string, mode?: number): Promise<void>;
   /** Removes a file or an empty directory tree of ours; no error when there is none. */
   remove(point: EffectPoint, path: string): Promise<void>;
@@ -30,6 +46,8 @@ export function createFilePort(effects: Effects): FilePort {
     createNew: (point, path, mode) => effects.run(point, async () => (await open(path, "wx", mode)).close()),
     truncate: (point, path, sizeBytes) => effects.run(point, () => truncate(path, sizeBytes)),
     writeKernel: (point, path, text) => effects.run(point, () => withHandle(path, "w", (file) => file.writeFile(text))),
+    zeroExclusively: (point, devicePath, ranges, mayBeZeroed) =>
+      effects.run(point, () => zeroExclusively(devicePath, ranges, mayBeZeroed)),
     makeDirectory: (point, path, mode = 0o700) =>
       effects.run(point, async () => {
         await mkdir(path, { recursive: true, mode });
@@ -54,17 +72,35 @@ async function writeWhole(path: string, text: string, mode: number, durability: 
   if (durability === "PowerCut") await withHandle(dirname(path), "r", (directory) => directory.sync());
 }
 
+async function zeroExclusively(
+  devicePath: string,
+  ranges: readonly FileRange[],
+  mayBeZeroed: (first: Buffer) => boolean,
+): Promise<"Zeroed" | "Refused"> {
+  const [first] = ranges;
+  return withHandle(devicePath, constants.O_RDWR | constants.O_EXCL, async (device) => {
+    if (first === undefined) return "Refused";
+    const found = Buffer.alloc(first.lengthBytes);
+    await device.read(found, 0, first.lengthBytes, first.offsetBytes);
+    if (!mayBeZeroed(found)) return "Refused";
+    for (const { offsetBytes, lengthBytes } of ranges)
+      await device.write(Buffer.alloc(lengthBytes), 0, lengthBytes, offsetBytes);
+    await device.sync();
+    return "Zeroed";
+  });
+}
+
 type Handle = Awaited<ReturnType<typeof open>>;
 
-async function withHandle(
+async function withHandle<T>(
   path: string,
-  flags: string,
-  use: (file: Handle) => Promise<void>,
+  flags: string | number,
+  use: (file: Handle) => Promise<T>,
   mode?: number,
-): Promise<void> {
+): Promise<T> {
   const file = await open(path, flags, mode);
   try {
-    await use(file);
+    return await use(file);
   } finally {
     await file.close();
   }

@@ -26,6 +26,10 @@ const NOT_PASSED: readonly (readonly [pattern: RegExp, why: string])[] = [
   [/^lease\/(create|release)$/, "the first leadership ever, or a gentle end"],
   [/^(lease|event|agent-samples)\//, "in the background, at its own times"],
   [/^(certificates|agent-admission)\//, "only where the stream of samples is open to a network"],
+  [
+    /^(member|member-guard|remove-member|detach|span|publish-volume|unpublish-volume)\/|^create-volume\/member$/,
+    "the backend span",
+  ],
   [/^node-storage\//, "when an agent starts, and then at its own times"],
   [/^rebuild\//, "only after an object was deleted"],
   [/^expand-volume\//, "only where a claim's request is raised"],

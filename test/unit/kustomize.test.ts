@@ -3,6 +3,7 @@ import { describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
 import { readConfig as readAgentConfig } from "../../src/agent/config.ts";
 import { LOCAL_DRIVER, RELEASE } from "../../src/api/names.ts";
+import { LOCAL } from "../../src/csi/driver.ts";
 import { readConfig as readOperatorConfig } from "../../src/operator/config.ts";
 import { parseVolumeParameters } from "../../src/operator/csi/volume-parameters.ts";
 import { readConfig as readEngineConfig } from "../../src/policy-engine/process/config.ts";
@@ -48,7 +49,9 @@ describeWithKubectl("the minimal overlay", () => {
     const names = manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`).sort();
     expect(names).toEqual([
       "CSIDriver local.tidemark.dev",
+      "CSIDriver span.tidemark.dev",
       "ClusterRole tidemark-agent",
+      "ClusterRole tidemark-csi-attacher",
       "ClusterRole tidemark-csi-provisioner",
       "ClusterRole tidemark-csi-resizer",
       "ClusterRole tidemark-edit",
@@ -56,6 +59,7 @@ describeWithKubectl("the minimal overlay", () => {
       "ClusterRole tidemark-policy-engine",
       "ClusterRole tidemark-view",
       "ClusterRoleBinding tidemark-agent",
+      "ClusterRoleBinding tidemark-csi-attacher",
       "ClusterRoleBinding tidemark-csi-provisioner",
       "ClusterRoleBinding tidemark-csi-resizer",
       "ClusterRoleBinding tidemark-operator",
@@ -84,14 +88,21 @@ describeWithKubectl("the minimal overlay", () => {
       "ServiceAccount operator",
       "ServiceAccount policy-engine",
       "StorageClass tidemark-loop",
+      "ValidatingAdmissionPolicy tidemark-member-guard",
       "ValidatingAdmissionPolicy tidemark-node-scope",
+      "ValidatingAdmissionPolicy tidemark-root-guard",
+      "ValidatingAdmissionPolicyBinding tidemark-member-guard",
       "ValidatingAdmissionPolicyBinding tidemark-node-scope",
+      "ValidatingAdmissionPolicyBinding tidemark-root-guard",
     ]);
   });
 
   it("names every image by release, ours by the one that the code tells CSI", () => {
     expect(containers.map(({ image }) => image).sort()).toEqual([
+      "registry.k8s.io/sig-storage/csi-attacher:v4.12.0",
       "registry.k8s.io/sig-storage/csi-provisioner:v6.3.0",
+      "registry.k8s.io/sig-storage/csi-provisioner:v6.3.0",
+      "registry.k8s.io/sig-storage/csi-resizer:v2.2.0",
       "registry.k8s.io/sig-storage/csi-resizer:v2.2.0",
       `tidemark:${RELEASE}`,
       `tidemark:${RELEASE}`,
@@ -101,9 +112,10 @@ describeWithKubectl("the minimal overlay", () => {
 
   it("has the sidecars' versions of the Go module that a test cluster's are built from", () => {
     const module = readFileSync("test/tools/kubernetes/go.mod", "utf8");
-    for (const sidecar of ["provisioner", "resizer"]) {
+    for (const sidecar of ["attacher", "provisioner", "resizer"]) {
       const version = new RegExp(`external-${sidecar}/v\\d+ (v\\S+)`).exec(module)?.[1];
-      expect(containers.find(({ name }) => name === `csi-${sidecar}`)?.image).toMatch(new RegExp(`:${version}$`));
+      const images = containers.map(({ image }) => image).filter((image) => image.includes(`csi-${sidecar}:`));
+      expect(new Set(images)).toEqual(new Set([`registry.k8s.io/sig-storage/csi-${sidecar}:${version}`]));
     }
   });
 
@@ -163,15 +175,20 @@ describeWithKubectl("the minimal overlay", () => {
 
   it.each(PROCESSES)("tells the %s where it runs by the downward API alone", (name) => {
     expect(containerOf(name).env?.map((variable) => variable.name)).toEqual(
-      name === "agent" ? ["POD_NAMESPACE", "NODE_NAME"] : ["POD_NAMESPACE"],
+      { agent: ["POD_NAMESPACE", "NODE_NAME"], operator: ["POD_NAMESPACE", "POD_SERVICE_ACCOUNT"] }[name as string] ?? [
+        "POD_NAMESPACE",
+      ],
     );
   });
 
-  it("has operator and sidecars meet on one socket, under one user", () => {
+  it("has operator and sidecars meet on one socket of each driver, under one user", () => {
     const { containers: own, volumes, securityContext } = podSpecOf(manifests, "operator");
-    const { csiSocket } = readOperatorConfig((containerOf("operator").args ?? []).slice(1), {});
-    for (const sidecar of own.filter(({ name }) => name !== "operator"))
-      expect(sidecar.args).toContain(`--csi-address=${csiSocket}`);
+    const { csiSocket, spanCsiSocket } = readOperatorConfig((containerOf("operator").args ?? []).slice(1), {});
+    const metAt = (socket: string | undefined) =>
+      own.filter(({ args = [] }) => args.includes(`--csi-address=${socket}`)).map(({ name }) => name);
+    expect(metAt(csiSocket)).toEqual(["csi-provisioner", "csi-resizer"]);
+    expect(metAt(spanCsiSocket)).toEqual(["span-csi-provisioner", "span-csi-resizer", "span-csi-attacher"]);
+    expect(own).toHaveLength(6);
     for (const { volumeMounts } of own) expect(volumeMounts).toEqual([{ name: "run", mountPath: "/run/tidemark" }]);
     expect(volumes).toEqual([{ name: "run", emptyDir: { medium: "Memory", sizeLimit: "1Mi" } }]);
     expect(securityContext?.["runAsUser" as never]).toBe(65532);
@@ -208,15 +225,14 @@ describeWithKubectl("the minimal overlay", () => {
     };
     expect(storageClass.provisioner).toBe(LOCAL_DRIVER);
     const claim = { "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop" };
-    expect(parseVolumeParameters({ ...storageClass.parameters, ...claim })).toMatchObject({
+    expect(parseVolumeParameters({ ...storageClass.parameters, ...claim }, LOCAL)).toMatchObject({
       backend: "loop",
       fsType: "btrfs",
     });
   });
 
   it("says of the driver what standalone says", () => {
-    const driver = manifests.find(({ kind }) => kind === "CSIDriver");
-    expect(driver?.metadata.name).toBe(LOCAL_DRIVER);
+    const driver = manifests.find(({ kind, metadata }) => kind === "CSIDriver" && metadata.name === LOCAL_DRIVER);
     expect(driver?.spec).toMatchObject(csiDriver()["spec"] as object);
   });
 });
@@ -241,7 +257,7 @@ describeWithKubectl("somebody's own overlay over the minimal one", () => {
   it("binds every role to a service account that is there", () => {
     const accounts = manifests.filter(({ kind }) => kind === "ServiceAccount");
     const subjects = manifests.flatMap((object) => object.subjects ?? []);
-    expect(subjects).toHaveLength(9);
+    expect(subjects).toHaveLength(10);
     for (const { name, namespace } of subjects)
       expect(
         accounts.filter(({ metadata }) => metadata.name === name && metadata.namespace === namespace),
@@ -262,7 +278,7 @@ describeWithKubectl("the e2e overlay", () => {
     const { images } = parse(readFileSync("kustomize/overlays/e2e/kustomization.yaml", "utf8")) as {
       images: { name: string; newTag: string }[];
     };
-    expect(images).toHaveLength(2);
+    expect(images).toHaveLength(3);
     const untagged = (text = ""): string => text.replaceAll(/(sig-storage\/[a-z-]+):\S+/g, "$1");
     expect(untagged(e2e)).toBe(untagged(minimal));
     for (const { name, newTag } of images) expect(e2e).toContain(`image: ${name}:${newTag}\n`);

@@ -1,7 +1,7 @@
 // Runs inside the virtual machine that test/real/ext4-growth.test.ts starts: a kernel that lets ext4 grow while it is mounted.
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import type { MountedVolume } from "../../src/agent/storage/storage.ts";
+import type { MountedLoop } from "../../src/agent/storage/storage.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import {
   createStorageFixture,
@@ -21,7 +21,7 @@ const FILE_BYTES = 4 * MIB;
 
 describe("ext4 on a loop member", () => {
   let fixture: StorageFixture;
-  let volume: MountedVolume;
+  let volume: MountedLoop;
   let manifest: string;
 
   beforeAll(async () => {

@@ -1,6 +1,8 @@
-// What btrfs has committed about its own size, read from the superblocks in the member file (through the page cache that the
-// loop device writes to). It is the proof that precedes every cut of a member: no ioctl and no cached value replaces it.
+// What btrfs has committed about itself, read from the superblocks in the member file (through the page cache that the loop
+// device writes to) or on the member device. It is the proof that precedes every cut and every wipe of a member: no ioctl and
+// no cached value replaces it.
 import { closeSync, openSync, readSync } from "node:fs";
+import type { FileRange } from "../../process/file-port.ts";
 
 export interface CommittedSize {
   readonly fsid: string;
@@ -16,6 +18,15 @@ const MAGIC = "_BHRfS_M";
 const FSID_OFFSET = 0x20;
 const MAGIC_OFFSET = 0x40;
 const DEVICE_ITEM_OFFSET = 0xc9;
+const DEVICE_UUID_OFFSET = DEVICE_ITEM_OFFSET + 66;
+
+/** Where the copies are on a device of this size. */
+export function superblockRanges(deviceBytes: number): FileRange[] {
+  return COPY_OFFSETS_BYTES.filter((offset) => offset + SUPERBLOCK_BYTES <= deviceBytes).map((offsetBytes) => ({
+    offsetBytes,
+    lengthBytes: SUPERBLOCK_BYTES,
+  }));
+}
 
 /** Undefined when the file carries no btrfs. */
 export function readCommittedSize(memberPath: string): CommittedSize | undefined {
@@ -39,6 +50,15 @@ function readCopy(file: number, offset: number): CommittedSize | undefined {
     fsid: uuidText(block.subarray(FSID_OFFSET, FSID_OFFSET + 16)),
     devid: Number(block.readBigUInt64LE(DEVICE_ITEM_OFFSET)),
     deviceBytes: Number(block.readBigUInt64LE(DEVICE_ITEM_OFFSET + 8)),
+  };
+}
+
+/** Of the first superblock's bytes, magic number or not: the kernel clears only that where it takes a device out. All zero: undefined. */
+export function deviceOfBlock(block: Buffer): { readonly fsid: string; readonly deviceUUID: string } | undefined {
+  if (block.every((byte) => byte === 0)) return undefined;
+  return {
+    fsid: uuidText(block.subarray(FSID_OFFSET, FSID_OFFSET + 16)),
+    deviceUUID: uuidText(block.subarray(DEVICE_UUID_OFFSET, DEVICE_UUID_OFFSET + 16)),
   };
 }
 

@@ -19,7 +19,7 @@ export function exclusiveOperation(fsid: string): string {
   return readFileSync(exclusiveOperationPath(fsid), "utf8").trim();
 }
 
-/** Returns once no exclusive operation runs; whatever resize or balance ran is cancelled. */
+/** Returns once no exclusive operation runs; whatever resize, balance or removal of ours ran is cancelled. */
 export async function stopExclusiveOperation(tools: Tools, volume: MountedVolume): Promise<void> {
   if (volume.fsType !== "btrfs") return;
   const running = exclusiveOperation(volume.fsid);
@@ -33,15 +33,25 @@ export async function stopExclusiveOperation(tools: Tools, volume: MountedVolume
     case "balance paused":
       await tools.run("shrink/cancel-balance", "btrfs", ["balance", "cancel", volume.mountPath]);
       break;
+    case "device add": // A dead agent's: it ends by itself, soon.
+    case "device remove":
+      if (volume.backend !== "span") throw notOurs(volume, running);
+      if (running === "device remove")
+        await tools.run("span/cancel-remove", "btrfs", ["device", "remove", "cancel", volume.mountPath]);
+      break;
     default:
-      throw new StorageError(
-        "DeviceBusy",
-        `a "${running}" that is not ours runs on ${volume.mountPath} (${volume.handle}); wait for its end or cancel it`,
-      );
+      throw notOurs(volume, running);
   }
   if (await waitUntil(() => exclusiveOperation(volume.fsid) === "none", CANCEL_LIMIT_MS, CANCEL_INTERVAL_MS)) return;
   throw new StorageError(
     "Hung",
     `the cancelled ${running} on ${volume.mountPath} (${volume.handle}) has not ended after ${CANCEL_LIMIT_MS} ms`,
+  );
+}
+
+function notOurs(volume: MountedVolume, running: string): StorageError {
+  return new StorageError(
+    "DeviceBusy",
+    `a "${running}" that is not ours runs on ${volume.mountPath} (${volume.handle}); wait for its end or cancel it`,
   );
 }

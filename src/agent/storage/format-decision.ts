@@ -4,6 +4,13 @@ import { formatBytes } from "../../units/quantity.ts";
 import type { MemberRecord } from "./member-record.ts";
 import type { StorageErrorCode, Volume } from "./storage.ts";
 
+/** The volume, and the member as people know it. */
+export interface FormatSubject extends Pick<Volume, "handle" | "volumeUID" | "fsid" | "fsType"> {
+  readonly member: string;
+  /** What a person does about a member whose content is not wanted. */
+  readonly remedy: string;
+}
+
 /** A filesystem, partition table, swap area … as wipefs finds them, at any offset. */
 export interface Signature {
   readonly type: string;
@@ -11,9 +18,9 @@ export interface Signature {
 }
 
 export interface MemberFacts {
-  readonly record: MemberRecord | undefined;
+  readonly record: Pick<MemberRecord, "volumeUID" | "fsid" | "fsType" | "state"> | undefined;
   readonly signatures: readonly Signature[];
-  /** Bytes of the member that are no hole: a new member has none. */
+  /** Bytes of the member that are no hole, where that can be told: a new member has none. */
   readonly allocatedBytes: number;
 }
 
@@ -28,7 +35,10 @@ export type FormatDecision =
  * is kept. With no signature mkfs had not got that far, and since "mounted" is recorded before the first mount nobody can have
  * written data: it is formatted again. mkfs.btrfs and mke2fs write their signature last, so one of ours is a whole filesystem.
  */
-export function decideFormat(volume: Volume, { record, signatures, allocatedBytes }: MemberFacts): FormatDecision {
+export function decideFormat(
+  volume: FormatSubject,
+  { record, signatures, allocatedBytes }: MemberFacts,
+): FormatDecision {
   const stranger = recordOfAnother(volume, record);
   if (stranger !== undefined) return stranger;
   const foreign = signatures.find(({ type, uuid }) => type !== volume.fsType || uuid !== volume.fsid);
@@ -36,7 +46,7 @@ export function decideFormat(volume: Volume, { record, signatures, allocatedByte
     return refuse(
       record === undefined || record.state === "formatting" ? "SignatureFound" : "WrongFilesystem",
       `${describe(volume)} carries a ${foreign.type} signature (UUID ${foreign.uuid || "none"}) instead of ${volume.fsType} ` +
-        `${volume.fsid}; it is left as it is. Move the file away if its data is not needed`,
+        `${volume.fsid}; it is left as it is. ${volume.remedy}`,
     );
   if (signatures.length > 0) return { kind: "keep" };
   if (record !== undefined && record.state !== "formatting")
@@ -54,8 +64,8 @@ export function decideFormat(volume: Volume, { record, signatures, allocatedByte
 
 /** A refusal, where the record is there and is not this volume's. */
 export function recordOfAnother(
-  volume: Volume,
-  record: MemberRecord | undefined,
+  volume: FormatSubject,
+  record: MemberFacts["record"],
 ): Extract<FormatDecision, { kind: "refuse" }> | undefined {
   if (record === undefined) return undefined;
   if (record.volumeUID === volume.volumeUID && record.fsid === volume.fsid && record.fsType === volume.fsType)
@@ -71,6 +81,6 @@ function refuse(code: StorageErrorCode, message: string): Extract<FormatDecision
   return { kind: "refuse", code, message };
 }
 
-function describe(volume: Volume): string {
-  return `member ${volume.memberFile} of ${volume.handle}`;
+function describe({ member, handle }: FormatSubject): string {
+  return `member ${member} of ${handle}`;
 }

@@ -10,7 +10,7 @@ import { growWithinRoom, type LoopHost, memberExtent, memberPath } from "./loop-
 import { mountAt } from "./mount-table.ts";
 import { openReader } from "./read-filesystem.ts";
 import { wholeGrains } from "./size-grain.ts";
-import { type MountedVolume, StorageError } from "./storage.ts";
+import { type MountedLoop, type MountedVolume, StorageError } from "./storage.ts";
 import { expectSuccess, type Finished } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
 
@@ -22,7 +22,7 @@ const VISIBLE_LIMIT_MS = 30_000;
 export type Linger = (command: Promise<void>) => void;
 
 /** Returns the size reached; a member already that large is only made to agree with its filesystem. */
-export async function grow(host: LoopHost, volume: MountedVolume, sizeBytes: number, linger: Linger): Promise<number> {
+export async function grow(host: LoopHost, volume: MountedLoop, sizeBytes: number, linger: Linger): Promise<number> {
   const path = memberPath(host, volume);
   const present = requireMember(path, volume);
   const wanted = Math.max(present, wholeGrains(sizeBytes));
@@ -44,11 +44,11 @@ export async function grow(host: LoopHost, volume: MountedVolume, sizeBytes: num
 }
 
 /** Told without a command, and without the capability that growing it needs. btrfs and xfs say so themselves. */
-function fillsMember({ fsType, device }: MountedVolume, memberBytes: number): boolean {
+function fillsMember({ fsType, device }: MountedLoop, memberBytes: number): boolean {
   return fsType === "ext4" && deviceSizeBytes(device) === memberBytes && readExt4Bytes(device) === memberBytes;
 }
 
-export function requireMember(path: string, volume: MountedVolume): number {
+export function requireMember(path: string, volume: MountedLoop): number {
   const extent = memberExtent(path);
   if (extent !== undefined) return extent.sizeBytes;
   throw new StorageError("CommandFailed", `member ${path} of ${volume.handle} was deleted while it is mounted`);
@@ -68,7 +68,7 @@ export function assertWritable(volume: MountedVolume): void {
 }
 
 /** The filesystem's own number of its only device; a device once replaced is no longer 1. */
-export function onlyDevid(volume: MountedVolume): string {
+export function onlyDevid(volume: MountedLoop): string {
   const devids = readdirSync(`/sys/fs/btrfs/${volume.fsid}/devinfo`);
   const [devid] = devids;
   if (devid === undefined || devids.length > 1)
@@ -85,7 +85,7 @@ interface Growth {
   readonly linger: Linger;
 }
 
-async function growFilesystem(host: LoopHost, volume: MountedVolume, growth: Growth): Promise<void> {
+async function growFilesystem(host: LoopHost, volume: MountedLoop, growth: Growth): Promise<void> {
   switch (volume.fsType) {
     case "btrfs":
       await growBtrfs(host, volume, growth);
@@ -101,7 +101,7 @@ async function growFilesystem(host: LoopHost, volume: MountedVolume, growth: Gro
 
 // The new size is there a few milliseconds after the command started; its end, behind a commit, takes 8 to 127 ms. So the
 // first of the two counts. A failure after the size was visible can only be the commit's; the mount is read-only then.
-async function growBtrfs(host: LoopHost, volume: MountedVolume, growth: Growth): Promise<void> {
+async function growBtrfs(host: LoopHost, volume: MountedLoop, growth: Growth): Promise<void> {
   const reader = openReader(volume);
   const shown = (): boolean => reader.read().capacityBytes >= growth.toBytes;
   try {
@@ -127,7 +127,7 @@ async function growBtrfs(host: LoopHost, volume: MountedVolume, growth: Growth):
 }
 
 // Before the first side effect: a member that has grown without its filesystem would look like a finished extend.
-function assertMayGrow(volume: MountedVolume): void {
+function assertMayGrow(volume: MountedLoop): void {
   if (volume.fsType !== "ext4" || hasCapability(CAP_SYS_RESOURCE)) return;
   throw new StorageError(
     "NotPermitted",

@@ -5,7 +5,7 @@ import type { Clock } from "../../process/clock.ts";
 import type { FilePort } from "../../process/file-port.ts";
 import type { Logger } from "../../process/log.ts";
 import { formatBytes } from "../../units/quantity.ts";
-import { StorageError, type Volume } from "./storage.ts";
+import { type LoopVolume, StorageError } from "./storage.ts";
 import type { Tools } from "./tools.ts";
 
 export interface LoopHost {
@@ -24,7 +24,7 @@ export interface LoopHost {
 const STAT_BLOCK_BYTES = 512;
 
 /** Throws on a name that would lead out of the member directory. */
-export function memberPath(host: LoopHost, volume: Volume): string {
+export function memberPath(host: LoopHost, volume: LoopVolume): string {
   if (volume.memberFile !== basename(volume.memberFile) || volume.memberFile.startsWith("."))
     throw new StorageError("CommandFailed", `"${volume.memberFile}" of ${volume.handle} is no plain file name`);
   return join(host.memberDirectory, volume.memberFile);
@@ -58,7 +58,7 @@ export function hostFreeBytes(host: LoopHost): number {
 /** Makes a member longer by growthBytes, where the host has room for that. Volumes that grow at the same time share what is left. */
 export async function growWithinRoom(
   host: LoopHost,
-  volume: Volume,
+  volume: LoopVolume,
   growthBytes: number,
   grow: () => Promise<void>,
 ): Promise<void> {
@@ -71,7 +71,7 @@ export async function growWithinRoom(
   }
 }
 
-function assertHostHasRoom(host: LoopHost, volume: Volume, growthBytes: number): void {
+function assertHostHasRoom(host: LoopHost, volume: LoopVolume, growthBytes: number): void {
   const freeBytes = hostFreeBytes(host);
   if (growthBytes <= freeBytes) return;
   throw new StorageError(

@@ -11,7 +11,7 @@ import { hostFreeBytes, type LoopHost, memberExtent, memberPath } from "./loop-h
 import { mountsOf } from "./mount-table.ts";
 import { shrinkBtrfs } from "./shrink-btrfs.ts";
 import { findOwn, memberDevices, stage } from "./stage.ts";
-import type { MountedVolume, Storage } from "./storage.ts";
+import type { LoopVolume, MountedLoop, Storage } from "./storage.ts";
 import { createTools } from "./tools.ts";
 import { trim } from "./trim.ts";
 import { removeMember, unstage } from "./unstage.ts";
@@ -28,7 +28,7 @@ export interface LoopStorageParts {
   readonly log: Logger;
 }
 
-export function createLoopStorage(parts: LoopStorageParts): Storage {
+export function createLoopStorage(parts: LoopStorageParts): Storage<LoopVolume> {
   const { memberDirectory, recordDirectory, commands, files, clock, log } = parts;
   const host: LoopHost = {
     memberDirectory,
@@ -40,7 +40,7 @@ export function createLoopStorage(parts: LoopStorageParts): Storage {
     room: { claimedBytes: 0 },
   };
   const queue = createVolumeQueue();
-  const extend = (volume: MountedVolume, sizeBytes: number): Promise<number> => {
+  const extend = (volume: MountedLoop, sizeBytes: number): Promise<number> => {
     const linger: Linger = (command) => void queue.run(volume.handle, () => command);
     return grow(host, volume, sizeBytes, linger);
   };
@@ -51,6 +51,7 @@ export function createLoopStorage(parts: LoopStorageParts): Storage {
     find: (volume, mountPath) => findOwn(host, volume, mountPath),
     mountPath: async (volume) => (await memberDevices(host, volume)).flatMap(mountsOf)[0]?.mountPath,
     sizeBytes: async (volume) => memberExtent(memberPath(host, volume))?.sizeBytes,
+    members: async () => [],
     extend: (volume, sizeBytes) => queue.runPreempting(volume.handle, () => extend(volume, sizeBytes)),
     shrink: (volume, sizeBytes, control) =>
       queue.runPreemptible(volume.handle, control.signal, (signal) =>
@@ -63,8 +64,9 @@ export function createLoopStorage(parts: LoopStorageParts): Storage {
         // file could. Whoever recorded the shrink goes on from there.
         return extend(volume, 0);
       }),
+    settle: async () => undefined,
     trim: (volume) =>
-      queue.runPreemptible(volume.handle, new AbortController().signal, (signal) => trim(host, volume, signal)),
+      queue.runPreemptible(volume.handle, new AbortController().signal, (signal) => trim(host.tools, volume, signal)),
     freshReading: (volume) => freshReading(host.tools, volume),
     remove: (volume) => queue.run(volume.handle, () => removeMember(host, volume)),
     freeBytes: async () => hostFreeBytes(host),

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { FS_TYPES } from "../../api/filesystem-layout.ts";
-import { StorageError, type Volume } from "./storage.ts";
+import { type LoopVolume, StorageError } from "./storage.ts";
 
 const memberRecord = z.object({
   volumeUID: z.string(),
@@ -26,7 +26,7 @@ export function memberRecordPath(recordDirectory: string, memberFile: string): s
   return join(recordDirectory, `${memberFile}${SUFFIX}`);
 }
 
-export function memberRecordText(volume: Volume, state: MemberState): string {
+export function memberRecordText(volume: LoopVolume, state: MemberState): string {
   const { volumeUID, memberFile, fsid, fsType } = volume;
   const record: MemberRecord = { volumeUID, memberFile, index: 0, count: 1, fsid, fsType, state };
   return `${JSON.stringify(record, null, 2)}\n`;

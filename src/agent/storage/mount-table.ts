@@ -45,6 +45,17 @@ export function mountsOf(device: string): Mount[] {
   return readMounts().filter((mount) => mount.source === device);
 }
 
+/** Mounts of a btrfs by its devices' names: the kernel calls it by any one of them. */
+export function mountsOfBtrfs(deviceNames: readonly string[]): Mount[] {
+  return readMounts().filter(({ fsType, source }) => fsType === "btrfs" && deviceNames.includes(basename(source)));
+}
+
+/** Mounts at or below this path. */
+export function mountsUnder(path: string): Mount[] {
+  const real = existsSync(path) ? realpathSync(path) : path;
+  return readMounts().filter(({ mountPath }) => mountPath === real || mountPath.startsWith(`${real}/`));
+}
+
 function readMounts(): Mount[] {
   return parseMounts(readFileSync("/proc/self/mountinfo", "utf8"));
 }

@@ -20,7 +20,7 @@ import {
   stoppedShrink,
 } from "./shrink-decision.ts";
 import { wholeGrains } from "./size-grain.ts";
-import { type MountedVolume, type ShrinkControl, type ShrinkResult, StorageError } from "./storage.ts";
+import { type MountedLoop, type ShrinkControl, type ShrinkResult, StorageError } from "./storage.ts";
 import { expectSuccess } from "./tools.ts";
 import { runWatched, type WatchedEnd } from "./watched-command.ts";
 
@@ -35,7 +35,7 @@ const MIN_DEV_SIZE_OF_NOTHING = 2 ** 20;
 
 interface Shrink {
   readonly host: LoopHost;
-  readonly volume: MountedVolume;
+  readonly volume: MountedLoop;
   readonly devid: string;
   readonly targetBytes: number;
   readonly control: ShrinkControl;
@@ -44,7 +44,7 @@ interface Shrink {
 
 export async function shrinkBtrfs(
   host: LoopHost,
-  volume: MountedVolume,
+  volume: MountedLoop,
   sizeBytes: number,
   control: ShrinkControl,
 ): Promise<ShrinkResult> {

@@ -10,14 +10,14 @@ import {
   stoppedShrink,
 } from "./shrink-decision.ts";
 import { requireSimulatedMember, type SimulatedDisk, setSimulatedCapacity } from "./simulated-member.ts";
-import type { MountedVolume, ShrinkControl, ShrinkResult } from "./storage.ts";
+import type { MountedLoop, ShrinkControl, ShrinkResult } from "./storage.ts";
 
 const STEP_MS = 200; // About what btrfs takes on a fast disk.
 const WATCH_INTERVAL_MS = 50;
 
 export async function shrinkSimulated(
   disk: SimulatedDisk,
-  volume: MountedVolume,
+  volume: MountedLoop,
   targetBytes: number,
   control: ShrinkControl,
 ): Promise<ShrinkResult> {
@@ -44,7 +44,7 @@ export async function shrinkSimulated(
 /** Why the step was cancelled. As on btrfs its bytes are out of the writers' reach from its beginning. */
 async function watchStep(
   { clock }: SimulatedDisk,
-  volume: MountedVolume,
+  volume: MountedLoop,
   stepBytes: number,
   control: ShrinkControl,
 ): Promise<string | undefined> {

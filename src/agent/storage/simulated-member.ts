@@ -8,7 +8,7 @@ import type { Clock } from "../../process/clock.ts";
 import type { FilePort } from "../../process/file-port.ts";
 import { formatBytes } from "../../units/quantity.ts";
 import { simulatedCapacityPath } from "./simulated-reader.ts";
-import { type MountedVolume, StorageError, type Volume } from "./storage.ts";
+import { type LoopVolume, type MountedLoop, StorageError } from "./storage.ts";
 
 export interface SimulatedDisk {
   /** Where the members are kept; must exist. The data itself stays in the mount directories. */
@@ -27,7 +27,7 @@ const simulatedMember = z.object({
 });
 export type SimulatedMember = z.infer<typeof simulatedMember>;
 
-export function simulatedMemberPath({ directory }: SimulatedDisk, volume: Volume): string {
+export function simulatedMemberPath({ directory }: SimulatedDisk, volume: LoopVolume): string {
   if (volume.memberFile !== basename(volume.memberFile) || volume.memberFile.startsWith("."))
     throw new StorageError("CommandFailed", `"${volume.memberFile}" of ${volume.handle} is no plain file name`);
   return join(directory, `${volume.memberFile}.json`);
@@ -37,7 +37,7 @@ export function simulatedMemberText(member: SimulatedMember): string {
   return `${JSON.stringify(member)}\n`;
 }
 
-export function readSimulatedMember(disk: SimulatedDisk, volume: Volume): SimulatedMember | undefined {
+export function readSimulatedMember(disk: SimulatedDisk, volume: LoopVolume): SimulatedMember | undefined {
   try {
     return simulatedMember.parse(JSON.parse(readFileSync(simulatedMemberPath(disk, volume), "utf8")));
   } catch (error) {
@@ -46,7 +46,7 @@ export function readSimulatedMember(disk: SimulatedDisk, volume: Volume): Simula
   }
 }
 
-export function requireSimulatedMember(disk: SimulatedDisk, volume: Volume): SimulatedMember {
+export function requireSimulatedMember(disk: SimulatedDisk, volume: LoopVolume): SimulatedMember {
   const member = readSimulatedMember(disk, volume);
   if (member !== undefined) return member;
   throw new StorageError("CommandFailed", `${volume.handle} has no member in ${disk.directory}; stage it first`);
@@ -57,7 +57,7 @@ export function simulatedFreeBytes({ directory }: SimulatedDisk): number {
   return bavail * bsize;
 }
 
-export function assertSimulatedRoom(disk: SimulatedDisk, volume: Volume, growthBytes: number): void {
+export function assertSimulatedRoom(disk: SimulatedDisk, volume: LoopVolume, growthBytes: number): void {
   const freeBytes = simulatedFreeBytes(disk);
   if (growthBytes <= freeBytes) return;
   throw new StorageError(
@@ -69,7 +69,7 @@ export function assertSimulatedRoom(disk: SimulatedDisk, volume: Volume, growthB
 /** The member first: it is what a stage after a crash goes by. */
 export async function setSimulatedCapacity(
   disk: SimulatedDisk,
-  volume: MountedVolume,
+  volume: MountedLoop,
   capacityBytes: number,
 ): Promise<void> {
   const { files } = disk;

@@ -16,12 +16,12 @@ import {
 } from "./simulated-member.ts";
 import { readSimulatedCapacity, simulatedCapacityPath } from "./simulated-reader.ts";
 import { wholeGrains } from "./size-grain.ts";
-import { type MountedVolume, type Storage, StorageError, type Volume } from "./storage.ts";
+import { type LoopVolume, type MountedLoop, type Storage, StorageError } from "./storage.ts";
 import { createVolumeQueue } from "./volume-queue.ts";
 
 const EXTEND_MS = 10; // About what btrfs takes on a fast disk.
 
-export function createSimulatedStorage(disk: SimulatedDisk): Storage {
+export function createSimulatedStorage(disk: SimulatedDisk): Storage<LoopVolume> {
   const queue = createVolumeQueue();
   return {
     kind: "simulated",
@@ -30,12 +30,14 @@ export function createSimulatedStorage(disk: SimulatedDisk): Storage {
     find: async (volume, mountPath) => find(disk, volume, mountPath),
     mountPath: async () => undefined,
     sizeBytes: async (volume) => readSimulatedMember(disk, volume)?.capacityBytes,
+    members: async () => [],
     extend: (volume, sizeBytes) => queue.runPreempting(volume.handle, () => extend(disk, volume, sizeBytes)),
     shrink: (volume, sizeBytes, control) =>
       queue.runPreemptible(volume.handle, control.signal, (signal) =>
         shrinkSimulated(disk, volume, wholeGrains(sizeBytes), { ...control, signal }),
       ),
     recover: (volume) => queue.run(volume.handle, () => extend(disk, volume, 0)),
+    settle: async () => undefined,
     trim: async () => 0,
     freshReading: async (volume) => openReader(volume).read(),
     remove: (volume) => queue.run(volume.handle, () => remove(disk, volume)),
@@ -45,10 +47,10 @@ export function createSimulatedStorage(disk: SimulatedDisk): Storage {
 
 async function stage(
   disk: SimulatedDisk,
-  volume: Volume,
+  volume: LoopVolume,
   sizeBytes: number,
   mountPath: string,
-): Promise<MountedVolume> {
+): Promise<MountedLoop> {
   const { files } = disk;
   const { volumeUID, fsid, fsType } = volume;
   const path = simulatedMemberPath(disk, volume);
@@ -63,7 +65,7 @@ async function stage(
   return { ...volume, device: path, mountPath };
 }
 
-function assertSame(volume: Volume, present: SimulatedMember | undefined, mountPath: string): void {
+function assertSame(volume: LoopVolume, present: SimulatedMember | undefined, mountPath: string): void {
   if (present === undefined) return;
   if (present.fsid !== volume.fsid)
     throw new StorageError(
@@ -74,7 +76,7 @@ function assertSame(volume: Volume, present: SimulatedMember | undefined, mountP
     throw new StorageError("DeviceBusy", `${volume.handle} is staged at ${present.mountPath}; unstage it there first`);
 }
 
-async function unstage(disk: SimulatedDisk, volume: Volume, mountPath: string): Promise<void> {
+async function unstage(disk: SimulatedDisk, volume: LoopVolume, mountPath: string): Promise<void> {
   const member = readSimulatedMember(disk, volume);
   if (member === undefined || member.mountPath !== mountPath) return;
   await disk.files.remove("unstage/unmount", simulatedCapacityPath(mountPath));
@@ -82,14 +84,14 @@ async function unstage(disk: SimulatedDisk, volume: Volume, mountPath: string): 
   await disk.files.writeWhole("unstage/detach", simulatedMemberPath(disk, volume), text);
 }
 
-function find(disk: SimulatedDisk, volume: Volume, mountPath: string): MountedVolume | undefined {
+function find(disk: SimulatedDisk, volume: LoopVolume, mountPath: string): MountedLoop | undefined {
   const member = readSimulatedMember(disk, volume);
   if (member?.staged !== true || member.mountPath !== mountPath) return undefined;
   if (readSimulatedCapacity(mountPath) === undefined) return undefined;
   return { ...volume, device: simulatedMemberPath(disk, volume), mountPath };
 }
 
-async function extend(disk: SimulatedDisk, volume: MountedVolume, sizeBytes: number): Promise<number> {
+async function extend(disk: SimulatedDisk, volume: MountedLoop, sizeBytes: number): Promise<number> {
   const presentBytes = requireSimulatedMember(disk, volume).capacityBytes;
   const wantedBytes = Math.max(presentBytes, wholeGrains(sizeBytes));
   assertSimulatedRoom(disk, volume, wantedBytes - presentBytes);
@@ -99,7 +101,7 @@ async function extend(disk: SimulatedDisk, volume: MountedVolume, sizeBytes: num
 }
 
 // The data goes first: with the member gone nothing would say where it was.
-async function remove(disk: SimulatedDisk, volume: Volume): Promise<void> {
+async function remove(disk: SimulatedDisk, volume: LoopVolume): Promise<void> {
   const member = readSimulatedMember(disk, volume);
   if (member === undefined) return;
   if (member.staged)

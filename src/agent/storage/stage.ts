@@ -3,7 +3,7 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { basename } from "node:path";
-import { decideFormat, recordOfAnother, type Signature } from "./format-decision.ts";
+import { decideFormat, type FormatSubject, recordOfAnother, type Signature } from "./format-decision.ts";
 import { assertWritable, requireMember } from "./grow.ts";
 import { deviceSizeBytes, findLoopDevices, findOrphanedLoopDevices, mountedAnywhere } from "./loop-device.ts";
 import { growWithinRoom, type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
@@ -11,22 +11,22 @@ import { type MemberRecord, memberRecordPath, memberRecordText, readMemberRecord
 import { assertNoLink } from "./mount-point.ts";
 import { mountAt } from "./mount-table.ts";
 import { wholeGrains } from "./size-grain.ts";
-import { type MountedVolume, StorageError, type Volume } from "./storage.ts";
+import { type LoopVolume, type MountedLoop, StorageError, type Volume } from "./storage.ts";
 import { expectSuccess, type Tools } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
 
-const FORMAT_LIMIT_MS = 120_000;
-const MOUNT_LIMIT_MS = 120_000; // Log replay after a power cut included.
+export const FORMAT_LIMIT_MS = 120_000;
+export const MOUNT_LIMIT_MS = 120_000; // Log replay after a power cut included.
 // A dead agent's mkfs or mount may still hold the device; whoever wants longer asks again.
 const EXCLUSIVE_LIMIT_MS = 3_000;
 const EXCLUSIVE_INTERVAL_MS = 50;
 
 export async function stage(
   host: LoopHost,
-  volume: Volume,
+  volume: LoopVolume,
   sizeBytes: number,
   mountPath: string,
-): Promise<MountedVolume> {
+): Promise<MountedLoop> {
   const mounted = await findOwn(host, volume, mountPath);
   if (mounted !== undefined) {
     assertWritable(mounted);
@@ -41,15 +41,15 @@ export async function stage(
 }
 
 /** The same, where its member's record names no other volume: a layout that was edited by hand may name another's member. */
-export async function findOwn(host: LoopHost, volume: Volume, mountPath: string): Promise<MountedVolume | undefined> {
+export async function findOwn(host: LoopHost, volume: LoopVolume, mountPath: string): Promise<MountedLoop | undefined> {
   const mounted = await findMounted(host, volume, mountPath);
-  const stranger = mounted && recordOfAnother(volume, readableRecord(host, volume));
+  const stranger = mounted && recordOfAnother(subjectOf(volume), readableRecord(host, volume));
   if (stranger !== undefined) throw new StorageError(stranger.code, stranger.message);
   return mounted;
 }
 
 // One that cannot be read forbids a mkfs; of what is mounted already it says nothing.
-function readableRecord(host: LoopHost, volume: Volume): MemberRecord | undefined {
+function readableRecord(host: LoopHost, volume: LoopVolume): MemberRecord | undefined {
   try {
     return readMemberRecord(host.recordDirectory, volume.memberFile);
   } catch {
@@ -60,9 +60,9 @@ function readableRecord(host: LoopHost, volume: Volume): MemberRecord | undefine
 /** The volume when it is what is mounted at mountPath; throws WrongFilesystem when something else is. */
 export async function findMounted(
   host: LoopHost,
-  volume: Volume,
+  volume: LoopVolume,
   mountPath: string,
-): Promise<MountedVolume | undefined> {
+): Promise<MountedLoop | undefined> {
   const mount = mountAt(mountPath);
   if (mount === undefined) return undefined;
   const devices = await memberDevices(host, volume);
@@ -77,13 +77,13 @@ export async function findMounted(
 }
 
 /** The loop devices over the volume's member, also when its file was deleted meanwhile. */
-export async function memberDevices(host: LoopHost, volume: Volume): Promise<string[]> {
+export async function memberDevices(host: LoopHost, volume: LoopVolume): Promise<string[]> {
   const path = memberPath(host, volume);
   if (memberExtent(path) !== undefined) return findLoopDevices(host.tools, path);
   return findOrphanedLoopDevices(volume.memberFile);
 }
 
-async function makeMember(host: LoopHost, volume: Volume, sizeBytes: number): Promise<void> {
+async function makeMember(host: LoopHost, volume: LoopVolume, sizeBytes: number): Promise<void> {
   const path = memberPath(host, volume);
   const extent = memberExtent(path);
   // Empty: the crash came between making it and giving it its size. Any other size is kept: only extend and shrink change it.
@@ -104,7 +104,7 @@ async function makeMember(host: LoopHost, volume: Volume, sizeBytes: number): Pr
 }
 
 /** Exactly one loop device, of the file's size. */
-async function attach(host: LoopHost, volume: Volume): Promise<string> {
+async function attach(host: LoopHost, volume: LoopVolume): Promise<string> {
   const path = memberPath(host, volume);
   const task = `attaching member ${path} of ${volume.handle}`;
   const [present, ...others] = await findLoopDevices(host.tools, path);
@@ -122,7 +122,8 @@ async function attach(host: LoopHost, volume: Volume): Promise<string> {
   return present;
 }
 
-async function waitForExclusive(volume: Volume, device: string): Promise<void> {
+/** Throws DeviceBusy when somebody holds the device for longer than a dying command would. */
+export async function waitForExclusive(volume: Volume, device: string): Promise<void> {
   if (await waitUntil(() => opensExclusively(device), EXCLUSIVE_LIMIT_MS, EXCLUSIVE_INTERVAL_MS)) return;
   throw new StorageError(
     "DeviceBusy",
@@ -131,11 +132,11 @@ async function waitForExclusive(volume: Volume, device: string): Promise<void> {
   );
 }
 
-async function formatOnce(host: LoopHost, volume: Volume, device: string): Promise<void> {
+async function formatOnce(host: LoopHost, volume: LoopVolume, device: string): Promise<void> {
   const record = readMemberRecord(host.recordDirectory, volume.memberFile);
   const signatures = await probe(host.tools, volume, device);
   const allocatedBytes = memberExtent(memberPath(host, volume))?.allocatedBytes ?? 0;
-  const decision = decideFormat(volume, { record, signatures, allocatedBytes });
+  const decision = decideFormat(subjectOf(volume), { record, signatures, allocatedBytes });
   if (decision.kind === "refuse") throw new StorageError(decision.code, decision.message);
   const recordPath = memberRecordPath(host.recordDirectory, volume.memberFile);
   if (decision.kind === "format") {
@@ -154,8 +155,12 @@ async function formatOnce(host: LoopHost, volume: Volume, device: string): Promi
     await host.files.writeWhole("stage/record-mounted", recordPath, memberRecordText(volume, "mounted"));
 }
 
+function subjectOf(volume: LoopVolume): FormatSubject {
+  return { ...volume, member: volume.memberFile, remedy: "Move the file away if its data is not needed" };
+}
+
 // Never with a flag that overrides a signature: should one have appeared after the probe, mkfs must fail too.
-function formatArgs(volume: Volume, device: string): string[] {
+export function formatArgs(volume: Volume, device: string): string[] {
   switch (volume.fsType) {
     case "btrfs":
       return ["-q", "-U", volume.fsid, device]; // Metadata stays DUP: other profiles have far higher floors for a shrink.
@@ -180,10 +185,10 @@ export async function probe(tools: Tools, volume: Volume, device: string): Promi
 
 async function mountFilesystem(
   host: LoopHost,
-  volume: Volume,
+  volume: LoopVolume,
   device: string,
   mountPath: string,
-): Promise<MountedVolume> {
+): Promise<MountedLoop> {
   assertNoLink(mountPath);
   await host.files.makeDirectory("stage/make-mount-point", mountPath);
   const args = ["-t", volume.fsType, "-o", "noatime", device, mountPath];

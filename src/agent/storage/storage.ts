@@ -1,23 +1,55 @@
 // The port between the agent's process (what should be, who may write, what is reported) and storage (how a filesystem on
-// its member is made, mounted, grown and shrunk). Two adapters: real loop devices, and the simulated disk of machines
-// without root. Every method is idempotent: after a crash at any line the same call finishes the work.
+// its members is made, mounted, grown and shrunk). Three adapters: real loop devices, the simulated disk of machines without
+// root, and members of other CSI drivers. Every method is idempotent: after a crash at any line the same call finishes the work.
 import type { FsType } from "../../api/filesystem-layout.ts";
+import type { SpanMember } from "../member/span-member.ts";
 
-/** What identifies one volume on this node; everything else is found on the disk. */
-export interface Volume {
+interface VolumeIdentity {
   readonly handle: string;
   readonly volumeUID: string;
   readonly fsid: string;
   readonly fsType: FsType;
+}
+
+export interface LoopVolume extends VolumeIdentity {
+  readonly backend: "loop";
   /** File name in the member directory; checked to contain no separator. */
   readonly memberFile: string;
 }
 
+export interface SpanVolume extends VolumeIdentity {
+  readonly backend: "span";
+  /** As the layout has them, in its order. */
+  readonly members: readonly SpanMember[];
+  /** A record or the layout says that the filesystem was made once: it is never made again. */
+  readonly formatted: boolean;
+}
+
+/** What identifies one volume on this node; everything else is found on the disk. */
+export type Volume = LoopVolume | SpanVolume;
+
 /** A staged volume. */
-export interface MountedVolume extends Volume {
-  /** The member device, e.g. /dev/loop3; on the simulated disk the member file. */
+export type Mounted<V extends Volume> = V & {
+  /** The member device, e.g. /dev/loop3, the first of several; on the simulated disk the member file. */
   readonly device: string;
   readonly mountPath: string;
+};
+export type MountedVolume = Mounted<Volume>;
+export type MountedLoop = Mounted<LoopVolume>;
+export type MountedSpan = Mounted<SpanVolume>;
+
+/** One of several members, as the kernel and the node's record have it. */
+export interface FoundMember {
+  readonly name: string;
+  /**
+   * Present: a device of the mounted filesystem. Leaving: out of it, not let go of yet. Removed: wiped, and given back to its
+   * driver. One that has not been taken in yet is not found.
+   */
+  readonly state: "Present" | "Leaving" | "Removed";
+  readonly devid?: number;
+  readonly deviceUUID?: string;
+  /** Of the device as the filesystem uses it. */
+  readonly sizeBytes?: number;
 }
 
 /** One reading; byte figures as design defines them: on btrfs available excludes what writers have reserved. */
@@ -34,6 +66,9 @@ export type StorageErrorCode =
   | "SignatureFound" // mkfs refused: the device carries a signature
   | "AlreadyFormatted" // mkfs refused: a record says this volume was formatted, but no filesystem is there
   | "WrongFilesystem" // another fsid than recorded was found
+  | "MembersMissing" // the filesystem has devices that nobody named
+  | "WaitingForMember" // a member, or its driver, is not on this node yet
+  | "MemberDriverFailed" // the driver of a member has refused
   | "DiskFull" // no room on the host for the member
   | "DeviceBusy" // still held by somebody
   | "ReadOnly" // the kernel has forced the filesystem read-only
@@ -73,37 +108,48 @@ export type ShrinkResult =
       readonly message: string;
     };
 
-export interface Storage {
+export interface Storage<V extends Volume = Volume> {
   /** "real" or "simulated": shown to people, never branched on. */
   readonly kind: "real" | "simulated";
   /**
    * Makes the member if it never existed (sizeBytes), attaches it, formats it only if it carries no signature and no record
-   * says it was formatted, mounts it at mountPath. A second call on a mounted volume returns the same.
+   * says it was formatted, mounts it at mountPath. A second call on a mounted volume returns the same. Members of other
+   * drivers have sizes of their own: sizeBytes says nothing for them.
    */
-  stage(volume: Volume, sizeBytes: number, mountPath: string): Promise<MountedVolume>;
+  stage(volume: V, sizeBytes: number, mountPath: string): Promise<Mounted<V>>;
   /** Cancels what runs, unmounts plainly (never lazily), detaches; done when nothing holds the device any more. */
-  unstage(volume: Volume, mountPath: string): Promise<void>;
+  unstage(volume: V, mountPath: string): Promise<void>;
   /** The volume if this node has it mounted at mountPath now, after a restart. */
-  find(volume: Volume, mountPath: string): Promise<MountedVolume | undefined>;
+  find(volume: V, mountPath: string): Promise<Mounted<V> | undefined>;
   /** Where the kernel has this volume's member mounted, first of all; undefined when nowhere, or where nobody can tell. */
-  mountPath(volume: Volume): Promise<string | undefined>;
-  /** Size of the member device, bytes; undefined when the member does not exist on this node. At once, or within its own limit. */
-  sizeBytes(volume: Volume): Promise<number | undefined>;
-  /** Grows member and filesystem to sizeBytes; never shrinks. Returns the size reached, read back. */
-  extend(volume: MountedVolume, sizeBytes: number): Promise<number>;
-  /** The protocol of docs/architecture/shrink.md: in steps, watched, never under the filesystem's own floor. */
-  shrink(volume: MountedVolume, sizeBytes: number, control: ShrinkControl): Promise<ShrinkResult>;
+  mountPath(volume: V): Promise<string | undefined>;
   /**
-   * After a restart in mid-operation, or an operation that failed: waits for or cancels what a dead agent's commands still do in the kernel, and makes
-   * member and filesystem agree (the member never smaller than the filesystem). Returns the size.
+   * Size of all members together, bytes; undefined when there is none, or nobody can tell while it is not mounted. At once, or
+   * within its own limit.
    */
-  recover(volume: MountedVolume): Promise<number>;
+  sizeBytes(volume: V): Promise<number | undefined>;
+  /** The members of a mounted filesystem, where it can have several; empty where the one member's size says all. */
+  members(volume: Mounted<V>): Promise<readonly FoundMember[]>;
+  /**
+   * Grows members and filesystem to sizeBytes or more; never shrinks. Returns the size reached, read back. The signal ends only
+   * a wait for a member of another driver.
+   */
+  extend(volume: Mounted<V>, sizeBytes: number, signal?: AbortSignal): Promise<number>;
+  /** The protocol of docs/architecture/shrink.md: in steps, watched, never under the filesystem's own floor. */
+  shrink(volume: Mounted<V>, sizeBytes: number, control: ShrinkControl): Promise<ShrinkResult>;
+  /**
+   * After a restart in mid-operation, or an operation that failed: waits for or cancels what a dead agent's commands still do in
+   * the kernel, and makes members and filesystem agree (no member ever smaller than the filesystem on it). Returns the size.
+   */
+  recover(volume: Mounted<V>): Promise<number>;
+  /** Wipes, and gives back to their drivers, members that shall leave and are out of the filesystem by now. */
+  settle(volume: Mounted<V>): Promise<void>;
   /** Gives the filesystem's unused blocks back to the host. Returns the bytes trimmed. */
-  trim(volume: MountedVolume): Promise<number>;
+  trim(volume: Mounted<V>): Promise<number>;
   /** One reading now, after making pending deletions and writes visible (syncfs). */
-  freshReading(volume: MountedVolume): Promise<Reading>;
-  /** Removes the member and its record. Refused with DeviceBusy while mounted anywhere. */
-  remove(volume: Volume): Promise<void>;
+  freshReading(volume: Mounted<V>): Promise<Reading>;
+  /** Removes the member and its record. Refused with DeviceBusy while mounted anywhere. Others' members are not touched. */
+  remove(volume: V): Promise<void>;
   /** Free bytes where members are made. At once, or within its own limit. */
   freeBytes(): Promise<number>;
 }

@@ -1,7 +1,6 @@
 // Gives unused blocks back: fstrim makes holes in the member file where the filesystem holds nothing.
-import type { LoopHost } from "./loop-host.ts";
 import type { MountedVolume } from "./storage.ts";
-import { expectSuccess } from "./tools.ts";
+import { expectSuccess, type Tools } from "./tools.ts";
 
 const TRIM_LIMIT_MS = 300_000;
 
@@ -9,11 +8,11 @@ const TRIM_LIMIT_MS = 300_000;
  * Bytes that fstrim reports; it counts all that is unused, whether it was a hole before or not. The signal ends it early, since
  * a writer that needs room must not wait for it: 0 then.
  */
-export async function trim(host: LoopHost, volume: MountedVolume, signal: AbortSignal): Promise<number> {
+export async function trim(tools: Tools, volume: MountedVolume, signal: AbortSignal): Promise<number> {
   if (signal.aborted) return 0;
   const args = ["--verbose", volume.mountPath];
   try {
-    const trimmed = await host.tools.run("trim/fstrim", "fstrim", args, TRIM_LIMIT_MS, signal);
+    const trimmed = await tools.run("trim/fstrim", "fstrim", args, TRIM_LIMIT_MS, signal);
     const said = expectSuccess(trimmed, `trimming ${volume.mountPath} of ${volume.handle}`);
     return Number(/\((\d+) bytes\)/.exec(said)?.[1] ?? 0);
   } catch (error) {

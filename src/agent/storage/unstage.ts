@@ -7,8 +7,8 @@ import { type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
 import { memberRecordPath, readMemberRecord } from "./member-record.ts";
 import { mountsOf } from "./mount-table.ts";
 import { findMounted, memberDevices, probe } from "./stage.ts";
-import { StorageError, type Volume } from "./storage.ts";
-import { expectSuccess } from "./tools.ts";
+import { type LoopVolume, StorageError, type Volume } from "./storage.ts";
+import { expectSuccess, type Finished } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
 
 const UNMOUNT_LIMIT_MS = 120_000; // It writes out what is dirty.
@@ -17,17 +17,17 @@ const BUSY_LIMIT_MS = 3_000;
 const RELEASE_LIMIT_MS = 10_000;
 const INTERVAL_MS = 20;
 
-export async function unstage(host: LoopHost, volume: Volume, mountPath: string): Promise<void> {
+export async function unstage(host: LoopHost, volume: LoopVolume, mountPath: string): Promise<void> {
   const mounted = await findMounted(host, volume, mountPath);
   if (mounted !== undefined) {
     await stopExclusiveOperation(host.tools, mounted);
-    await unmount(host, volume, mountPath);
+    await unmount(volume, mountPath, (args, limitMs) => host.tools.run("unstage/unmount", "umount", args, limitMs));
   }
   for (const device of await memberDevices(host, volume)) await detach(host, volume, device);
 }
 
 /** Deletes the member, then its record: a crash in between leaves a record that forbids a new mkfs, and a second call ends it. */
-export async function removeMember(host: LoopHost, volume: Volume): Promise<void> {
+export async function removeMember(host: LoopHost, volume: LoopVolume): Promise<void> {
   const path = memberPath(host, volume);
   await assertOwn(host, volume);
   if (memberExtent(path) !== undefined) {
@@ -43,7 +43,7 @@ export async function removeMember(host: LoopHost, volume: Volume): Promise<void
 }
 
 /** A layout that was edited by hand may name another volume's member. What says whose it is, is on the disk. */
-async function assertOwn(host: LoopHost, volume: Volume): Promise<void> {
+async function assertOwn(host: LoopHost, volume: LoopVolume): Promise<void> {
   const path = memberPath(host, volume);
   const record = readMemberRecord(host.recordDirectory, volume.memberFile);
   const extent = memberExtent(path);
@@ -58,17 +58,22 @@ async function assertOwn(host: LoopHost, volume: Volume): Promise<void> {
   );
 }
 
-async function looksOwn(host: LoopHost, volume: Volume, path: string, allocatedBytes: number): Promise<boolean> {
+async function looksOwn(host: LoopHost, volume: LoopVolume, path: string, allocatedBytes: number): Promise<boolean> {
   if (allocatedBytes === 0) return true;
   const signatures = await probe(host.tools, volume, path);
   return signatures.length > 0 && signatures.every(({ uuid }) => uuid === volume.fsid);
 }
 
-async function unmount(host: LoopHost, volume: Volume, mountPath: string): Promise<void> {
+/** Plainly; throws DeviceBusy while anybody uses it. */
+export async function unmount(
+  volume: Volume,
+  mountPath: string,
+  start: (args: readonly string[], timeLimitMs: number) => Promise<Finished>,
+): Promise<void> {
   let said = "";
   const unmounted = await waitUntil(
     async () => {
-      const finished = await host.tools.run("unstage/unmount", "umount", [mountPath], UNMOUNT_LIMIT_MS);
+      const finished = await start([mountPath], UNMOUNT_LIMIT_MS);
       said = finished.stderr.trim();
       return finished.exitCode === 0;
     },
@@ -82,7 +87,7 @@ async function unmount(host: LoopHost, volume: Volume, mountPath: string): Promi
   );
 }
 
-async function detach(host: LoopHost, volume: Volume, device: string): Promise<void> {
+async function detach(host: LoopHost, volume: LoopVolume, device: string): Promise<void> {
   if (!(await waitUntil(() => mountedAnywhere(device) === undefined, RELEASE_LIMIT_MS, INTERVAL_MS)))
     throw new StorageError(
       "DeviceBusy",

@@ -1,12 +1,13 @@
 // A btrfs command that moves data, under watch: cancelled as soon as writers come near the reserve or its caller says so. The
 // command's own end is always awaited: before that nobody may resize.
 import { setTimeout as pause } from "node:timers/promises";
+import type { Clock } from "../../process/clock.ts";
+import type { Logger } from "../../process/log.ts";
 import { exclusiveOperation, stopExclusiveOperation } from "./exclusive-operation.ts";
-import type { LoopHost } from "./loop-host.ts";
 import type { Reader } from "./read-filesystem.ts";
 import { cancelReason, RATE_WINDOW_MS, type SpaceSample, stoppedMessage } from "./shrink-decision.ts";
 import type { MountedVolume, ShrinkControl } from "./storage.ts";
-import type { Finished } from "./tools.ts";
+import type { Finished, Tools } from "./tools.ts";
 
 const WATCH_INTERVAL_MS = 50;
 const RECANCEL_INTERVAL_MS = 10;
@@ -18,8 +19,15 @@ export interface WatchedEnd {
   readonly cancelled: string | undefined;
 }
 
+/** What a host of loop members and one of a span's have both. */
+interface WatchingHost {
+  readonly tools: Tools;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
 export async function runWatched(
-  host: LoopHost,
+  host: WatchingHost,
   volume: MountedVolume,
   reader: Reader,
   control: ShrinkControl,
@@ -48,7 +56,7 @@ interface RunningCommand {
 
 /** Why the command must be cancelled; undefined when it has ended before that. */
 async function watch(
-  { clock }: LoopHost,
+  { clock }: WatchingHost,
   reader: Reader,
   { signal, reserveBytes }: ShrinkControl,
   running: RunningCommand,
@@ -69,7 +77,7 @@ async function watch(
  * Cancels until the command has ended, which has a time limit of its own. It may not have reached the kernel yet, where there is
  * nothing to cancel; and a cancel that fails is tried again.
  */
-async function stop(host: LoopHost, volume: MountedVolume, running: RunningCommand): Promise<void> {
+async function stop(host: WatchingHost, volume: MountedVolume, running: RunningCommand): Promise<void> {
   while (!running.ended) {
     let waitMs = RECANCEL_INTERVAL_MS;
     try {

@@ -1,7 +1,7 @@
-// The CSI Identity and Controller services of local.tidemark.dev, as they stand on the socket. Any replica serves them:
-// they only write down what shall be. Local volumes need no attach, so ControllerPublishVolume is not offered.
+// The CSI Identity and Controller services of one of our drivers, as they stand on its socket. Any replica serves them: they
+// write down what shall be. Only volumes that move from node to node are published; a local one is on its node.
 import type { handleUnaryCall } from "@grpc/grpc-js";
-import { LOCAL_DRIVER } from "../../api/names.ts";
+import type { Driver } from "../../csi/driver.ts";
 import { createIdentity } from "../../csi/identity.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import { type Serving, unaryMethod } from "../../csi/unary-method.ts";
@@ -13,31 +13,40 @@ import {
 import type { KubeClient } from "../../kube/client.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { GrpcService } from "../../process/grpc.ts";
+import type { Turns } from "../member/turns.ts";
 import type { LayoutWatch } from "../volume/layout-watch.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import type { VolumeCaches } from "../volume/volume-caches.ts";
+import type { VolumeChanges } from "../volume/volume-changes.ts";
+import { MEMBER_WAIT_LIMIT_MS } from "./create-span.ts";
 import { createVolume } from "./create-volume.ts";
-import { deleteVolume, REMOVAL_WAIT_LIMIT_MS } from "./delete-volume.ts";
+import { deleteVolume } from "./delete-volume.ts";
 import { expandVolume } from "./expand-volume.ts";
 import { getCapacity } from "./get-capacity.ts";
 import { listVolumes } from "./list-volumes.ts";
-import { createOneAtATime } from "./one-at-a-time.ts";
+import { createOneAtATime, type OneAtATime } from "./one-at-a-time.ts";
+import { publishVolume } from "./publish-volume.ts";
+import { REMOVAL_WAIT_LIMIT_MS } from "./remove-volume.ts";
+import { DETACH_WAIT_LIMIT_MS, RELEASE_WAIT_LIMIT_MS, unpublishVolume } from "./unpublish-volume.ts";
 import { validateVolume } from "./validate-volume.ts";
 
 export interface CsiServicesOptions {
+  readonly driver: Driver;
   readonly serving: Serving;
   readonly clock: Clock;
   readonly client: KubeClient;
   readonly caches: Pick<VolumeCaches, "layouts" | "persistentVolumes">;
   readonly layouts: LayoutWriter;
   readonly watch: LayoutWatch;
+  readonly changes: VolumeChanges;
+  readonly turns: Turns;
   /** False until the caches are filled: Probe says so, and the sidecars wait. */
   readonly isReady: () => boolean;
 }
 
 export function createCsiServices(options: CsiServicesOptions): GrpcService[] {
   return [
-    createIdentity(options.serving, options.isReady),
+    createIdentity(options.serving, options.driver, options.isReady),
     { definition: ControllerService, implementation: controllerServer(options) },
   ];
 }
@@ -46,18 +55,23 @@ const CAPABILITIES = [
   Rpc.CREATE_DELETE_VOLUME,
   Rpc.EXPAND_VOLUME,
   Rpc.LIST_VOLUMES,
-  Rpc.GET_CAPACITY,
   Rpc.SINGLE_NODE_MULTI_WRITER,
 ] as const;
 
+/** How much a member class still has only its own driver knows. */
+function capabilitiesOf({ attaches }: Driver): readonly Rpc[] {
+  return [...CAPABILITIES, attaches ? Rpc.PUBLISH_UNPUBLISH_VOLUME : Rpc.GET_CAPACITY];
+}
+
 function controllerServer(options: CsiServicesOptions): ControllerServer {
-  const { serving, client, caches, layouts, watch, clock } = options;
+  const { serving, driver, client, caches, layouts, watch, changes, turns, clock } = options;
   const alone = createOneAtATime();
-  const deleting = { client, caches, layouts, watch, waitLimitMs: REMOVAL_WAIT_LIMIT_MS };
-  const expanding = { client, caches, layouts, clock };
+  const creating = { client, driver, watch, layouts, changes, turns, memberWaitLimitMs: MEMBER_WAIT_LIMIT_MS };
+  const deleting = { client, caches, layouts, watch, changes, waitLimitMs: REMOVAL_WAIT_LIMIT_MS };
+  const expanding = { client, caches, layouts, turns, clock };
   return {
     createVolume: unaryMethod(serving, "CreateVolume", (request) =>
-      alone(request.name, () => createVolume({ client, watch }, request)),
+      alone(request.name, () => createVolume(creating, request)),
     ),
     deleteVolume: unaryMethod(serving, "DeleteVolume", ({ volumeId }) =>
       alone(volumeId, () => deleteVolume(deleting, volumeId)),
@@ -69,14 +83,46 @@ function controllerServer(options: CsiServicesOptions): ControllerServer {
       validateVolume(client, request),
     ),
     listVolumes: unaryMethod(serving, "ListVolumes", async (request) =>
-      options.isReady() ? listVolumes(caches.layouts.store, request) : notReady(),
+      options.isReady() ? listVolumes(caches.layouts.store, driver, request) : notReady(),
     ),
-    getCapacity: unaryMethod(serving, "GetCapacity", (request) => getCapacity(client, request)),
+    ...publication(options, alone),
+    getCapacity: unaryMethod(serving, "GetCapacity", async (request) =>
+      driver.attaches ? notOfferedBy(driver, NO_CAPACITY) : getCapacity(client, driver, request),
+    ),
     controllerGetCapabilities: unaryMethod(serving, "ControllerGetCapabilities", async () => ({
-      capabilities: CAPABILITIES.map((type) => ({ type: { $case: "rpc", value: { type } } })),
+      capabilities: capabilitiesOf(driver).map((type) => ({ type: { $case: "rpc", value: { type } } })),
     })),
-    ...notOffered(serving),
+    ...notOffered(serving, driver),
   };
+}
+
+function publication(
+  { serving, driver, client, layouts, changes }: CsiServicesOptions,
+  alone: OneAtATime,
+): Pick<ControllerServer, "controllerPublishVolume" | "controllerUnpublishVolume"> {
+  const unpublishing = {
+    client,
+    layouts,
+    changes,
+    releaseWaitLimitMs: RELEASE_WAIT_LIMIT_MS,
+    detachWaitLimitMs: DETACH_WAIT_LIMIT_MS,
+  };
+  return {
+    controllerPublishVolume: unaryMethod(serving, "ControllerPublishVolume", async (request) =>
+      driver.attaches
+        ? alone(request.volumeId, () => publishVolume({ client, layouts }, request))
+        : notOfferedBy(driver, NO_ATTACH),
+    ),
+    controllerUnpublishVolume: unaryMethod(serving, "ControllerUnpublishVolume", async (request) =>
+      driver.attaches
+        ? alone(request.volumeId, () => unpublishVolume(unpublishing, request))
+        : notOfferedBy(driver, NO_ATTACH),
+    ),
+  };
+}
+
+function notOfferedBy({ name }: Driver, why: string): Refusal {
+  return new Refusal("UNIMPLEMENTED", `${name}: ${why}`);
 }
 
 function notReady(): Refusal {
@@ -84,12 +130,11 @@ function notReady(): Refusal {
 }
 
 const NO_ATTACH = "local volumes are on their node and need no attach";
+const NO_CAPACITY = "only the members' own drivers know what they still have";
 const NO_SNAPSHOTS = "there are no snapshots in this version";
 
 type NotOffered = Pick<
   ControllerServer,
-  | "controllerPublishVolume"
-  | "controllerUnpublishVolume"
   | "createSnapshot"
   | "deleteSnapshot"
   | "listSnapshots"
@@ -99,16 +144,10 @@ type NotOffered = Pick<
 >;
 
 /** What the capabilities do not declare. */
-function notOffered(serving: Serving): NotOffered {
+function notOffered(serving: Serving, driver: Driver): NotOffered {
   const refuse = <Request extends object, Response>(method: string, why: string): handleUnaryCall<Request, Response> =>
-    unaryMethod<Request, Response>(
-      serving,
-      method,
-      async () => new Refusal("UNIMPLEMENTED", `${LOCAL_DRIVER}: ${why}`),
-    );
+    unaryMethod<Request, Response>(serving, method, async () => notOfferedBy(driver, why));
   return {
-    controllerPublishVolume: refuse("ControllerPublishVolume", NO_ATTACH),
-    controllerUnpublishVolume: refuse("ControllerUnpublishVolume", NO_ATTACH),
     createSnapshot: refuse("CreateSnapshot", NO_SNAPSHOTS),
     deleteSnapshot: refuse("DeleteSnapshot", NO_SNAPSHOTS),
     listSnapshots: refuse("ListSnapshots", NO_SNAPSHOTS),

@@ -1,6 +1,5 @@
 // DeleteVolume: asks the node to remove the members, waits a while for its word, and only then deletes the objects. The
 // layout goes last, so that a repeated call resumes wherever the last one ended.
-import { FILESYSTEMS } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { volumeUIDOf } from "../../api/identity.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
@@ -8,22 +7,24 @@ import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { DeleteVolumeResponse } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { NODES, PERSISTENT_VOLUMES } from "../../kube/resources.ts";
+import { newMember } from "../member/decide-members.ts";
 import { isRemoved } from "../volume/layout-facts.ts";
-import { newLayout, removedMembers } from "../volume/layout-fields.ts";
+import { loopMember, newLayout } from "../volume/layout-fields.ts";
 import type { LayoutWatch } from "../volume/layout-watch.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
+import type { VolumeChanges } from "../volume/volume-changes.ts";
 import { isIncomplete, isOurVolume, recordOfPersistentVolume } from "../volume/volume-record.ts";
 import { CACHE_WAIT_LIMIT_MS } from "./create-volume.ts";
+import { holdingNode } from "./holding-node.ts";
+import { askRemoval, deleteObjects, removeVolume } from "./remove-volume.ts";
 import { type Binding, refusalOfDeletion } from "./volume-binding.ts";
-
-/** Well under csi-provisioner's own timeout of 30 s, after which it would ask again anyway. */
-export const REMOVAL_WAIT_LIMIT_MS = 8000;
 
 export interface Deleting extends Binding {
   /** How long one call waits for the node. */
   readonly waitLimitMs: number;
   readonly layouts: LayoutWriter;
   readonly watch: LayoutWatch;
+  readonly changes: VolumeChanges;
 }
 
 export async function deleteVolume(deleting: Deleting, volumeId: string): Promise<DeleteVolumeResponse | Refusal> {
@@ -34,16 +35,31 @@ export async function deleteVolume(deleting: Deleting, volumeId: string): Promis
   if (refusal !== undefined) return refusal;
   const layout = await findLayout(deleting.client, volumeId);
   if (layout === undefined || layout instanceof Refusal) return layout ?? {};
-
-  const asked = await deleting.layouts.update("delete-volume/ask-removal", layout, (current) =>
-    current.spec.members?.every(({ state }) => state === "Removed") ? undefined : { members: removedMembers(current) },
-  );
-  if (asked === undefined) return {};
-  const pending = await waitForRemoval(deleting, asked);
+  const pending =
+    layout.spec.backend === "span" ? await deleteSpan(deleting, layout) : await deleteLocal(deleting, layout);
   if (pending !== undefined) return pending;
-  await deleteObjects(deleting.client, asked);
   await deleting.watch.untilCached(volumeId, false, CACHE_WAIT_LIMIT_MS);
   return {};
+}
+
+async function deleteLocal(deleting: Deleting, layout: FilesystemLayout): Promise<Refusal | undefined> {
+  const asked = await askRemoval(deleting.layouts, layout);
+  if (asked === undefined) return undefined;
+  const pending = await waitForRemoval(deleting, asked);
+  if (pending === undefined) await deleteObjects(deleting.client, asked);
+  return pending;
+}
+
+async function deleteSpan(deleting: Deleting, layout: FilesystemLayout): Promise<Refusal | undefined> {
+  const { name: handle } = layout.metadata;
+  const held = await holdingNode(deleting.client, layout);
+  if (held !== undefined)
+    return new Refusal(
+      "FAILED_PRECONDITION",
+      `${handle} is still mounted on node ${held}; it is deleted once it is not`,
+    );
+  const left = await removeVolume(deleting, layout);
+  return left === undefined ? undefined : new Refusal("ABORTED", `${handle}: ${left}; it goes on, ask again`);
 }
 
 /** The layout; where somebody has deleted it, a new one from the PersistentVolume, since the data is still on the node. */
@@ -53,13 +69,16 @@ async function findLayout(client: KubeClient, handle: string): Promise<Filesyste
   const volumes = await client.list(PERSISTENT_VOLUMES);
   const volume = volumes.items.find((one) => isOurVolume(one) && one.spec.csi?.volumeHandle === handle);
   if (volume === undefined) return undefined;
+  // The members of a span are found by their labels.
   const record = recordOfPersistentVolume(volume);
   if (isIncomplete(record))
     return new Refusal(
       "FAILED_PRECONDITION",
       `${handle}: its FilesystemLayout is gone and PersistentVolume ${volume.metadata.name} lacks ${record.missing.join(", ")}: where its data is cannot be known`,
     );
-  return client.apply("delete-volume/layout-from-record", FILESYSTEM_LAYOUTS, newLayout(record, undefined, "Removed"), {
+  const member = record.backend === "span" ? newMember(handle, 0, undefined) : loopMember(handle, undefined, "Removed");
+  const removed = newLayout(record, [{ ...member, state: "Removed" }]);
+  return client.apply("delete-volume/layout-from-record", FILESYSTEM_LAYOUTS, removed, {
     fieldManager: FIELD_MANAGERS.operator,
     force: true,
   });
@@ -79,26 +98,5 @@ async function waitForRemoval(
   return new Refusal(
     "ABORTED",
     `${layout.metadata.name}: node ${nodeName} has not confirmed within ${waitLimitMs} ms that the data is removed${why}; it goes on, ask again`,
-  );
-}
-
-async function deleteObjects(client: KubeClient, layout: FilesystemLayout): Promise<void> {
-  const { namespace, name, uid } = layout.spec.claimRef ?? {};
-  if (namespace !== undefined && name !== undefined) {
-    const filesystem = await client.get(FILESYSTEMS, { namespace, name });
-    // A new claim of the same name has its own Filesystem under this name.
-    if (filesystem !== undefined && filesystem.spec.claimRef?.uid === uid)
-      await client.delete(
-        "delete-volume/filesystem",
-        FILESYSTEMS,
-        { namespace, name },
-        { uid: filesystem.metadata.uid },
-      );
-  }
-  await client.delete(
-    "delete-volume/layout",
-    FILESYSTEM_LAYOUTS,
-    { name: layout.metadata.name },
-    { uid: layout.metadata.uid },
   );
 }

@@ -3,6 +3,7 @@ import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import type { TopologyRequirement } from "../../gen/csi/v1/csi.ts";
 import { formatBytes } from "../../units/quantity.ts";
+import { type MemberRules, rulesOfRecords } from "../member/member-rules.ts";
 import { isRemoving } from "../volume/layout-facts.ts";
 import { sizesOfRecords } from "../volume/volume-record.ts";
 import { isAccessibleFrom } from "./placement.ts";
@@ -17,7 +18,7 @@ export function refusalOfExisting(
   if (isRemoving(layout)) return new Refusal("ABORTED", `${order.handle} is being deleted; try again when it is gone`);
   const differences = differencesOf(layout, order);
   const nodeName = layout.spec.nodeName;
-  if (nodeName !== undefined && !isAccessibleFrom(requirement, nodeName))
+  if (nodeName !== undefined && order.backend !== "span" && !isAccessibleFrom(requirement, nodeName))
     differences.push(`it is on node ${nodeName}, which the request does not allow`);
   if (differences.length === 0) return undefined;
   return new Refusal("ALREADY_EXISTS", `${order.handle} exists and differs: ${differences.join("; ")}`);
@@ -31,12 +32,19 @@ function differencesOf({ spec, metadata }: FilesystemLayout, order: VolumeOrder)
     ["initialSize", text(sizes.initialBytes), text(order.initialBytes)],
     ["maxSize", text(sizes.maxBytes), text(order.maxBytes)],
     ["backend", spec.backend, order.backend],
+    ["members", rulesText(rulesOfRecords(metadata.annotations)), rulesText(order.memberRules)],
     ["filesystem type", spec.fsType, order.fsType],
     ["claim", claim, `${order.claim.namespace}/${order.claim.name}`],
   ];
   return pairs
     .filter(([, is, asked]) => is !== asked)
     .map(([what, is, asked]) => `${what} is ${is ?? "not set"}, asked for is ${asked ?? "none"}`);
+}
+
+function rulesText(rules: MemberRules | undefined): string | undefined {
+  if (rules === undefined) return undefined;
+  const { className, maxMembers, spareMembers, strategy } = rules;
+  return `${maxMembers} of class ${className}, ${spareMembers} spare, ${strategy}`;
 }
 
 function text(bytes: number | undefined): string | undefined {

@@ -3,6 +3,7 @@
 
 import { TOPOLOGY_NODE } from "../../api/names.ts";
 import { NODE_STORAGES, type NodeStorage } from "../../api/node-storage.ts";
+import type { Driver } from "../../csi/driver.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { GetCapacityRequest, GetCapacityResponse } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
@@ -16,13 +17,14 @@ import { MINIMUM_BYTES } from "./volume-size.ts";
 /** Of one node's topology, or of all nodes; a volume lies on one node, so the largest figure of any is the largest volume. */
 export async function getCapacity(
   client: KubeClient,
+  driver: Driver,
   { volumeCapabilities, parameters, accessibleTopology }: GetCapacityRequest,
 ): Promise<GetCapacityResponse | Refusal> {
-  const ofClass = parseClassParameters(parameters);
+  const ofClass = parseClassParameters(parameters, driver);
   if (ofClass instanceof Refusal) return ofClass;
   const fsTypes = volumeCapabilities.length === 0 ? [] : fsTypesOf(volumeCapabilities);
   if (fsTypes instanceof Refusal) return fsTypes;
-  const storages = await storagesOf(client, accessibleTopology?.segments ?? {});
+  const storages = await storagesOf(client, driver, accessibleTopology?.segments ?? {});
   if (storages instanceof Refusal) return storages;
   const freeBytes = storages.flatMap((storage) => freeBytesOf(storage, ofClass.backend ?? "loop") ?? []);
   if (freeBytes.length === 0)
@@ -37,13 +39,14 @@ export async function getCapacity(
 /** Of the nodes that have the driver now: what a scrapped node said last counts no more. */
 async function storagesOf(
   client: KubeClient,
+  driver: Driver,
   segments: Readonly<Record<string, string>>,
 ): Promise<NodeStorage[] | Refusal> {
   const nodeName = segments[TOPOLOGY_NODE];
   if (nodeName === undefined && Object.keys(segments).length > 0)
     return invalidArgument(`the topology has no segment ${TOPOLOGY_NODE}; it has: ${Object.keys(segments).join(", ")}`);
   const [nodes, storages] = await Promise.all([client.list(CSI_NODES), client.list(NODE_STORAGES)]);
-  const served = new Set(nodes.items.filter(hasDriver).map(({ metadata }) => metadata.name));
+  const served = new Set(nodes.items.filter((node) => hasDriver(node, driver)).map(({ metadata }) => metadata.name));
   return storages.items.filter(
     ({ metadata: { name } }) => served.has(name) && (nodeName === undefined || name === nodeName),
   );

@@ -3,6 +3,7 @@
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { volumeUIDOf } from "../../api/identity.ts";
 import { TOPOLOGY_NODE } from "../../api/names.ts";
+import type { Driver } from "../../csi/driver.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import { shownVolumeId } from "../../csi/volume-id.ts";
 import type { ListVolumesRequest, ListVolumesResponse, ListVolumesResponse_Entry } from "../../gen/csi/v1/csi.ts";
@@ -14,6 +15,7 @@ const PAGE_LIMIT = 5000;
 
 export function listVolumes(
   layouts: Pick<ReadableStore<FilesystemLayout>, "list">,
+  driver: Driver,
   { maxEntries, startingToken }: ListVolumesRequest,
 ): ListVolumesResponse | Refusal {
   if (maxEntries < 0) return invalidArgument(`max_entries is ${maxEntries}; it must be 0 or more`);
@@ -24,7 +26,9 @@ export function listVolumes(
     );
   const rest = layouts
     .list()
-    .filter(({ metadata }) => metadata.name > startingToken)
+    .filter(
+      ({ metadata, spec }) => metadata.name > startingToken && driver.backends.some((one) => one === spec.backend),
+    )
     .sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
   const page = rest.slice(0, maxEntries === 0 ? PAGE_LIMIT : Math.min(maxEntries, PAGE_LIMIT));
   const nextToken = page.length < rest.length ? (page.at(-1)?.metadata.name ?? "") : "";
@@ -33,14 +37,16 @@ export function listVolumes(
 
 /** The size is the present one; CSI's 0 says that it is not known. */
 function entryOf(layout: FilesystemLayout): ListVolumesResponse_Entry {
-  const { nodeName } = layout.spec;
+  const { nodeName, backend } = layout.spec;
+  // A span moves: the node that has it now says nothing of where it can be used.
+  const isBoundToNode = nodeName !== undefined && backend !== "span";
   return {
     volume: {
       volumeId: layout.metadata.name,
       capacityBytes: presentBytes(layout) ?? 0,
       volumeContext: {},
       contentSource: undefined,
-      accessibleTopology: nodeName === undefined ? [] : [{ segments: { [TOPOLOGY_NODE]: nodeName } }],
+      accessibleTopology: isBoundToNode ? [{ segments: { [TOPOLOGY_NODE]: nodeName } }] : [],
     },
     status: undefined,
   };

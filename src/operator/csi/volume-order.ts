@@ -3,8 +3,10 @@
 import { createHash } from "node:crypto";
 import type { Backend, FsType } from "../../api/filesystem-layout.ts";
 import { fsidOf, isUUID, uuidOfHex, volumeHandleOf } from "../../api/identity.ts";
+import type { Driver } from "../../csi/driver.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { CreateVolumeRequest } from "../../gen/csi/v1/csi.ts";
+import type { MemberRules } from "../member/member-rules.ts";
 import { fsTypesOf } from "./volume-capabilities.ts";
 import { parseVolumeParameters } from "./volume-parameters.ts";
 import { planSizes } from "./volume-size.ts";
@@ -19,6 +21,8 @@ export interface VolumeOrder {
   readonly initialBytes: number | undefined;
   readonly maxBytes: number | undefined;
   readonly memberBytes: number;
+  /** Of the backend span. */
+  readonly memberRules: MemberRules | undefined;
   readonly claim: { readonly namespace: string; readonly name: string };
   /** The claim's UID where the volume's name carries it. */
   readonly claimUID: string | undefined;
@@ -28,15 +32,17 @@ const PROVISIONER_PREFIX = "pvc-";
 const NAME_LIMIT_CHARACTERS = 128;
 const DEFAULT_FS_TYPE: FsType = "btrfs";
 
-export function orderOf(request: CreateVolumeRequest): VolumeOrder | Refusal {
+export function orderOf(request: CreateVolumeRequest, driver: Driver): VolumeOrder | Refusal {
   const refusal = refusalOfName(request.name) ?? refusalOfExtras(request);
   if (refusal !== undefined) return refusal;
   const fsTypes = fsTypesOf(request.volumeCapabilities);
   if (fsTypes instanceof Refusal) return fsTypes;
-  const parameters = parseVolumeParameters(request.parameters);
+  const parameters = parseVolumeParameters(request.parameters, driver);
   if (parameters instanceof Refusal) return parameters;
   const fsType = chooseFsType(fsTypes, parameters.fsType);
   if (fsType instanceof Refusal) return fsType;
+  if (parameters.backend === "span" && fsType !== "btrfs")
+    return invalidArgument(`the backend span needs btrfs, whose devices come and go online; asked for is ${fsType}`);
   const sizes = planSizes(request.capacityRange, fsType, parameters);
   if (sizes instanceof Refusal) return sizes;
   const claimUID = claimUIDOf(request.name);
@@ -48,6 +54,7 @@ export function orderOf(request: CreateVolumeRequest): VolumeOrder | Refusal {
     backend: parameters.backend,
     fsType,
     ...sizes,
+    memberRules: parameters.memberRules,
     initialBytes: parameters.initialBytes,
     maxBytes: parameters.maxBytes,
     claim: { namespace: parameters.claimNamespace, name: parameters.claimName },

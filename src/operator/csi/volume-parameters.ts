@@ -1,8 +1,11 @@
 // StorageClass parameters and what csi-provisioner adds to them, read and checked. Pure: the same text always gives the
 // same answer, and nothing unknown is ignored.
-import { BACKENDS, type Backend, FS_TYPES, type FsType } from "../../api/filesystem-layout.ts";
+import { type Backend, FS_TYPES, type FsType } from "../../api/filesystem-layout.ts";
+import type { Driver } from "../../csi/driver.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import { parseQuantity, QuantityError } from "../../units/quantity.ts";
+import type { MemberRules } from "../member/member-rules.ts";
+import { MEMBER_PARAMETERS, OBJECT_NAME, parseMemberParameters } from "./member-parameters.ts";
 
 /** What a StorageClass says by itself. */
 export interface ClassParameters {
@@ -14,6 +17,8 @@ export interface ClassParameters {
 
 export interface VolumeParameters extends ClassParameters {
   readonly backend: Backend;
+  /** Of the backend span. */
+  readonly memberRules: MemberRules | undefined;
   readonly claimNamespace: string;
   readonly claimName: string;
 }
@@ -27,19 +32,21 @@ const CLAIM_NAMESPACE = "csi.storage.k8s.io/pvc/namespace";
 const VOLUME_NAME = "csi.storage.k8s.io/pv/name";
 
 const USER_PARAMETERS = [BACKEND, INITIAL_SIZE, MAX_SIZE, FS_TYPE];
-/** It becomes part of a path on the API server: nothing that climbs out of it. */
-const OBJECT_NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
-const KNOWN_PARAMETERS: readonly string[] = [...USER_PARAMETERS, CLAIM_NAME, CLAIM_NAMESPACE, VOLUME_NAME];
+const SIDECAR_PARAMETERS = [CLAIM_NAME, CLAIM_NAMESPACE, VOLUME_NAME];
 
 type Parameters = Readonly<Record<string, string>>;
 
 /** A refusal is always INVALID_ARGUMENT and names the parameter. */
-export function parseVolumeParameters(parameters: Parameters): VolumeParameters | Refusal {
-  const ofClass = parseClassParameters(parameters);
+export function parseVolumeParameters(parameters: Parameters, driver: Driver): VolumeParameters | Refusal {
+  const ofClass = parseClassParameters(parameters, driver);
   if (ofClass instanceof Refusal) return ofClass;
   const { backend } = ofClass;
   if (backend === undefined)
-    return invalidArgument(`the StorageClass has no parameter ${BACKEND}; this version has: ${BACKENDS.join(", ")}`);
+    return invalidArgument(
+      `the StorageClass has no parameter ${BACKEND}; ${driver.name} has: ${driver.backends.join(", ")}`,
+    );
+  const memberRules = backend === "span" ? parseMemberParameters(parameters) : undefined;
+  if (memberRules instanceof Refusal) return memberRules;
   const { [CLAIM_NAMESPACE]: claimNamespace, [CLAIM_NAME]: claimName } = parameters;
   if (!claimNamespace || !claimName)
     return invalidArgument(
@@ -47,17 +54,18 @@ export function parseVolumeParameters(parameters: Parameters): VolumeParameters 
     );
   if (!OBJECT_NAME.test(claimNamespace) || !OBJECT_NAME.test(claimName))
     return invalidArgument(`${CLAIM_NAMESPACE} and ${CLAIM_NAME} are no names of Kubernetes objects`);
-  return { ...ofClass, backend, claimNamespace, claimName };
+  return { ...ofClass, backend, memberRules, claimNamespace, claimName };
 }
 
 /** GetCapacity asks with the class' own parameters alone; a parameter that is not there is undefined. */
-export function parseClassParameters(parameters: Parameters): ClassParameters | Refusal {
-  const unknown = Object.keys(parameters).filter((key) => !KNOWN_PARAMETERS.includes(key));
+export function parseClassParameters(parameters: Parameters, driver: Driver): ClassParameters | Refusal {
+  const known = [...USER_PARAMETERS, ...(driver.backends.includes("span") ? MEMBER_PARAMETERS : [])];
+  const unknown = Object.keys(parameters).filter((key) => !known.includes(key) && !SIDECAR_PARAMETERS.includes(key));
   if (unknown.length > 0)
     return invalidArgument(
-      `unknown StorageClass parameters ${unknown.sort().join(", ")}; there are: ${USER_PARAMETERS.join(", ")}`,
+      `unknown StorageClass parameters ${unknown.sort().join(", ")}; there are: ${known.join(", ")}`,
     );
-  const backend = oneOf(parameters, BACKEND, BACKENDS);
+  const backend = oneOf(parameters, BACKEND, driver.backends);
   if (backend instanceof Refusal) return backend;
   const fsType = oneOf(parameters, FS_TYPE, FS_TYPES);
   if (fsType instanceof Refusal) return fsType;

@@ -3,12 +3,13 @@ import type { FsType } from "../../api/filesystem-layout.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import type { CapacityRange } from "../../gen/csi/v1/csi.ts";
 import { formatBytes, GIB, MIB } from "../../units/quantity.ts";
+import { wholeGiB } from "../member/decide-members.ts";
 import type { VolumeParameters } from "./volume-parameters.ts";
 
 export interface PlannedSizes {
   /** CSI's capacity_bytes: exactly the request. */
   readonly requestedBytes: number;
-  /** The device's first size: a whole number of filesystem blocks. */
+  /** The first device's size: a whole number of filesystem blocks, and of GiB where it is a claim of somebody's class. */
   readonly memberBytes: number;
 }
 
@@ -20,7 +21,7 @@ export const MINIMUM_BYTES: Readonly<Record<FsType, number>> = { btrfs: 256 * MI
 export function planSizes(
   range: CapacityRange | undefined,
   fsType: FsType,
-  { initialBytes, maxBytes }: Pick<VolumeParameters, "initialBytes" | "maxBytes">,
+  { backend, initialBytes, maxBytes }: Pick<VolumeParameters, "backend" | "initialBytes" | "maxBytes">,
 ): PlannedSizes | Refusal {
   const limitBytes = range?.limitBytes ?? 0;
   const defaultBytes = limitBytes > 0 ? Math.min(DEFAULT_REQUEST_BYTES, limitBytes) : DEFAULT_REQUEST_BYTES;
@@ -41,7 +42,7 @@ export function planSizes(
     return outOfRange(
       `${formatBytes(firstBytes)} is too small for ${fsType}, which needs at least ${formatBytes(minimumBytes)}`,
     );
-  return { requestedBytes, memberBytes: roundUpToBlock(firstBytes) };
+  return { requestedBytes, memberBytes: backend === "span" ? wholeGiB(firstBytes) : roundUpToBlock(firstBytes) };
 }
 
 /** Devices have whole blocks; rounded up, so that a claim never gets less than it asked for. */

@@ -1,15 +1,24 @@
 // What to make again when somebody has deleted an object of a volume whose claim is still bound. Pure. Nothing is guessed:
 // the size is whatever is found on the node, and an incomplete record stalls.
 import type { ApplyConfiguration } from "../../kube/client.ts";
+import type { PersistentVolume } from "../../kube/resources.ts";
+import type { FoundMembers } from "../member/find-members.ts";
+import { rebuiltSpan } from "../member/rebuild-span.ts";
 import type { LiveVolumeFacts, VolumeFacts } from "./gather.ts";
-import { newLayout } from "./layout-fields.ts";
-import { type ClaimIdentity, claimIdentityOf, isIncomplete, recordOfPersistentVolume } from "./volume-record.ts";
+import { loopMember, newLayout } from "./layout-fields.ts";
+import {
+  type ClaimIdentity,
+  claimIdentityOf,
+  type IncompleteRecord,
+  isIncomplete,
+  recordOfPersistentVolume,
+} from "./volume-record.ts";
 
 export interface RebuildPlan {
   readonly layout: ApplyConfiguration | undefined;
   /** The claim whose Filesystem is to be made again. */
   readonly filesystemOf: ClaimIdentity | undefined;
-  /** Fields that the PersistentVolume lacks, where the layout is needed and cannot be made. */
+  /** What its records lack, where the layout is needed and cannot be made. */
   readonly missing: readonly string[];
 }
 
@@ -25,13 +34,23 @@ export function decideRebuild(facts: LiveVolumeFacts): RebuildPlan | undefined {
   if (persistentVolume === undefined || !looksLost(facts) || !isBoundBack(facts)) return undefined;
   const identity = claimIdentityOf(persistentVolume);
   if (identity === undefined) return undefined;
-  const record = recordOfPersistentVolume(persistentVolume);
-  const missing = layout === undefined && isIncomplete(record) ? record.missing : [];
+  const rebuilt = layout === undefined ? rebuiltLayout(persistentVolume, facts.members) : undefined;
+  const lacking = rebuilt !== undefined && isIncomplete(rebuilt) ? rebuilt : undefined;
   return {
-    layout: layout === undefined && !isIncomplete(record) ? newLayout(record, undefined, "Present") : undefined,
+    layout: rebuilt !== undefined && !isIncomplete(rebuilt) ? rebuilt : undefined,
     filesystemOf: filesystem === undefined ? identity : undefined,
-    missing,
+    missing: lacking?.missing ?? [],
   };
+}
+
+function rebuiltLayout(
+  persistentVolume: PersistentVolume,
+  members: FoundMembers | undefined,
+): ApplyConfiguration | IncompleteRecord {
+  const record = recordOfPersistentVolume(persistentVolume);
+  if (isIncomplete(record)) return record;
+  if (record.backend === "span") return rebuiltSpan(record, members);
+  return newLayout(record, [loopMember(record.handle, undefined, "Present")]);
 }
 
 /** The claim that the volume names is there, is that very one, wants this volume, and is not being deleted. */

@@ -5,19 +5,23 @@ import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { API_VERSION } from "../../api/names.ts";
-import type { ConditionReason } from "../../api/reasons.ts";
+import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import type { Condition } from "../../api/schema.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
+import type { MemberReport } from "../member/tend-members.ts";
+import { isHold, type TargetRefusal } from "./target-fields.ts";
 
 export interface StatusFacts {
   readonly handle: string;
   readonly filesystem: Filesystem;
   readonly layout: FilesystemLayout | undefined;
-  /** Fields that the PersistentVolume lacks for the layout to be made again. */
+  /** What the volume's records lack for the layout to be made again. */
   readonly missing: readonly string[];
-  /** Why a target was refused. */
-  readonly staleEpoch: string | undefined;
+  /** Why a target is not carried out. */
+  readonly refusal: TargetRefusal | undefined;
+  /** Of a span. */
+  readonly members: MemberReport | undefined;
 }
 
 /** The operator's part of the status, whole, as a server-side-apply configuration. */
@@ -46,7 +50,12 @@ export function decideStatus(facts: StatusFacts, nowMs: number): ApplyConfigurat
 type ConditionType = "Ready" | "Reconciling" | "Stalled";
 
 /** Ours carry a ConditionReason; what the node reports is passed on as it is. */
-function statement(type: ConditionType, holds: boolean, reason: ConditionReason, message: string): Statement {
+function statement(
+  type: ConditionType,
+  holds: boolean,
+  reason: ConditionReason | HoldReason,
+  message: string,
+): Statement {
   return { type, status: holds ? "True" : "False", reason, message };
 }
 
@@ -59,6 +68,8 @@ function conditionsOf(facts: StatusFacts): Statement[] {
 function readyOf({ layout, missing, handle }: StatusFacts): Statement {
   if (missing.length > 0) return statement("Ready", false, "MembersMissing", missingMessage(handle, missing));
   const node = layout?.spec.nodeName ?? "its node";
+  if (layout?.status === undefined && isUnused(layout))
+    return statement("Ready", false, "WaitingForNode", "no pod has used it yet: it is formatted on its first node");
   if (layout?.status === undefined)
     return statement("Ready", false, "WaitingForNode", `waiting for the first report of the agent on ${node}`);
   const gone = missingMembers(layout);
@@ -71,7 +82,7 @@ function readyOf({ layout, missing, handle }: StatusFacts): Statement {
     : statement("Ready", true, "Ready", `${formatBytes(bytes)} on node ${node}`);
 }
 
-function reconcilingOf({ layout, missing }: StatusFacts): Statement | undefined {
+function reconcilingOf({ layout, missing, members, refusal }: StatusFacts): Statement | undefined {
   const operation = layout?.status?.operation;
   if (operation) {
     const [from, to] = [operation.from, operation.to].map((size) => formatBytes(parseQuantity(size)));
@@ -84,23 +95,35 @@ function reconcilingOf({ layout, missing }: StatusFacts): Statement | undefined 
   }
   const reported = layout && conditionOf(layout, "Reconciling");
   if (reported?.status === "True") return { ...reported, type: "Reconciling" };
-  if (missing.length > 0 || layout?.status !== undefined) return undefined;
+  const waiting = members?.waiting ?? [];
+  if (waiting.length > 0) return statement("Reconciling", true, "WaitingForMember", waiting.join("; "));
+  if (refusal?.reason === "WaitingForNode") return statement("Reconciling", true, refusal.reason, refusal.message);
+  // What cannot be had is a hold, and nothing is wrong with the volume.
+  if (refusal?.reason === "ShrinkFloorReached" || refusal?.reason === "QuotaExceeded")
+    return statement("Reconciling", false, refusal.reason, refusal.message);
+  if (missing.length > 0 || layout?.status !== undefined || isUnused(layout)) return undefined;
   return statement("Reconciling", true, "WaitingForNode", "the node's agent has not taken it up yet");
 }
 
-function stalledOf({ layout, missing, staleEpoch, handle }: StatusFacts): Statement | undefined {
+/** A span has its node from its pod. */
+function isUnused(layout: FilesystemLayout | undefined): boolean {
+  return layout?.spec.backend === "span" && layout.spec.nodeName === undefined;
+}
+
+function stalledOf({ layout, missing, refusal, members, handle }: StatusFacts): Statement | undefined {
   if (missing.length > 0) return statement("Stalled", true, "MembersMissing", missingMessage(handle, missing));
   const reported = layout && conditionOf(layout, "Stalled");
   if (reported?.status === "True") return { ...reported, type: "Stalled" };
   const gone = layout === undefined ? [] : missingMembers(layout);
   if (layout !== undefined && gone.length > 0)
     return statement("Stalled", true, "MembersMissing", goneMessage(layout, gone));
-  return staleEpoch === undefined ? undefined : statement("Stalled", true, "StaleEpoch", staleEpoch);
+  const wrong = members?.problem ?? (refusal === undefined || isHold(refusal) ? undefined : refusal);
+  return wrong === undefined ? undefined : statement("Stalled", true, wrong.reason, wrong.message);
 }
 
 function missingMessage(handle: string, missing: readonly string[]): string {
   return (
-    `FilesystemLayout ${handle} was deleted and cannot be made again: the PersistentVolume lacks ${missing.join(", ")}; ` +
+    `FilesystemLayout ${handle} was deleted and cannot be made again: what is left of the volume lacks ${missing.join(", ")}; ` +
     "the data is untouched; restore the FilesystemLayout from a backup"
   );
 }

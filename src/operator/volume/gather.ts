@@ -10,6 +10,7 @@ import {
   type PersistentVolume,
   type PersistentVolumeClaim,
 } from "../../kube/resources.ts";
+import { type FoundMembers, findMembers } from "../member/find-members.ts";
 import type { VolumeCaches } from "./volume-caches.ts";
 import { type ClaimIdentity, claimIdentityOf } from "./volume-record.ts";
 
@@ -24,6 +25,8 @@ export interface VolumeFacts {
 /** The same, and the claim, fresh from the API server. */
 export interface LiveVolumeFacts extends VolumeFacts {
   readonly claim: PersistentVolumeClaim | undefined;
+  /** Of a span whose layout is lost. */
+  readonly members: FoundMembers | undefined;
 }
 
 export function gatherFacts(caches: VolumeCaches, handle: string): VolumeFacts {
@@ -41,11 +44,13 @@ export async function gatherLiveFacts(client: KubeClient, facts: VolumeFacts): P
   ]);
   const identity = claimOf(layout, persistentVolume);
   const name = identity && { namespace: identity.namespace, name: identity.name };
-  const [filesystem, claim] = await Promise.all([
+  const [filesystem, claim, members] = await Promise.all([
     name && client.get(FILESYSTEMS, name),
     name && client.get(PERSISTENT_VOLUME_CLAIMS, name),
+    layout === undefined && persistentVolume ? findMembers(client, persistentVolume) : undefined,
   ]);
-  return { handle: facts.handle, layout, persistentVolume, claim, filesystem: ownFilesystem(filesystem, identity) };
+  const own = ownFilesystem(filesystem, identity);
+  return { handle: facts.handle, layout, persistentVolume, claim, filesystem: own, members };
 }
 
 function claimOf(

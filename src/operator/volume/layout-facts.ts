@@ -1,5 +1,5 @@
 // What a FilesystemLayout says when its fields are read together. Pure; an absent report stays undefined, never 0.
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 
@@ -38,7 +38,20 @@ export function isRemoved({ spec, status }: FilesystemLayout): boolean {
   return members.length > 0 && members.every(({ name }) => reported.get(name) === "Removed");
 }
 
-/** Whether the volume is on its way out: some member is asked to go. */
+/**
+ * Whether a member is out of the filesystem for good: asked to go, and its node has said that it is wiped, or no node was ever told
+ * of its device. Until then it is a part of the filesystem like any other.
+ */
+export function isOut({ status }: FilesystemLayout, { name, state, source }: MemberSpec): boolean {
+  if (state !== "Removed") return false;
+  const reported = status?.members?.find((member) => member.name === name);
+  return reported === undefined
+    ? source.claim !== undefined && source.claim.uid === undefined
+    : reported.state === "Removed";
+}
+
+/** Whether the volume is on its way out: every member is asked to go. */
 export function isRemoving({ spec }: FilesystemLayout): boolean {
-  return (spec.members ?? []).some(({ state }) => state === "Removed");
+  const members = spec.members ?? [];
+  return members.length > 0 && members.every(({ state }) => state === "Removed");
 }

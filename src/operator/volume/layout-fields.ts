@@ -7,9 +7,10 @@ import {
   type FilesystemLayoutSpec,
   type MemberSpec,
 } from "../../api/filesystem-layout.ts";
-import { API_VERSION, RECORDS } from "../../api/names.ts";
+import { API_VERSION, NEXT_MEMBER_ANNOTATION, RECORDS, SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
 import { formatQuantity } from "../../units/quantity.ts";
+import { recordsOfRules } from "../member/member-rules.ts";
 import { type ClaimIdentity, sizeRecordsOf, type VolumeRecord } from "./volume-record.ts";
 
 /** What the operator writes into a layout's spec; `emergency` is the policy-engine's. */
@@ -18,29 +19,33 @@ export type OperatorSpec = Omit<FilesystemLayoutSpec, "emergency">;
 /** The only member of a loop volume. */
 const LOOP_MEMBER_NAME = "m0";
 
-/** A new layout. `memberBytes` undefined: as found on the node, for a layout that is made again from its records. */
+/** A new layout of these members. */
 export function newLayout(
   record: VolumeRecord,
-  memberBytes: number | undefined,
-  state: "Present" | "Removed",
+  members: MemberSpec[],
+  annotations: Record<string, string> = {},
 ): ApplyConfiguration {
   const spec: OperatorSpec = {
     claimRef: { ...record.claim },
     volumeUID: record.volumeUID,
     backend: record.backend,
     fsType: record.fsType,
-    nodeName: record.nodeName,
-    members: [loopMember(record.handle, memberBytes, state)],
+    ...(record.nodeName === undefined ? {} : { nodeName: record.nodeName }),
+    members,
   };
   return {
     apiVersion: API_VERSION,
     kind: FILESYSTEM_LAYOUTS.kind,
-    metadata: { name: record.handle, annotations: sizeRecordsOf(record) },
+    metadata: {
+      name: record.handle,
+      annotations: { ...sizeRecordsOf(record), ...recordsOfRules(record.memberRules), ...annotations },
+    },
     spec,
   };
 }
 
-function loopMember(handle: string, memberBytes: number | undefined, state: "Present" | "Removed"): MemberSpec {
+/** The member of a loop volume. `memberBytes` undefined: as found on the node, for a layout that is made again. */
+export function loopMember(handle: string, memberBytes: number | undefined, state: "Present" | "Removed"): MemberSpec {
   return {
     name: LOOP_MEMBER_NAME,
     ...(memberBytes === undefined ? {} : { size: formatQuantity(memberBytes) }),
@@ -49,22 +54,40 @@ function loopMember(handle: string, memberBytes: number | undefined, state: "Pre
   };
 }
 
+/** What of a layout is changed; a field that is there and undefined is taken away. */
+export type LayoutFields = Partial<OperatorSpec> & {
+  /** The number of the member that is made next. */
+  readonly nextMember?: number;
+};
+
 /**
  * The operator's fields of an existing layout, with a change. It holds for this very version of the object only: a write
  * after somebody else's is a Conflict, and the change is decided again.
  */
-export function changedLayout(layout: FilesystemLayout, change: Partial<OperatorSpec>): ApplyConfiguration {
+export function changedLayout(layout: FilesystemLayout, { nextMember, ...change }: LayoutFields): ApplyConfiguration {
   const { emergency: _engineOwned, ...spec } = layout.spec;
   const { name, uid, resourceVersion, annotations } = layout.metadata;
+  const changed: Record<string, string> =
+    nextMember === undefined ? {} : { [NEXT_MEMBER_ANNOTATION]: String(nextMember) };
   return {
     apiVersion: API_VERSION,
     kind: FILESYSTEM_LAYOUTS.kind,
-    metadata: { name, uid, resourceVersion, annotations: ownAnnotations(annotations) },
+    metadata: { name, uid, resourceVersion, annotations: { ...ownAnnotations(annotations), ...changed } },
     spec: { ...spec, ...change },
   };
 }
 
-const OWN_ANNOTATIONS: readonly string[] = [RECORDS.requestedSize, RECORDS.initialSize, RECORDS.maxSize];
+const OWN_ANNOTATIONS: readonly string[] = [
+  RECORDS.requestedSize,
+  RECORDS.initialSize,
+  RECORDS.maxSize,
+  RECORDS.memberClass,
+  RECORDS.maxMembers,
+  RECORDS.spareMembers,
+  RECORDS.strategy,
+  SELECTED_NODE_ANNOTATION,
+  NEXT_MEMBER_ANNOTATION,
+];
 
 function ownAnnotations(annotations: Record<string, string> | undefined): Record<string, string> {
   return Object.fromEntries(Object.entries(annotations ?? {}).filter(([key]) => OWN_ANNOTATIONS.includes(key)));

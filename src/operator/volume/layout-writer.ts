@@ -7,10 +7,10 @@ import type { KubeClient } from "../../kube/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import { pause } from "../../kube/pause.ts";
 import type { EffectPoint } from "../../process/effects.ts";
-import { changedLayout, type OperatorSpec } from "./layout-fields.ts";
+import { changedLayout, type LayoutFields } from "./layout-fields.ts";
 
 /** Decides on the layout as it is; undefined: nothing to write. Pure. */
-export type LayoutChange = (layout: FilesystemLayout) => Partial<OperatorSpec> | undefined;
+export type LayoutChange = (layout: FilesystemLayout) => LayoutFields | undefined;
 
 export interface LayoutWriter {
   /**

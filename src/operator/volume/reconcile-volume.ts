@@ -9,6 +9,10 @@ import type { EventRecorder } from "../../kube/events.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import type { Outcome } from "../../kube/work-queue.ts";
 import type { Clock } from "../../process/clock.ts";
+import { readMemberClass } from "../member/member-class.ts";
+import type { Pace } from "../member/pace.ts";
+import { type MemberReport, tendMembers } from "../member/tend-members.ts";
+import type { Turns } from "../member/turns.ts";
 import type { OperatorMetrics } from "../metrics.ts";
 import { decideRebuild, looksLost } from "./decide-rebuild.ts";
 import { decideStatus } from "./decide-status.ts";
@@ -17,6 +21,7 @@ import { writeFilesystem } from "./filesystem-writer.ts";
 import { gatherFacts, gatherLiveFacts, type VolumeFacts } from "./gather.ts";
 import { isRemoving } from "./layout-facts.ts";
 import type { LayoutWriter } from "./layout-writer.ts";
+import { isHold, type TargetRefusal, targetFields } from "./target-fields.ts";
 import type { VolumeCaches } from "./volume-caches.ts";
 
 export interface VolumeReconciling {
@@ -26,19 +31,36 @@ export interface VolumeReconciling {
   readonly events: EventRecorder;
   readonly metrics: OperatorMetrics;
   readonly clock: Clock;
+  readonly reselection: Pace;
+  /** By namespace, whose volumes share its quotas. */
+  readonly turns: Turns;
 }
 
+/** What a member fails for, such as a quota or a node without room, comes and goes without a change of the volume. */
+const FAILED_RETRY_MS = 30_000;
+/** A provisioner says in Events what it cannot do, and those are not watched. */
+const WAITING_RETRY_MS = 10_000;
 const APPLY = { fieldManager: FIELD_MANAGERS.operator, force: true } as const;
 
 export async function reconcileVolume(reconciling: VolumeReconciling, handle: string): Promise<Outcome> {
   const cached = gatherFacts(reconciling.caches, handle);
   const { facts, missing } = looksLost(cached) ? await rebuild(reconciling, cached) : { facts: cached, missing: [] };
   const { filesystem } = facts;
-  if (filesystem === undefined || (facts.layout === undefined && missing.length === 0)) return "done";
   if (facts.layout !== undefined && isRemoving(facts.layout)) return "done";
-  const staleEpoch = facts.layout && (await carryTarget(reconciling, facts.layout, filesystem));
-  await reportStatus(reconciling, { handle, filesystem, layout: facts.layout, missing, staleEpoch });
-  return "done";
+  const carried =
+    facts.layout && filesystem ? await carryInTurn(reconciling, facts.layout, filesystem) : { layout: facts.layout };
+  const { layout, refusal } = carried;
+  const members = layout?.spec.backend === "span" ? await tendMembers(reconciling, layout) : undefined;
+  if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcomeOf(members, refusal);
+  await reportStatus(reconciling, { handle, filesystem, layout, missing, refusal, members });
+  return outcomeOf(members, refusal);
+}
+
+function outcomeOf(members: MemberReport | undefined, refusal: TargetRefusal | undefined): Outcome {
+  if (members === undefined) return "done";
+  if (refusal?.reason === "QuotaExceeded") return { againAfterMs: FAILED_RETRY_MS };
+  if (members.problem !== undefined) return { againAfterMs: FAILED_RETRY_MS };
+  return members.waiting.length > 0 ? { againAfterMs: WAITING_RETRY_MS } : "done";
 }
 
 /** Makes again what is really gone. Returns the facts as they are then, and what the record lacks. */
@@ -66,20 +88,47 @@ async function rebuild(
   return { facts: { ...live, layout, filesystem }, missing: plan.missing };
 }
 
-/** Copies a newer target to the layout. Returns why not, where a deposed leader wrote it. */
-async function carryTarget(
-  { layouts, events }: VolumeReconciling,
+interface Carried {
+  readonly layout: FilesystemLayout | undefined;
+  /** Why a target stays behind. */
+  readonly refusal?: TargetRefusal;
+}
+
+function carryInTurn(
+  reconciling: VolumeReconciling,
   layout: FilesystemLayout,
   filesystem: Filesystem,
-): Promise<string | undefined> {
-  let refusal: string | undefined;
-  await layouts.update("carry-target/layout", layout, (current) => {
+): Promise<Carried> {
+  if (decideTarget(layout, filesystem).do === "keep") return Promise.resolve({ layout });
+  const carry = (): Promise<Carried> => carryTarget(reconciling, layout, filesystem);
+  return layout.spec.backend === "span"
+    ? reconciling.turns.take(layout.spec.claimRef?.namespace ?? "", carry)
+    : carry();
+}
+
+/** Copies a newer target to the layout, with the members that it takes. */
+async function carryTarget(
+  { client, layouts, events }: VolumeReconciling,
+  layout: FilesystemLayout,
+  filesystem: Filesystem,
+): Promise<Carried> {
+  const memberClass = await readMemberClass(client, layout);
+  let refusal: TargetRefusal | undefined;
+  const written = await layouts.update("carry-target/layout", layout, (current) => {
+    refusal = undefined;
     const plan = decideTarget(current, filesystem);
-    refusal = plan.do === "refuse" ? plan.message : undefined;
-    return plan.do === "copy" ? { target: plan.target } : undefined;
+    if (plan.do === "refuse") refusal = { reason: "StaleEpoch", message: plan.message };
+    if (plan.do !== "copy") return undefined;
+    const decided = targetFields(current, plan.target, memberClass);
+    if ("fields" in decided) return decided.fields;
+    refusal = decided.refusal;
+    return undefined;
   });
-  if (refusal !== undefined) events.record(filesystem, "Warning", "StaleEpoch", refusal);
-  return refusal;
+  if (refusal !== undefined) {
+    const type = isHold(refusal) ? "Normal" : "Warning";
+    events.record(filesystem, type, refusal.reason, refusal.message);
+  }
+  return { layout: written, refusal };
 }
 
 async function reportStatus(

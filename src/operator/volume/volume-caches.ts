@@ -1,10 +1,22 @@
 // What the operator watches, and which volume each change is about.
 import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { MEMBER_NAMESPACE, RECORDS } from "../../api/names.ts";
 import type { KubeClient } from "../../kube/client.ts";
+import type { KubeObject } from "../../kube/object.ts";
 import { createReflector, type Reflector } from "../../kube/reflector.ts";
-import { PERSISTENT_VOLUMES, type PersistentVolume } from "../../kube/resources.ts";
+import {
+  CSI_DRIVERS,
+  type CSIDriver,
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  VOLUME_ATTACHMENTS,
+  type VolumeAttachment,
+} from "../../kube/resources.ts";
 import type { Logger } from "../../process/log.ts";
+import { labelledHandle } from "../member/member-names.ts";
 import { isOurVolume } from "./volume-record.ts";
 
 export interface VolumeCaches {
@@ -12,6 +24,11 @@ export interface VolumeCaches {
   readonly filesystems: Reflector<Filesystem>;
   /** Index "handle": the volume handle of our own; others are under no handle. */
   readonly persistentVolumes: Reflector<PersistentVolume>;
+  /** Those in the members' namespace. Index "volume": the handle of the volume whose member it is. */
+  readonly memberClaims: Reflector<PersistentVolumeClaim>;
+  /** Those of members. Index "volume", as above. */
+  readonly attachments: Reflector<VolumeAttachment>;
+  readonly csiDrivers: Reflector<CSIDriver>;
   readonly synced: Promise<void>;
   /** Handles of all volumes that any object tells of. */
   handles(): Set<string>;
@@ -40,7 +57,23 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
       "claim-uid": (volume) => (isOurVolume(volume) ? oneOrNone(volume.spec.claimRef?.uid) : []),
     },
   });
-  const all = [layouts, filesystems, persistentVolumes];
+  const ofVolume = { volume: (object: KubeObject) => oneOrNone(labelledHandle(object)) };
+  const memberClaims = createReflector({
+    client,
+    resource: PERSISTENT_VOLUME_CLAIMS,
+    log,
+    select: { namespace: MEMBER_NAMESPACE },
+    indexes: ofVolume,
+  });
+  const attachments = createReflector({
+    client,
+    resource: VOLUME_ATTACHMENTS,
+    log,
+    select: { labelSelector: RECORDS.volumeUID },
+    indexes: ofVolume,
+  });
+  const csiDrivers = createReflector({ client, resource: CSI_DRIVERS, log });
+  const all = [layouts, filesystems, persistentVolumes, memberClaims, attachments, csiDrivers];
 
   const handlesOfFilesystem = ({ spec }: Filesystem): string[] => {
     const uid = spec.claimRef?.uid ?? "";
@@ -52,6 +85,9 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
     layouts,
     filesystems,
     persistentVolumes,
+    memberClaims,
+    attachments,
+    csiDrivers,
     synced: Promise.all(all.map(({ synced }) => synced)).then(() => undefined),
     handles: () =>
       new Set([
@@ -61,7 +97,9 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
     onChange: (changed) => {
       subscribeAll(layouts, ({ metadata }) => [metadata.name], changed);
       subscribeAll(filesystems, handlesOfFilesystem, changed);
-      subscribeAll(persistentVolumes, handlesOf, changed);
+      subscribeAll(persistentVolumes, (volume) => [...handlesOf(volume), ...handlesOfMember(volume)], changed);
+      subscribeAll(memberClaims, (claim) => oneOrNone(labelledHandle(claim)), changed);
+      subscribeAll(attachments, (attachment) => oneOrNone(labelledHandle(attachment)), changed);
     },
     start: () => {
       for (const reflector of all) reflector.start();
@@ -76,7 +114,15 @@ function handlesOf(volume: PersistentVolume): string[] {
   return isOurVolume(volume) ? oneOrNone(volume.spec.csi?.volumeHandle) : [];
 }
 
-function subscribeAll<T extends FilesystemLayout | Filesystem | PersistentVolume>(
+const MEMBER_CLAIM = /^(fs-[0-9a-f-]{36})-m\d+$/;
+
+/** A member's PersistentVolume has its labels from us, later than the events that matter first. */
+function handlesOfMember({ spec }: PersistentVolume): string[] {
+  const { namespace, name = "" } = spec.claimRef ?? {};
+  return namespace === MEMBER_NAMESPACE ? oneOrNone(MEMBER_CLAIM.exec(name)?.[1]) : [];
+}
+
+function subscribeAll<T extends KubeObject>(
   reflector: Reflector<T>,
   handlesOfObject: (object: T) => readonly string[],
   changed: (handle: string) => void,

@@ -2,9 +2,11 @@
 // on the FilesystemLayout, in the PersistentVolume's volumeAttributes, and (fsid) in the filesystem itself. Pure.
 import { BACKENDS, type Backend, FS_TYPES, type FsType } from "../../api/filesystem-layout.ts";
 import { fsidOf, isUUID, volumeHandleOf } from "../../api/identity.ts";
-import { LOCAL_DRIVER, RECORDS, TOPOLOGY_NODE } from "../../api/names.ts";
+import { RECORDS, TOPOLOGY_NODE } from "../../api/names.ts";
+import { driverNamed, driverOf } from "../../csi/driver.ts";
 import type { PersistentVolume } from "../../kube/resources.ts";
 import { formatQuantity, parseQuantity, QuantityError } from "../../units/quantity.ts";
+import { type MemberRules, recordsOfRules, rulesOfRecords } from "../member/member-rules.ts";
 
 export interface ClaimIdentity {
   readonly namespace: string;
@@ -25,7 +27,10 @@ export interface VolumeRecord extends OrderedSizes {
   readonly fsid: string;
   readonly backend: Backend;
   readonly fsType: FsType;
-  readonly nodeName: string;
+  /** The node that has the data; undefined for volumes that move from node to node. */
+  readonly nodeName: string | undefined;
+  /** Of the backend span. */
+  readonly memberRules: MemberRules | undefined;
   readonly claim: ClaimIdentity;
 }
 
@@ -37,6 +42,7 @@ export function volumeContextOf(record: VolumeRecord): Record<string, string> {
     [RECORDS.fsType]: record.fsType,
     [RECORDS.backend]: record.backend,
     ...sizeRecordsOf(record),
+    ...recordsOfRules(record.memberRules),
   };
 }
 
@@ -59,15 +65,15 @@ export function sizesOfRecords(records: Readonly<Record<string, string>> | undef
 
 /** Says whether a PersistentVolume is one of ours. */
 export function isOurVolume(volume: PersistentVolume): boolean {
-  return volume.spec.csi?.driver === LOCAL_DRIVER;
+  return driverNamed(volume.spec.csi?.driver) !== undefined;
 }
 
-/** What a PersistentVolume lacks before a volume can be rebuilt from it; each entry names a field. */
+/** What the records of a volume lack before it can be rebuilt from them; each entry names it. */
 export interface IncompleteRecord {
   readonly missing: readonly string[];
 }
 
-export function isIncomplete(record: VolumeRecord | IncompleteRecord): record is IncompleteRecord {
+export function isIncomplete(record: object): record is IncompleteRecord {
   return "missing" in record;
 }
 
@@ -76,17 +82,21 @@ export function recordOfPersistentVolume(volume: PersistentVolume): VolumeRecord
   const attributes = volume.spec.csi?.volumeAttributes ?? {};
   const handle = volume.spec.csi?.volumeHandle ?? "";
   const uid = attributes[RECORDS.volumeUID] ?? "";
+  const ofDriver = driverNamed(volume.spec.csi?.driver)?.backends;
   const found = {
     volumeUID: isUUID(uid) && volumeHandleOf(uid) === handle ? uid : undefined,
     fsid: isUUID(uid) && attributes[RECORDS.fsid] === fsidOf(uid) ? fsidOf(uid) : undefined,
     fsType: FS_TYPES.find((fsType) => fsType === attributes[RECORDS.fsType]),
-    backend: BACKENDS.find((backend) => backend === attributes[RECORDS.backend]),
+    backend: BACKENDS.find((one) => one === attributes[RECORDS.backend] && ofDriver?.includes(one)),
     nodeName: nodeNameOf(volume),
+    memberRules: rulesOfRecords(attributes),
     claim: claimIdentityOf(volume),
   };
-  const { volumeUID, fsid, fsType, backend, nodeName, claim } = found;
-  if (!volumeUID || !fsid || !fsType || !backend || !nodeName || !claim) return { missing: missingOf(found) };
-  return { handle, volumeUID, fsid, fsType, backend, nodeName, claim, ...sizesOfRecords(attributes) };
+  const { volumeUID, fsid, fsType, backend, claim } = found;
+  const missing = missingOf(found);
+  if (!volumeUID || !fsid || !fsType || !backend || !claim || missing.length > 0) return { missing };
+  const { nodeName, memberRules } = driverOf(backend).attaches ? { ...found, nodeName: undefined } : found;
+  return { handle, volumeUID, fsid, fsType, backend, nodeName, memberRules, claim, ...sizesOfRecords(attributes) };
 }
 
 const FIELD_OF = {
@@ -95,12 +105,14 @@ const FIELD_OF = {
   fsType: `volumeAttributes["${RECORDS.fsType}"]`,
   backend: `volumeAttributes["${RECORDS.backend}"]`,
   nodeName: `nodeAffinity on ${TOPOLOGY_NODE}`,
+  memberRules: `volumeAttributes["${RECORDS.memberClass}"]`,
   claim: "claimRef",
 } as const;
 
 function missingOf(found: Readonly<Record<keyof typeof FIELD_OF, unknown>>): string[] {
+  const notNeeded = found.backend === "span" ? "nodeName" : "memberRules";
   return (Object.keys(FIELD_OF) as (keyof typeof FIELD_OF)[])
-    .filter((field) => found[field] === undefined)
+    .filter((field) => found[field] === undefined && field !== notNeeded)
     .map((field) => FIELD_OF[field]);
 }
 

@@ -44,6 +44,8 @@ const ANSWER_LIMIT_MS = 2000;
 
 export interface AgentUnderTest {
   readonly directory: string;
+  /** The embedded control plane. */
+  readonly serverUrl: string;
   readonly client: ConnectedKubeClient;
   readonly node: NodePort;
   readonly nodeClient: NodeClient;
@@ -108,6 +110,7 @@ export async function startAgentUnderTest(): Promise<AgentUnderTest> {
   };
   return {
     directory,
+    serverUrl: controlPlane.url,
     client,
     node,
     nodeClient,

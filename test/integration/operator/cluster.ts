@@ -22,6 +22,7 @@ export interface TestCluster {
   readonly client: ConnectedKubeClient;
   readonly node: FakeCsiNode;
   readonly operatorSocket: string;
+  readonly spanSocket: string;
   readonly kubeletDirectory: string;
   readonly operatorHttpPort: () => number;
   stopOperator(): Promise<void>;
@@ -45,6 +46,7 @@ export async function startTestCluster(): Promise<TestCluster> {
     fsType: "btrfs",
   });
   const operatorSocket = join(directory, "controller.sock");
+  const spanSocket = join(directory, "span-controller.sock");
   const agentSocket = join(directory, "node.sock");
   const kubeletDirectory = join(directory, "kubelet");
   const node = await startFakeCsiNode(client, NODE_NAME, agentSocket, log);
@@ -53,13 +55,15 @@ export async function startTestCluster(): Promise<TestCluster> {
     await stopParts(operator?.parts ?? []);
     operator = undefined;
   };
-  const startReplica = (csiSocket: string) =>
+  const startReplica = (csiSocket: string, spanCsiSocket?: string) =>
     startOperator(
       {
         connection: { server: controlPlane.url },
         identity: `operator-${randomUUID()}`,
         leaseNamespace: "tidemark-system",
+        userName: "system:serviceaccount:tidemark-system:operator",
         csiSocket,
+        spanCsiSocket,
         httpHost: "127.0.0.1",
         httpPort: 0,
         logLevel: LOG_LEVEL,
@@ -69,7 +73,7 @@ export async function startTestCluster(): Promise<TestCluster> {
       log,
     );
   const start = async (): Promise<void> => {
-    operator = await startReplica(operatorSocket);
+    operator = await startReplica(operatorSocket, spanSocket);
   };
   await start();
   const settings = { nodeName: NODE_NAME, operatorSocket, agentSocket, kubeletDirectory };
@@ -79,6 +83,7 @@ export async function startTestCluster(): Promise<TestCluster> {
     client,
     node,
     operatorSocket,
+    spanSocket,
     kubeletDirectory,
     operatorHttpPort: () => operator?.httpPort ?? 0,
     stopOperator,

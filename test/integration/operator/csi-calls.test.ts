@@ -26,6 +26,7 @@ import { deleteVolume } from "../../../src/operator/csi/delete-volume.ts";
 import { createLayoutWatch } from "../../../src/operator/volume/layout-watch.ts";
 import { createLayoutWriter } from "../../../src/operator/volume/layout-writer.ts";
 import { createVolumeCaches } from "../../../src/operator/volume/volume-caches.ts";
+import { createVolumeChanges } from "../../../src/operator/volume/volume-changes.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { buildCreateVolumeRequest, mountCapability, PARAMETERS } from "../../builders/create-volume-request.ts";
@@ -294,7 +295,13 @@ describe("DeleteVolume", () => {
     await caches.synced;
     try {
       const watch = createLayoutWatch(client, caches.layouts);
-      return await run({ client, caches, layouts: createLayoutWriter(client), watch });
+      return await run({
+        client,
+        caches,
+        layouts: createLayoutWriter(client),
+        watch,
+        changes: createVolumeChanges(caches),
+      });
     } finally {
       await caches.stop();
     }

@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/gl
 import { buildSync } from "esbuild";
 import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
 import { deviceSizeBytes } from "../../../src/agent/storage/loop-device.ts";
-import type { MountedVolume, Volume } from "../../../src/agent/storage/storage.ts";
+import type { LoopVolume, MountedLoop } from "../../../src/agent/storage/storage.ts";
 import { eventually } from "../../fakes/eventually.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {
@@ -30,7 +30,7 @@ const OPERATION = fileURLToPath(new URL("run-storage-operation.ts", import.meta.
 describeReal("after kill -9", LOOP_PARTS, () => {
   let bundleDirectory: string;
   let fixture: StorageFixture;
-  let volume: Volume;
+  let volume: LoopVolume;
   let manifest: string;
 
   // Bundled once: each case starts it as a process of its own.
@@ -70,19 +70,19 @@ describeReal("after kill -9", LOOP_PARTS, () => {
     return child.signalCode === "SIGKILL";
   }
 
-  async function stageWithData(sizeBytes: number): Promise<MountedVolume> {
+  async function stageWithData(sizeBytes: number): Promise<MountedLoop> {
     const mounted = await fixture.storage.stage(volume, sizeBytes, fixture.mountPathOf(volume));
     scatterFiles(mounted.mountPath, manifest, 40, 4);
     return mounted;
   }
 
-  async function recoverAfterRestart(): Promise<{ mounted: MountedVolume; sizeBytes: number }> {
+  async function recoverAfterRestart(): Promise<{ mounted: MountedLoop; sizeBytes: number }> {
     const mounted = await fixture.storage.find(volume, fixture.mountPathOf(volume));
     if (mounted === undefined) throw new Error("it is no longer mounted");
     return { mounted, sizeBytes: await fixture.storage.recover(mounted) };
   }
 
-  async function expectWhole(mounted: MountedVolume, sizeBytes: number): Promise<void> {
+  async function expectWhole(mounted: MountedLoop, sizeBytes: number): Promise<void> {
     const again = await remount(fixture, mounted);
     const { files, corrupt } = verifyFiles(again.mountPath, manifest);
     expect({ files, corrupt }).toEqual({ files: 10, corrupt: [] });

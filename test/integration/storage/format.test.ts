@@ -4,13 +4,13 @@ import { execFileSync } from "node:child_process";
 import { createHash, randomUUID } from "node:crypto";
 import { closeSync, copyFileSync, openSync, readFileSync, renameSync, rmSync, truncateSync, writeSync } from "node:fs";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { Volume } from "../../../src/agent/storage/storage.ts";
+import type { LoopVolume } from "../../../src/agent/storage/storage.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { createStorageFixture, devicesOf, GIB, MIB, makeVolume, type StorageFixture } from "./storage-fixture.ts";
 
 describeReal("stage", LOOP_PARTS, () => {
   let fixture: StorageFixture;
-  let volume: Volume;
+  let volume: LoopVolume;
 
   beforeEach(() => {
     fixture = createStorageFixture();

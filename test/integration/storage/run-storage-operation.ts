@@ -2,12 +2,12 @@
 // the volume as JSON, the operation, the size in bytes, and the fault ("extend/grow-file/after#1") where there is one.
 // Prints the result as JSON.
 
-import type { Volume } from "../../../src/agent/storage/storage.ts";
+import type { LoopVolume } from "../../../src/agent/storage/storage.ts";
 import { createFaultEffects, parsePlantedFault } from "../../../src/process/fault-effects.ts";
 import { createStorageFixture, makeShrinkControl } from "./storage-fixture.ts";
 
 const [directory = "", volumeText = "", operation = "", sizeText = "", fault] = process.argv.slice(2);
-const volume = JSON.parse(volumeText) as Volume;
+const volume = JSON.parse(volumeText) as LoopVolume;
 const sizeBytes = Number(sizeText);
 const effects = createFaultEffects(fault === undefined ? undefined : parsePlantedFault(fault), undefined);
 const { storage, mountPathOf } = createStorageFixture(effects, directory);

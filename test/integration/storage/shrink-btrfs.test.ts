@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
 import { deviceSizeBytes } from "../../../src/agent/storage/loop-device.ts";
 import { mountAt } from "../../../src/agent/storage/mount-table.ts";
-import type { MountedVolume, ShrinkResult } from "../../../src/agent/storage/storage.ts";
+import type { MountedLoop, ShrinkResult } from "../../../src/agent/storage/storage.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {
@@ -25,7 +25,7 @@ const ATTEMPTS_LIMIT = 20;
 
 describeReal("shrink of btrfs", LOOP_PARTS, () => {
   let fixture: StorageFixture;
-  let mounted: MountedVolume;
+  let mounted: MountedLoop;
   let manifest: string;
   const writers: Writer[] = [];
 
@@ -174,16 +174,16 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
 });
 
 /** Whether there was a resize to cancel: the command says so by failing with ECANCELED, and with ENOTCONN where there was none. */
-function isResizeCancelled({ mountPath }: MountedVolume): boolean {
+function isResizeCancelled({ mountPath }: MountedLoop): boolean {
   const { stderr } = spawnSync("btrfs", ["filesystem", "resize", "cancel", mountPath], { encoding: "utf8" });
   return stderr.includes("Operation canceled");
 }
 
-function fixtureHasFile({ mountPath }: MountedVolume, name: string): boolean {
+function fixtureHasFile({ mountPath }: MountedLoop, name: string): boolean {
   return statSync(join(mountPath, name), { throwIfNoEntry: false }) !== undefined;
 }
 
-function minDeviceBytes({ mountPath }: MountedVolume): number {
+function minDeviceBytes({ mountPath }: MountedLoop): number {
   const said = execFileSync("btrfs", ["inspect-internal", "min-dev-size", mountPath], { encoding: "utf8" });
   return Number.parseInt(said, 10);
 }

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { createSimulatedStorage } from "../../../src/agent/storage/simulated-storage.ts";
-import type { MountedVolume, Storage, Volume } from "../../../src/agent/storage/storage.ts";
+import type { LoopVolume, MountedLoop, Storage } from "../../../src/agent/storage/storage.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createFilePort } from "../../../src/process/file-port.ts";
@@ -12,8 +12,8 @@ import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { createStorageFixture, GIB, MIB, makeShrinkControl, makeVolume } from "./storage-fixture.ts";
 
 interface Adapter {
-  readonly storage: Storage;
-  readonly mountPathOf: (volume: Volume) => string;
+  readonly storage: Storage<LoopVolume>;
+  readonly mountPathOf: (volume: LoopVolume) => string;
   cleanUp(): void;
 }
 
@@ -32,10 +32,10 @@ describeReal("storage on loop devices", LOOP_PARTS, () => describeStorage(() => 
 describe("storage on the simulated disk", () => describeStorage(createSimulatedAdapter));
 
 function describeStorage(createAdapter: () => Adapter): void {
-  let volume: Volume;
+  let volume: LoopVolume;
   let adapter: Adapter;
-  let storage: Storage;
-  let mounted: MountedVolume;
+  let storage: Storage<LoopVolume>;
+  let mounted: MountedLoop;
 
   beforeEach(async () => {
     adapter = createAdapter();

@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs
 import { join } from "node:path";
 import { pino } from "pino";
 import { createLoopStorage } from "../../../src/agent/storage/loop-storage.ts";
-import type { MountedVolume, ShrinkControl, Storage, Volume } from "../../../src/agent/storage/storage.ts";
+import type { LoopVolume, MountedLoop, ShrinkControl, Storage } from "../../../src/agent/storage/storage.ts";
 import type { FsType } from "../../../src/api/filesystem-layout.ts";
 import { fsidOf, volumeHandleOf } from "../../../src/api/identity.ts";
 import { systemClock } from "../../../src/process/clock.ts";
@@ -20,10 +20,10 @@ export const GIB = 2 ** 30;
 export interface StorageFixture {
   readonly directory: string;
   readonly memberDirectory: string;
-  readonly storage: Storage;
-  readonly mountPathOf: (volume: Volume) => string;
-  readonly memberPathOf: (volume: Volume) => string;
-  readonly recordPathOf: (volume: Volume) => string;
+  readonly storage: Storage<LoopVolume>;
+  readonly mountPathOf: (volume: LoopVolume) => string;
+  readonly memberPathOf: (volume: LoopVolume) => string;
+  readonly recordPathOf: (volume: LoopVolume) => string;
   cleanUp(): void;
 }
 
@@ -50,9 +50,9 @@ export function createStorageFixture(effects: Effects = directEffects, directory
   };
 }
 
-export function makeVolume(fsType: FsType = "btrfs", volumeUID: string = randomUUID()): Volume {
+export function makeVolume(fsType: FsType = "btrfs", volumeUID: string = randomUUID()): LoopVolume {
   const handle = volumeHandleOf(volumeUID);
-  return { handle, volumeUID, fsid: fsidOf(volumeUID), fsType, memberFile: `${handle}-0` };
+  return { backend: "loop", handle, volumeUID, fsid: fsidOf(volumeUID), fsType, memberFile: `${handle}-0` };
 }
 
 export function makeShrinkControl(overrides: Partial<ShrinkControl> = {}): ShrinkControl {
@@ -65,7 +65,7 @@ export function makeShrinkControl(overrides: Partial<ShrinkControl> = {}): Shrin
 }
 
 /** Unmounts, detaches, and mounts again on a cold cache: what is read now comes from the member. */
-export async function remount({ storage }: StorageFixture, volume: MountedVolume): Promise<MountedVolume> {
+export async function remount({ storage }: StorageFixture, volume: MountedLoop): Promise<MountedLoop> {
   await storage.unstage(volume, volume.mountPath);
   return storage.stage(volume, GIB, volume.mountPath);
 }
@@ -75,8 +75,12 @@ function makeDirectory(): string {
 }
 
 function cleanUp(directory: string): void {
+  takeDown(directory, join(directory, "members"));
+}
+
+/** Unmounts what is mounted under the directory, detaches the loop devices of `members`' files, and removes all. */
+export function takeDown(directory: string, members: string): void {
   unmountUnder(join(directory, "mounts"));
-  const members = join(directory, "members");
   for (const name of existsSync(members) ? readdirSync(members) : [])
     for (const device of devicesOf(join(members, name))) execFileSync("losetup", ["--detach", device]);
   unmountUnder(directory);

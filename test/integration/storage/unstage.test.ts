@@ -3,13 +3,13 @@ import { rmSync } from "node:fs";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { isLoopAttached } from "../../../src/agent/storage/loop-device.ts";
 import { mountAt } from "../../../src/agent/storage/mount-table.ts";
-import type { MountedVolume } from "../../../src/agent/storage/storage.ts";
+import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { createStorageFixture, GIB, makeVolume, type StorageFixture } from "./storage-fixture.ts";
 
 describeReal("a mounted volume whose member file was deleted", LOOP_PARTS, () => {
   let fixture: StorageFixture;
-  let mounted: MountedVolume;
+  let mounted: MountedLoop;
 
   beforeEach(async () => {
     fixture = createStorageFixture();

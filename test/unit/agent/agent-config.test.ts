@@ -7,6 +7,7 @@ describe("the agent's configuration", () => {
       nodeName: "a",
       kubeletDirectory: "/var/lib/kubelet",
       csiSocket: "/var/lib/kubelet/plugins/local.tidemark.dev/csi.sock",
+      spanCsiSocket: undefined,
       registrationDirectory: undefined,
       engines: [],
       storage: "real",
@@ -42,6 +43,8 @@ describe("the agent's configuration", () => {
     [["--engine", "127.0.0.1"], /no host:port/],
     [["--engine-tls-directory", "/tls"], /given together/],
     [["--engine-service", "policy-engine"], /give --engine-tls-directory/],
+    [["--span-csi-socket", "csi.sock"], /no absolute path/],
+    [["--storage", "simulated", "--span-csi-socket", "/csi.sock"], /needs --storage real/],
     [["--unknown"], /unknown/i],
   ])("refuses %j with a sentence", (args, message) => {
     expect(() => readConfig(args, {})).toThrow(message);

@@ -21,6 +21,7 @@ const facts = (change: Partial<OperationFacts> = {}): OperationFacts => ({
   layoutKnown: true,
   removalWanted: false,
   removed: false,
+  members: undefined,
   target: undefined,
   highestEpoch: 3,
   endedDecidedAt: undefined,
@@ -97,6 +98,7 @@ describe("deciding what to do about a volume's size", () => {
     expect(decideOperation(facts({ target: wanted }))).toEqual({
       act: "Start",
       kind: "Extend",
+      toBytes: wanted.sizeBytes,
       target: wanted,
       fromBytes: 2 * GIB,
     });

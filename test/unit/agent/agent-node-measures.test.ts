@@ -7,6 +7,7 @@ import { systemClock } from "../../../src/process/clock.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
+import { buildSpanLayout } from "../../builders/span-layout.ts";
 import { eventually } from "../../fakes/eventually.ts";
 
 const log = createLogger("test", "silent");
@@ -30,5 +31,11 @@ describe("a sample", () => {
     await Promise.resolve();
     expect(wireSample(state, measurer.of(state.handle))).toBeUndefined();
     measurer.stop();
+  });
+
+  it("is made of a span all the same: the node's own disk is no bound for it", () => {
+    const span = { ...newVolumeState(recordWithLayout(buildSpanLayout(), undefined), true), reading, sizeBytes: GIB };
+    const { nodeFreeBytes = 0 } = wireSample(span, { freeBytes: undefined, ioUtilizationRatio: 0 }) ?? {};
+    expect(nodeFreeBytes).toBeGreaterThan(1000 * GIB);
   });
 });

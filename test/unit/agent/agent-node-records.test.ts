@@ -7,6 +7,7 @@ import { createNodeRecords, type NodeRecords } from "../../../src/agent/node-rec
 import { directEffects } from "../../../src/process/effects.ts";
 import { createFilePort } from "../../../src/process/file-port.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
+import { buildSpanLayout } from "../../builders/span-layout.ts";
 
 describe("the node's records", () => {
   let directory: string;
@@ -25,6 +26,19 @@ describe("the node's records", () => {
     const staged = { ...record, stagingPath: "/var/lib/kubelet/x", memberMade: true, epoch: 4 };
     await records.write(staged, "PowerCut");
     expect(records.readAll()).toEqual([staged]);
+  });
+
+  it("read what agents wrote that knew loop members only", async () => {
+    const { backend, ...old } = record;
+    writeFileSync(join(directory, `${record.handle}.json`), JSON.stringify(old));
+    expect(backend).toBe("loop");
+    expect(records.readAll()).toEqual([record]);
+  });
+
+  it("read back a span with all that its members' drivers are called with", async () => {
+    const span = recordWithLayout(buildSpanLayout(), undefined);
+    await records.write(span, "PowerCut");
+    expect(records.readAll()).toEqual([span]);
   });
 
   it("hold the last of many writes at the same time", async () => {

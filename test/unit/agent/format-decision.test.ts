@@ -1,14 +1,14 @@
 import { describe, expect, it } from "@jest/globals";
-import { decideFormat, type MemberFacts } from "../../../src/agent/storage/format-decision.ts";
+import { decideFormat, type FormatSubject, type MemberFacts } from "../../../src/agent/storage/format-decision.ts";
 import type { MemberRecord, MemberState } from "../../../src/agent/storage/member-record.ts";
-import type { Volume } from "../../../src/agent/storage/storage.ts";
 
-const volume: Volume = {
+const volume: FormatSubject = {
   handle: "fs-1",
   volumeUID: "uid-1",
   fsid: "fsid-1",
   fsType: "btrfs",
-  memberFile: "fs-1-0",
+  member: "fs-1-0",
+  remedy: "Move the file away",
 };
 
 function recorded(state: MemberState, overrides: Partial<MemberRecord> = {}): MemberRecord {

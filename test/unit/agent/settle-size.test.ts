@@ -1,9 +1,11 @@
 import { describe, expect, it } from "@jest/globals";
 import { recordWithLayout } from "../../../src/agent/layout-record.ts";
 import { settleSize } from "../../../src/agent/settle-size.ts";
+import type { Volume } from "../../../src/agent/storage/storage.ts";
 import { newVolumeState, type VolumeState, volumeOf } from "../../../src/agent/volume-state.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
+import { buildSpanLayout, buildSpanMember } from "../../builders/span-layout.ts";
 
 const record = recordWithLayout(buildLayout(), undefined);
 const mounted = { ...volumeOf(record), device: "/dev/loop9", mountPath: "/mnt" };
@@ -29,6 +31,18 @@ describe("a member and its filesystem that may be of two sizes", () => {
     const recovering = settleSize({ recover: () => Promise.reject(new Error("a balance runs")) }, state);
     await expect(recovering).rejects.toThrow("a balance runs");
     expect(state).toMatchObject({ unsettled: true, settleProblem: "a balance runs" });
+  });
+
+  it("are those of now: a span may have more of them than when it was mounted", async () => {
+    const before = recordWithLayout(buildSpanLayout(), undefined);
+    const now = recordWithLayout(
+      buildSpanLayout({ members: [buildSpanMember("m0"), buildSpanMember("m1")] }),
+      undefined,
+    );
+    const state = unsettled({ record: now, mounted: { ...mounted, ...volumeOf(before) } });
+    const recovered: Volume[] = [];
+    await settleSize({ recover: async (volume) => recovered.push(volume) }, state);
+    expect(recovered).toEqual([{ ...volumeOf(now), device: "/dev/loop9", mountPath: "/mnt" }]);
   });
 
   it.each<[string, Partial<VolumeState>, boolean]>([

@@ -2,6 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import type { FilesystemLayout, MemberSpec } from "../../../src/api/filesystem-layout.ts";
 import { budgetedBytes, filesystemSizeBytes } from "../../../src/api/filesystem-size.ts";
 import { GIB } from "../../../src/units/quantity.ts";
+import { buildSpan, type SpanFields } from "../../builders/span.ts";
 import { buildLayout } from "../../builders/volume.ts";
 
 type Member = [size: string, state: "Present" | "Missing" | "Removed"];
@@ -12,6 +13,15 @@ function layoutOf(ordered: readonly MemberSpec["state"][], reported: readonly Me
     status: reported && { members: reported.map(([size, state], i) => ({ name: `m${i}`, size, state })) },
   });
 }
+
+it("the size of a span does not count, or wait for, a member that is on its way", () => {
+  const span = (sizes: SpanFields["reported"]) =>
+    filesystemSizeBytes(buildSpan({ sizes: ["2Gi", "1Gi"], reported: sizes }));
+  expect(span({ m1: null })).toBe(2 * GIB);
+  expect(span({})).toBe(3 * GIB);
+  expect(span({ m1: { state: "Missing" } })).toBeUndefined();
+  expect(span({ m0: null, m1: null })).toBeUndefined();
+});
 
 describe("the size of a filesystem", () => {
   it.each<[string, FilesystemLayout, number | undefined]>([

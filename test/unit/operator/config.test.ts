@@ -20,6 +20,13 @@ describe("the operator's configuration", () => {
     expect(readConfig(["--lease-namespace", "a"], { POD_NAMESPACE: "storage-team" }).leaseNamespace).toBe("a");
   });
 
+  it("serves span only where it is given a socket, and knows its own name only in a pod", () => {
+    expect(readConfig([], {})).toMatchObject({ spanCsiSocket: undefined, userName: undefined });
+    expect(readConfig(["--span-csi-socket=/run/span.sock"], {}).spanCsiSocket).toBe("/run/span.sock");
+    const environment = { POD_NAMESPACE: "storage-team", POD_SERVICE_ACCOUNT: "operator" };
+    expect(readConfig([], environment).userName).toBe("system:serviceaccount:storage-team:operator");
+  });
+
   it("gives every start another identity", () => {
     expect(readConfig(["--identity", "a"], {}).identity).not.toBe(readConfig(["--identity", "a"], {}).identity);
   });

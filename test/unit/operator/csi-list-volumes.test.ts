@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
+import { type Driver, LOCAL, SPAN } from "../../../src/csi/driver.ts";
 import { Refusal } from "../../../src/csi/refusal.ts";
 import { listVolumes } from "../../../src/operator/csi/list-volumes.ts";
 import { GIB } from "../../../src/units/quantity.ts";
@@ -20,7 +21,7 @@ function pagesOf(
   const pages: string[][] = [];
   let startingToken = "";
   do {
-    const answer = listVolumes({ list: () => [...layouts] }, { maxEntries, startingToken });
+    const answer = listVolumes({ list: () => [...layouts] }, LOCAL, { maxEntries, startingToken });
     if (answer instanceof Refusal) throw new Error(answer.message);
     pages.push(answer.entries.map(({ volume }) => volume?.volumeId ?? ""));
     startingToken = answer.nextToken;
@@ -30,8 +31,19 @@ function pagesOf(
 }
 
 describe("ListVolumes", () => {
+  it("answers each driver with its own volumes, and binds one that moves to no node", () => {
+    const span = layoutOf(2);
+    const layouts = [layoutOf(1), { ...span, spec: { ...span.spec, backend: "span" as const } }];
+    const listed = (driver: Driver) => {
+      const answer = listVolumes({ list: () => layouts }, driver, { maxEntries: 0, startingToken: "" });
+      return answer instanceof Refusal ? [] : answer.entries.map(({ volume }) => volume);
+    };
+    expect(listed(LOCAL).map((volume) => volume?.volumeId)).toEqual([handle(1)]);
+    expect(listed(SPAN)).toMatchObject([{ volumeId: handle(2), accessibleTopology: [] }]);
+  });
+
   it("answers with present sizes and nodes, in the order of handles", () => {
-    const answer = listVolumes({ list: () => [layoutOf(2), layoutOf(1)] }, { maxEntries: 0, startingToken: "" });
+    const answer = listVolumes({ list: () => [layoutOf(2), layoutOf(1)] }, LOCAL, { maxEntries: 0, startingToken: "" });
     expect(answer).toMatchObject({
       nextToken: "",
       entries: [
@@ -49,7 +61,7 @@ describe("ListVolumes", () => {
 
   it("says that a size is not known, and never 0 bytes of a known one", () => {
     const unknown = buildLayout({ spec: { members: [] } });
-    const answer = listVolumes({ list: () => [unknown] }, { maxEntries: 0, startingToken: "" });
+    const answer = listVolumes({ list: () => [unknown] }, LOCAL, { maxEntries: 0, startingToken: "" });
     expect(answer).toMatchObject({ entries: [{ volume: { capacityBytes: 0 } }] });
   });
 
@@ -74,14 +86,14 @@ describe("ListVolumes", () => {
   it.each(["invalid-token", "../../etc", handle(1).toUpperCase(), "x".repeat(5000)])(
     "aborts at the token %.40s, which no page gave",
     (startingToken) => {
-      const answer = listVolumes({ list: () => [layoutOf(1)] }, { maxEntries: 0, startingToken });
+      const answer = listVolumes({ list: () => [layoutOf(1)] }, LOCAL, { maxEntries: 0, startingToken });
       expect(answer).toMatchObject({ code: "ABORTED" });
       expect((answer as Refusal).message.length).toBeLessThan(300);
     },
   );
 
   it("refuses a negative number of entries", () => {
-    expect(listVolumes({ list: () => [] }, { maxEntries: -1, startingToken: "" })).toMatchObject({
+    expect(listVolumes({ list: () => [] }, LOCAL, { maxEntries: -1, startingToken: "" })).toMatchObject({
       code: "INVALID_ARGUMENT",
     });
   });

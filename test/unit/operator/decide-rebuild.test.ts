@@ -1,5 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
-import { RECORDS } from "../../../src/api/names.ts";
+import { RECORDS, SPAN_DRIVER } from "../../../src/api/names.ts";
+import type { CsiVolumeSource, PersistentVolume } from "../../../src/kube/resources.ts";
+import { memberLabels } from "../../../src/operator/member/member-names.ts";
 import { decideRebuild } from "../../../src/operator/volume/decide-rebuild.ts";
 import type { LiveVolumeFacts } from "../../../src/operator/volume/gather.ts";
 import {
@@ -9,6 +11,7 @@ import {
   buildPersistentVolume,
   CLAIM_REF,
   HANDLE,
+  VOLUME_UID,
 } from "../../builders/volume.ts";
 
 const facts = (fields: Partial<LiveVolumeFacts> = {}): LiveVolumeFacts => ({
@@ -17,6 +20,7 @@ const facts = (fields: Partial<LiveVolumeFacts> = {}): LiveVolumeFacts => ({
   filesystem: undefined,
   persistentVolume: buildPersistentVolume(),
   claim: buildBoundClaim(),
+  members: undefined,
   ...fields,
 });
 
@@ -93,5 +97,80 @@ describe("a bound volume whose objects are gone", () => {
     expect(decideRebuild(facts({ persistentVolume }))?.layout?.metadata.annotations).toEqual({
       [RECORDS.requestedSize]: "10Gi",
     });
+  });
+});
+
+describe("a span whose layout is gone", () => {
+  const persistentVolume = buildPersistentVolume({ [RECORDS.backend]: "span", [RECORDS.memberClass]: "member-class" });
+  const span: PersistentVolume = {
+    ...persistentVolume,
+    spec: { ...persistentVolume.spec, csi: { ...(persistentVolume.spec.csi as CsiVolumeSource), driver: SPAN_DRIVER } },
+  };
+  const found = (name: string, fields: { policy?: "Retain" | "Delete"; labels?: object; leaving?: true } = {}) => ({
+    claim: {
+      ...buildBoundClaim(),
+      metadata: {
+        name: `${HANDLE}-${name}`,
+        uid: `uid-${name}`,
+        labels: memberLabels(VOLUME_UID, name),
+        annotations: { "volume.kubernetes.io/selected-node": "node-1" },
+        ...(fields.leaving ? { deletionTimestamp: "2030-01-01T00:00:00Z" } : {}),
+      },
+    },
+    volume: {
+      ...persistentVolume,
+      metadata: { name: `pv-${name}`, labels: { ...(fields.labels ?? memberLabels(VOLUME_UID, name)) } },
+      spec: { persistentVolumeReclaimPolicy: fields.policy ?? "Retain" },
+    },
+  });
+  const rebuilt = (members: readonly ReturnType<typeof found>[], nodeNames: string[] = []) =>
+    decideRebuild(facts({ persistentVolume: span, members: { members, nodeNames } }));
+
+  it("gets it back from its members' claims, on the node that it is attached to", () => {
+    const plan = rebuilt([found("m2"), found("m0")], ["node-7"]);
+    expect(plan?.missing).toEqual([]);
+    expect(plan?.layout?.metadata.annotations).toMatchObject({
+      "tidemark.dev/member-class": "member-class",
+      "tidemark.dev/next-member": "3",
+      "tidemark.dev/selected-node": "node-1",
+    });
+    expect(plan?.layout?.["spec"]).toMatchObject({
+      backend: "span",
+      nodeName: "node-7",
+      members: ["m0", "m2"].map((name) => ({
+        name,
+        state: "Present",
+        source: { claim: { name: `${HANDLE}-${name}`, uid: `uid-${name}` } },
+      })),
+    });
+  });
+
+  it("leaves out a member that is being taken away, and does not use its name again", () => {
+    const plan = rebuilt([found("m0"), found("m1", { policy: "Delete" }), found("m2", { leaving: true })]);
+    expect(plan?.layout?.["spec"]).toMatchObject({ members: [{ name: "m0" }] });
+    expect(plan?.layout?.["spec"]).not.toHaveProperty("nodeName");
+    expect(plan?.layout?.metadata.annotations?.["tidemark.dev/next-member"]).toBe("3");
+  });
+
+  it("keeps a member that was just made, whose volume is not kept yet", () => {
+    const plan = rebuilt([found("m0"), found("m1", { policy: "Delete", labels: {} })]);
+    expect(plan?.layout?.["spec"]).toMatchObject({ members: [{ name: "m0" }, { name: "m1" }] });
+  });
+
+  it.each<[string, readonly ReturnType<typeof found>[], string[], string]>([
+    ["no member is left", [], [], "member claims in tidemark-volumes"],
+    ["it is attached to two nodes", [found("m0")], ["node-1", "node-2"], "there are node-1, node-2"],
+  ])("is not guessed where %s", (_what, members, nodeNames, text) => {
+    const plan = rebuilt(members, nodeNames);
+    expect(plan?.layout).toBeUndefined();
+    expect(plan?.missing.join()).toContain(text);
+  });
+
+  it("is not guessed where its PersistentVolume does not say of which class its members are", () => {
+    const { [RECORDS.memberClass]: _class, ...attributes } = span.spec.csi?.volumeAttributes ?? {};
+    const csi = { ...(span.spec.csi as CsiVolumeSource), volumeAttributes: attributes };
+    const members = { members: [found("m0")], nodeNames: [] };
+    const plan = decideRebuild(facts({ persistentVolume: { ...span, spec: { ...span.spec, csi } }, members }));
+    expect(plan?.missing).toEqual([`volumeAttributes["${RECORDS.memberClass}"]`]);
   });
 });

@@ -3,6 +3,7 @@ import type { FilesystemStatus } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import type { Condition } from "../../../src/api/schema.ts";
 import { decideStatus, type StatusFacts } from "../../../src/operator/volume/decide-status.ts";
+import { buildSpan } from "../../builders/span.ts";
 import { buildFilesystem, buildLayout, HANDLE, NODE, reported } from "../../builders/volume.ts";
 
 const NOW_MS = Date.parse("2030-01-01T00:00:10.500Z");
@@ -10,7 +11,15 @@ const NOW = "2030-01-01T00:00:10Z";
 const BEFORE = "2029-01-01T00:00:00Z";
 
 function statusOf(layout: FilesystemLayout | undefined, more: Partial<StatusFacts> = {}): FilesystemStatus {
-  const facts = { handle: HANDLE, filesystem: buildFilesystem(), layout, missing: [], staleEpoch: undefined, ...more };
+  const facts = {
+    handle: HANDLE,
+    filesystem: buildFilesystem(),
+    layout,
+    missing: [],
+    refusal: undefined,
+    members: undefined,
+    ...more,
+  };
   return decideStatus(facts, NOW_MS)["status"] as FilesystemStatus;
 }
 
@@ -80,8 +89,44 @@ describe("a Filesystem's status", () => {
     [
       "is Stalled, not broken, when a deposed leader wrote",
       buildLayout({ status: reported("1Gi") }),
-      { staleEpoch: "epoch 3" },
+      { refusal: { reason: "StaleEpoch", message: "epoch 3" } },
       { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True StaleEpoch" },
+    ],
+    [
+      "waits for a pod before a span's first use",
+      buildLayout({ spec: { backend: "span", nodeName: undefined } }),
+      {},
+      { Ready: "False WaitingForNode", Reconciling: "False WaitingForNode", Stalled: "False WaitingForNode" },
+    ],
+    [
+      "is Reconciling while a member is on its way",
+      buildSpan({ sizes: ["1Gi", "1Gi"], reported: { m1: null } }),
+      { members: { waiting: ["member m1: to be attached"], problem: undefined } },
+      { Ready: "True Ready", Reconciling: "True WaitingForMember", Stalled: "False Ready" },
+    ],
+    [
+      "is Stalled when a member cannot be had",
+      buildSpan({ sizes: ["1Gi"] }),
+      { members: { waiting: [], problem: { reason: "MemberFailed", message: "exceeded quota" } } },
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True MemberFailed" },
+    ],
+    [
+      "is Stalled when no member more may be made",
+      buildSpan({ sizes: ["1Gi"] }),
+      { refusal: { reason: "MemberLimitReached", message: "4 of 4" } },
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True MemberLimitReached" },
+    ],
+    [
+      "holds, and is not Stalled, when a shrink fits no member",
+      buildSpan({ sizes: ["1Gi"] }),
+      { refusal: { reason: "ShrinkFloorReached", message: "one member" } },
+      { Ready: "True Ready", Reconciling: "False ShrinkFloorReached", Stalled: "False Ready" },
+    ],
+    [
+      "holds, and is not Stalled, while a quota lets it have no member",
+      buildSpan({ sizes: ["1Gi"] }),
+      { refusal: { reason: "QuotaExceeded", message: "4 GiB" } },
+      { Ready: "True Ready", Reconciling: "False QuotaExceeded", Stalled: "False Ready" },
     ],
     [
       "is Stalled when the layout cannot be made again",

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
+import { LOCAL } from "../../../src/csi/driver.ts";
 import { Refusal } from "../../../src/csi/refusal.ts";
 import type { CreateVolumeRequest } from "../../../src/gen/csi/v1/csi.ts";
 import { refusalOfExisting } from "../../../src/operator/csi/existing-volume.ts";
@@ -11,7 +12,7 @@ const PARAMETERS_1GI = { ...PARAMETERS, initialSize: "1Gi" };
 
 function judge(fields: Partial<CreateVolumeRequest>, layout: LayoutFields = {}): Refusal | undefined {
   const request = buildCreateVolumeRequest({ parameters: PARAMETERS_1GI, ...fields });
-  const order = orderOf(request);
+  const order = orderOf(request, LOCAL);
   if (order instanceof Refusal) throw new Error(order.message);
   return refusalOfExisting(buildLayout(layout), order, request.accessibilityRequirements);
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
+import { LOCAL } from "../../../src/csi/driver.ts";
 import { Refusal } from "../../../src/csi/refusal.ts";
 import type { CSINode } from "../../../src/kube/resources.ts";
 import { isAccessibleFrom, leastUsedNode, requestedNode } from "../../../src/operator/csi/placement.ts";
@@ -17,30 +18,30 @@ function csiNode(name: string, driver = "local.tidemark.dev"): CSINode {
 
 describe("the node of a new volume", () => {
   it("is the preferred one, which is the scheduler's choice", () => {
-    expect(requestedNode({ requisite: [on("a"), on("b")], preferred: [on("b"), on("a")] })).toBe("b");
+    expect(requestedNode({ requisite: [on("a"), on("b")], preferred: [on("b"), on("a")] }, LOCAL)).toBe("b");
   });
 
   it("is a requisite one where none is preferred", () => {
-    expect(requestedNode({ requisite: [on("a")], preferred: [] })).toBe("a");
+    expect(requestedNode({ requisite: [on("a")], preferred: [] }, LOCAL)).toBe("a");
   });
 
   it("is left open by a request without topology", () => {
-    expect(requestedNode(undefined)).toBeUndefined();
-    expect(requestedNode({ requisite: [], preferred: [] })).toBeUndefined();
+    expect(requestedNode(undefined, LOCAL)).toBeUndefined();
+    expect(requestedNode({ requisite: [], preferred: [] }, LOCAL)).toBeUndefined();
   });
 
   it("is refused when no topology is one of ours", () => {
-    expect(requestedNode({ requisite: [elsewhere], preferred: [elsewhere] })).toBeInstanceOf(Refusal);
+    expect(requestedNode({ requisite: [elsewhere], preferred: [elsewhere] }, LOCAL)).toBeInstanceOf(Refusal);
   });
 
   it("when left open, is the one of our driver with the fewest volumes, then the first by name", () => {
     const nodes = [csiNode("c"), csiNode("b"), csiNode("a", "other.example.com")];
-    expect(leastUsedNode(nodes, new Map([["b", 2]]))).toBe("c");
-    expect(leastUsedNode(nodes, new Map())).toBe("b");
+    expect(leastUsedNode(nodes, new Map([["b", 2]]), LOCAL)).toBe("c");
+    expect(leastUsedNode(nodes, new Map(), LOCAL)).toBe("b");
   });
 
   it("is not to be had before a node has our driver", () => {
-    expect(leastUsedNode([csiNode("a", "other.example.com")], new Map())).toMatchObject({ code: "UNAVAILABLE" });
+    expect(leastUsedNode([csiNode("a", "other.example.com")], new Map(), LOCAL)).toMatchObject({ code: "UNAVAILABLE" });
   });
 
   it("must be among the requisite ones for a volume that exists", () => {

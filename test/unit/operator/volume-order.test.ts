@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import { fsidOf, isUUID } from "../../../src/api/identity.ts";
+import { LOCAL } from "../../../src/csi/driver.ts";
 import { Refusal, type RefusalCode } from "../../../src/csi/refusal.ts";
 import { type CreateVolumeRequest, VolumeCapability_AccessMode_Mode as Mode } from "../../../src/gen/csi/v1/csi.ts";
 import { orderOf, type VolumeOrder } from "../../../src/operator/csi/volume-order.ts";
@@ -8,7 +9,7 @@ import { buildCreateVolumeRequest, mountCapability, PARAMETERS } from "../../bui
 import { HANDLE, VOLUME_UID } from "../../builders/volume.ts";
 
 function accepted(fields: Partial<CreateVolumeRequest> = {}): VolumeOrder {
-  const order = orderOf(buildCreateVolumeRequest(fields));
+  const order = orderOf(buildCreateVolumeRequest(fields), LOCAL);
   if (order instanceof Refusal) throw new Error(order.message);
   return order;
 }
@@ -138,7 +139,7 @@ describe("the order of a volume", () => {
     ],
   ];
   it.each(cases)("is refused with %s", (_name, fields, code, text) => {
-    const refusal = orderOf(buildCreateVolumeRequest(fields));
+    const refusal = orderOf(buildCreateVolumeRequest(fields), LOCAL);
     expect(refusal).toBeInstanceOf(Refusal);
     expect(refusal).toMatchObject({ code });
     expect((refusal as Refusal).message).toContain(text);

@@ -1,0 +1,50 @@
+// What the members of a mounted span allow at this moment: pure, from the node's record and what was found in the filesystem.
+import type { MemberFacts } from "./decide-operation.ts";
+import {
+  deliveredBytes,
+  describeAwaited,
+  describeGrowing,
+  isAttached,
+  isGrowing,
+  requiredMembers,
+  type SpanMember,
+} from "./member/span-member.ts";
+import type { NodeRecord } from "./node-records.ts";
+import type { VolumeState } from "./volume-state.ts";
+
+/** Undefined for a volume whose one member takes any size. */
+export function memberFactsOf({ record, members, sizeBytes = 0 }: VolumeState): MemberFacts | undefined {
+  if (record.backend !== "span") return undefined;
+  const found = new Map(members.map((member) => [member.name, member]));
+  const isInside = ({ name }: SpanMember): boolean => found.get(name)?.state === "Present";
+  const wanted = record.members.filter((member) => member.wanted === "Present");
+  const gains = wanted.filter(isAttached).map((member) => {
+    if (!found.has(member.name)) return member.capacityBytes ?? member.sizeBytes ?? 0;
+    if (!isInside(member)) return 0;
+    const presentBytes = found.get(member.name)?.sizeBytes ?? Number.POSITIVE_INFINITY;
+    return Math.max(0, deliveredBytes(member) - presentBytes);
+  });
+  return {
+    attainableBytes: sizeBytes + gains.reduce((sum, bytes) => sum + bytes, 0),
+    awaited: pendingMembers(record),
+    leaving: record.members.some((member) => member.wanted === "Removed" && isInside(member)),
+    unsettled: members.some(({ state }) => state === "Leaving"),
+  };
+}
+
+/** Whether every member is on this node without which the filesystem is not mounted. */
+export function canMount(record: NodeRecord): boolean {
+  if (record.backend !== "span") return true;
+  const required = requiredMembers(record.members, record.memberMade);
+  return required.length > 0 && required.every(isAttached);
+}
+
+/** Wanted members that are not on this node yet, or not as large as they shall be, for people; undefined when all are. */
+export function pendingMembers(record: NodeRecord): string | undefined {
+  if (record.backend !== "span") return undefined;
+  const wanted = record.members.filter((member) => member.wanted === "Present");
+  const awaited = wanted.filter((member) => !isAttached(member)).map(describeAwaited);
+  const growing = wanted.filter((member) => isAttached(member) && isGrowing(member)).map(describeGrowing);
+  const pending = [...awaited, ...growing];
+  return pending.length === 0 ? undefined : pending.join(" and ");
+}

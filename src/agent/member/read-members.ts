@@ -1,0 +1,82 @@
+// The members of a span, from its layout into the node's record: pure. What this node has in use is not taken from it by a
+// layout that says less; the layout alone says what is attached.
+import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
+import { parseQuantity } from "../../units/quantity.ts";
+import type { DriverVolume, SpanMember } from "./span-member.ts";
+
+const MEMBER_NAME = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/**
+ * `staged`: the filesystem may be mounted here. The error, thrown by `refuse`, names what is wrong in the layout.
+ */
+export function readMembers(
+  layout: FilesystemLayout,
+  kept: readonly SpanMember[],
+  staged: boolean,
+  refuse: (problem: string) => Error,
+): SpanMember[] {
+  const members = (layout.spec.members ?? [])
+    .filter((member) => !isGone(layout, member))
+    .map((member) => readMember(layout, member, keptAs(kept, member), refuse));
+  const names = new Set(members.map(({ name }) => name));
+  // A map of the data that has lost a place by mistake does not make this node lose it, too.
+  const lost = staged ? kept.filter(({ name, wanted }) => !names.has(name) && wanted === "Present") : [];
+  return [...members, ...lost];
+}
+
+function keptAs(kept: readonly SpanMember[], { name }: MemberSpec): SpanMember | undefined {
+  return kept.find((member) => member.name === name);
+}
+
+/** Wiped and given back: there is no way back from there, and nothing left to do. */
+function isGone(layout: FilesystemLayout, { name, state }: MemberSpec): boolean {
+  return state === "Removed" && reportedState(layout, name) === "Removed";
+}
+
+function reportedState({ status }: FilesystemLayout, name: string): "Present" | "Missing" | "Removed" | undefined {
+  return status?.members?.find((member) => member.name === name)?.state;
+}
+
+function readMember(
+  layout: FilesystemLayout,
+  { name, size, state, source }: MemberSpec,
+  before: SpanMember | undefined,
+  refuse: (problem: string) => Error,
+): SpanMember {
+  if (!MEMBER_NAME.test(name)) throw refuse(`member "${name}" has no plain name`);
+  const { claim } = source;
+  if (claim === undefined) throw refuse(`member ${name} names no claim in source.claim`);
+  const isHere = claim.attachment !== undefined && claim.attachment.nodeName === layout.spec.nodeName;
+  return {
+    name,
+    claim: claim.name,
+    wanted: state ?? "Present",
+    wasInside: reportedState(layout, name) === "Present",
+    ...optional("sizeBytes", bytesOf(size)),
+    ...optional("capacityBytes", bytesOf(claim.capacity)),
+    ...optional("volume", before?.volume ?? driverVolumeOf(claim)),
+    ...(isHere ? { attachment: { context: claim.attachment?.context ?? {} } } : {}),
+  };
+}
+
+function bytesOf(quantity: string | undefined): number | undefined {
+  return quantity === undefined ? undefined : parseQuantity(quantity);
+}
+
+function driverVolumeOf(claim: NonNullable<MemberSpec["source"]["claim"]>): DriverVolume | undefined {
+  const { driver, volumeHandle, volumeAttributes = {} } = claim;
+  if (driver === undefined || volumeHandle === undefined) return undefined;
+  return {
+    driver,
+    volumeHandle,
+    volumeAttributes,
+    ...optional("nodeStageSecretRef", claim.nodeStageSecretRef),
+    ...optional("nodePublishSecretRef", claim.nodePublishSecretRef),
+    ...optional("nodeExpandSecretRef", claim.nodeExpandSecretRef),
+  };
+}
+
+/** The record is written as JSON: what is not there has no key. */
+function optional<Key extends string, Value>(key: Key, value: Value | undefined): { [K in Key]?: Value } {
+  return value === undefined ? {} : ({ [key]: value } as { [K in Key]: Value });
+}

@@ -1,0 +1,42 @@
+// What btrfs says of each of its devices: read from `btrfs device usage`, whose figures come from the kernel at that moment.
+import { basename } from "node:path";
+import { type MountedSpan, StorageError } from "../storage.ts";
+import { expectSuccess, type Tools } from "../tools.ts";
+
+export interface DeviceUsage {
+  /** As sysfs calls the device. */
+  readonly deviceName: string;
+  readonly devid: number;
+  /** Of the part that the filesystem uses. */
+  readonly sizeBytes: number;
+  readonly unallocatedBytes: number;
+}
+
+const HEAD = /^(\/\S+), ID: (\d+)$/;
+const FIGURE = /^\s+(Device size|Device slack|Unallocated):\s+(\d+)$/;
+
+export async function readDeviceUsage(tools: Tools, volume: MountedSpan): Promise<DeviceUsage[]> {
+  const told = await tools.query("btrfs", ["device", "usage", "--raw", volume.mountPath]);
+  const task = `asking btrfs ${volume.fsid} of ${volume.handle} for its devices`;
+  const devices = parseDeviceUsage(expectSuccess(told, task));
+  if (devices.length === 0) throw new StorageError("CommandFailed", `${task}: it names none: "${told.stdout.trim()}"`);
+  return devices;
+}
+
+/** A device of which a figure is missing is left out: what is not known is never 0. */
+export function parseDeviceUsage(text: string): DeviceUsage[] {
+  const devices: { path: string; devid: number; figures: Map<string, number> }[] = [];
+  for (const line of text.split("\n")) {
+    const head = HEAD.exec(line);
+    if (head !== null) devices.push({ path: head[1] ?? "", devid: Number(head[2]), figures: new Map() });
+    const figure = FIGURE.exec(line);
+    if (figure !== null) devices.at(-1)?.figures.set(figure[1] ?? "", Number(figure[2]));
+  }
+  return devices.flatMap(({ path, devid, figures }) => {
+    const sizeBytes = figures.get("Device size");
+    const slackBytes = figures.get("Device slack");
+    const unallocatedBytes = figures.get("Unallocated");
+    if (sizeBytes === undefined || slackBytes === undefined || unallocatedBytes === undefined) return [];
+    return [{ deviceName: basename(path), devid, sizeBytes: sizeBytes - slackBytes, unallocatedBytes }];
+  });
+}

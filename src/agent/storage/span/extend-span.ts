@@ -1,0 +1,147 @@
+// Makes a mounted span larger: members that have become larger are used to their end, then members that are attached and not in it
+// yet are added, as many as it takes. It decides on no member: which there are is the layout's to say.
+
+import { formatBytes } from "../../../units/quantity.ts";
+import { type BlockDevice, blockSizeBytes } from "../../member/block-device.ts";
+import { type AttachedMember, deliveredBytes, isAttached, type SpanMember } from "../../member/span-member.ts";
+import { exclusiveOperation, stopExclusiveOperation } from "../exclusive-operation.ts";
+import { assertWritable } from "../grow.ts";
+import { openReader } from "../read-filesystem.ts";
+import { probe, waitForExclusive } from "../stage.ts";
+import { type MountedSpan, StorageError } from "../storage.ts";
+import { expectSuccess } from "../tools.ts";
+import { waitUntil } from "../wait-until.ts";
+import { identityWithin } from "./device-identity.ts";
+import { readDeviceUsage } from "./device-usage.ts";
+import { resizeDevice, restoreDevices } from "./restore-devices.ts";
+import { assertOnlyMembers, membersInside, mountedDeviceNames } from "./span-devices.ts";
+import type { SpanHost } from "./span-host.ts";
+import { readSpanRecord, removalOf } from "./span-record.ts";
+
+/** A volume that its driver has expanded may need a while until the node shows it. */
+const EXPAND_LIMIT_MS = 60_000;
+const EXPAND_INTERVAL_MS = 1_000;
+/** btrfs uses whole sectors. */
+const SECTOR_BYTES = 4096;
+
+interface AttachedDevice {
+  readonly member: AttachedMember;
+  readonly device: BlockDevice;
+}
+
+/** Returns the size reached, which may be more than was asked for. Throws WaitingForMember when it is less. */
+export async function extendSpan(
+  host: SpanHost,
+  volume: MountedSpan,
+  sizeBytes: number,
+  signal?: AbortSignal,
+): Promise<number> {
+  assertWritable(volume);
+  if (exclusiveOperation(volume.fsid) !== "none") await stopExclusiveOperation(host.tools, volume);
+  assertOnlyMembers(host, volume);
+  await restoreDevices(host, volume);
+  await growMembers(host, volume, signal);
+  // As many as it takes: one that is kept for an emergency stays out until then.
+  for (const member of outside(host, volume))
+    if (capacityBytes(volume) < sizeBytes) await addMember(host, volume, member);
+  const reachedBytes = capacityBytes(volume);
+  if (reachedBytes >= sizeBytes) return reachedBytes;
+  throw new StorageError(
+    "WaitingForMember",
+    `${volume.handle} has ${formatBytes(reachedBytes)} instead of ${formatBytes(sizeBytes)} with all members that are attached ` +
+      "to this node; see the member claims in its layout",
+  );
+}
+
+export function capacityBytes(volume: MountedSpan): number {
+  const reader = openReader(volume);
+  try {
+    return reader.read().capacityBytes;
+  } finally {
+    reader.close();
+  }
+}
+
+function outside(host: SpanHost, volume: MountedSpan): SpanMember[] {
+  const inside = new Set(membersInside(host, volume).map(({ member }) => member.name));
+  const record = readSpanRecord(host, volume);
+  return volume.members
+    .filter(({ name, wanted }) => wanted === "Present" && !inside.has(name))
+    .filter((member) => isAttached(member) && removalOf(record, member.name) === undefined);
+}
+
+async function addMember(host: SpanHost, volume: MountedSpan, member: SpanMember): Promise<void> {
+  const device = await host.devices.publish(volume.handle, member);
+  await waitForExclusive(volume, device.path);
+  const signatures = await probe(host.tools, volume, device.path);
+  const [found] = signatures;
+  if (found !== undefined) {
+    const isFormer = (await identityWithin(host.tools, volume.fsid, device)) !== undefined;
+    throw new StorageError(
+      "SignatureFound",
+      `member ${member.name} of ${volume.handle} at ${device.path} carries a ${found.type} signature (UUID ${found.uuid || "none"})` +
+        `${isFormer ? ": it was taken out of this very filesystem before" : ""}; it is not ` +
+        `added. Delete claim ${member.claim} if its data is not needed`,
+    );
+  }
+  // Never with a flag that overrides a signature: should one have appeared after the probe, btrfs must fail too.
+  const args = ["device", "add", "-K", device.path, volume.mountPath];
+  const added = await host.tools.run("span/add-device", "btrfs", args);
+  expectSuccess(added, `adding member ${member.name} (${device.path}) to ${volume.handle}`);
+  if (mountedDeviceNames(volume.fsid).includes(device.name)) return;
+  throw new StorageError(
+    "CommandFailed",
+    `btrfs ${volume.fsid} of ${volume.handle} does not show ${device.path} of member ${member.name} after it was added; see dmesg`,
+  );
+}
+
+/** As far as their volumes were asked to grow and have grown; a device that is larger is not used before that is said of it. */
+async function growMembers(host: SpanHost, volume: MountedSpan, signal: AbortSignal | undefined): Promise<void> {
+  const usage = new Map((await readDeviceUsage(host.tools, volume)).map((each) => [each.deviceName, each]));
+  for (const { member, device } of membersInside(host, volume)) {
+    const used = usage.get(device.name);
+    const sizeBytes = wholeSectors(deliveredBytes(member));
+    if (member.wanted === "Removed" || !isAttached(member) || used === undefined || used.sizeBytes >= sizeBytes)
+      continue;
+    await expandDevice(host, volume, { member, device }, sizeBytes, signal);
+    await resizeDevice(host, volume, used, sizeBytes);
+  }
+}
+
+/** The driver is told that the volume has grown, and has to agree, also where the device shows it already. */
+async function expandDevice(
+  host: SpanHost,
+  volume: MountedSpan,
+  { member, device }: AttachedDevice,
+  sizeBytes: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  let refusal: unknown;
+  const askedAtMs = host.clock.monotonicMs();
+  const isExpanded = async (): Promise<boolean> => {
+    refusal = await host.devices.expand(volume.handle, member, sizeBytes).catch((error: unknown) => error);
+    return refusal === undefined && blockSizeBytes(device) >= sizeBytes;
+  };
+  let expanded = false;
+  await waitUntil(
+    async () => {
+      if (signal?.aborted === true) return true;
+      expanded = await isExpanded();
+      return expanded;
+    },
+    EXPAND_LIMIT_MS,
+    EXPAND_INTERVAL_MS,
+  );
+  if (expanded) return;
+  const said = refusal instanceof Error ? `: ${refusal.message}` : "";
+  throw new StorageError(
+    "WaitingForMember",
+    `member ${member.name} of ${volume.handle} has ${formatBytes(blockSizeBytes(device))} instead of ${formatBytes(sizeBytes)} ` +
+      `${Math.round((host.clock.monotonicMs() - askedAtMs) / 1000)} s after its driver ${member.volume.driver} was asked to expand it${said}`,
+    refusal,
+  );
+}
+
+function wholeSectors(bytes: number): number {
+  return bytes - (bytes % SECTOR_BYTES);
+}

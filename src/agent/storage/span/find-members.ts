@@ -1,0 +1,36 @@
+// What a mounted span is made of, for its layout's status: the devices that the kernel has in it, and the members that it has
+// let go of. Reading only.
+import type { FoundMember, MountedSpan } from "../storage.ts";
+import { identityWithin } from "./device-identity.ts";
+import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
+import { unsettledMembers } from "./settle-members.ts";
+import { type MemberDevice, membersInside } from "./span-devices.ts";
+import type { SpanHost } from "./span-host.ts";
+import { readSpanRecord, removalOf } from "./span-record.ts";
+
+export async function findMembers(host: SpanHost, volume: MountedSpan): Promise<FoundMember[]> {
+  const usage = new Map((await readDeviceUsage(host.tools, volume)).map((each) => [each.deviceName, each]));
+  const present: FoundMember[] = [];
+  for (const each of membersInside(host, volume))
+    present.push(await presentMember(host, volume, each, usage.get(each.device.name)));
+  const record = readSpanRecord(host, volume);
+  const leaving = unsettledMembers(host, volume).map(({ name }): FoundMember => ({ name, state: "Leaving" }));
+  const released = volume.members.flatMap(({ name }): FoundMember[] => {
+    const removal = removalOf(record, name);
+    return removal?.state === "released" ? [{ name, state: "Removed", sizeBytes: removal.sizeBytes }] : [];
+  });
+  return [...present, ...leaving, ...released];
+}
+
+/** A device keeps its UUID for as long as it is in the filesystem, and its member's name is never used again: read once. */
+async function presentMember(
+  { tools, deviceUUIDs }: SpanHost,
+  { handle, fsid }: MountedSpan,
+  { member, device }: MemberDevice,
+  usage: DeviceUsage | undefined,
+): Promise<FoundMember> {
+  const key = `${handle}/${member.name}/${usage?.devid}`;
+  const deviceUUID = deviceUUIDs.get(key) ?? (await identityWithin(tools, fsid, device))?.deviceUUID;
+  if (deviceUUID !== undefined) deviceUUIDs.set(key, deviceUUID);
+  return { name: member.name, state: "Present", deviceUUID, devid: usage?.devid, sizeBytes: usage?.sizeBytes };
+}

@@ -1,0 +1,103 @@
+// The end of a member (R3): out of the filesystem, it is opened exclusively, found to be the very device that was recorded, wiped
+// and given back to its driver. After that it is Removed for good (R4); what cannot be proven is left as it is.
+import { blockSizeBytes } from "../../member/block-device.ts";
+import { isAttached, type SpanMember } from "../../member/span-member.ts";
+import { deviceOfBlock, superblockRanges } from "../btrfs-superblock.ts";
+import { syncFilesystem } from "../fresh-reading.ts";
+import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
+import { identityWithin } from "./device-identity.ts";
+import { type MemberDevice, mountedDeviceNames } from "./span-devices.ts";
+import type { SpanHost } from "./span-host.ts";
+import { type Removal, readSpanRecord, removalOf, spanRecordPath, spanRecordText, withRemoval } from "./span-record.ts";
+
+/**
+ * Members that shall leave and are out of the filesystem, but not let go of yet. One whose removal was begun here goes on leaving
+ * once it is out, whatever its layout says meanwhile: what is on it is nobody's any more.
+ */
+export function unsettledMembers(host: SpanHost, volume: MountedSpan): SpanMember[] {
+  const record = readSpanRecord(host, volume);
+  const inside = new Set(mountedDeviceNames(volume.fsid));
+  return volume.members.filter(({ name, wanted }) => {
+    const removal = removalOf(record, name);
+    if ((wanted === "Present" && removal === undefined) || removal?.state === "released") return false;
+    const device = host.devices.find(volume.handle, name);
+    return device === undefined || !inside.has(device.name);
+  });
+}
+
+export async function settleMembers(host: SpanHost, volume: MountedSpan): Promise<void> {
+  const unsettled = unsettledMembers(host, volume);
+  if (unsettled.length === 0) return;
+  await syncFilesystem(host.tools, volume);
+  for (const member of unsettled) await settle(host, volume, member);
+}
+
+async function settle(host: SpanHost, volume: MountedSpan, member: SpanMember): Promise<void> {
+  const recorded = removalOf(readSpanRecord(host, volume), member.name);
+  // Not attached here and not in a filesystem that is never mounted without all its devices: nothing of it is here.
+  const device =
+    host.devices.find(volume.handle, member.name) ??
+    (isAttached(member) ? await host.devices.publish(volume.handle, member) : undefined);
+  const sizeBytes = device === undefined ? 0 : blockSizeBytes(device);
+  const removal = recorded ?? (device === undefined ? undefined : await removalFound(host, volume, { member, device }));
+  if (device !== undefined) {
+    if (removal !== undefined) await wipe(host, volume, { member, device }, removal);
+    await host.tools.run("span/forget-device", "btrfs", ["device", "scan", "--forget", device.path]);
+  }
+  await host.devices.unpublish(volume.handle, member);
+  const unknown = { member: member.name, devid: 0, deviceUUID: "", sizeBytes };
+  await recordRemoval(host, volume, { ...(removal ?? unknown), state: "released" }, "released");
+}
+
+/** Another node began it: what the device says of itself is its record. Undefined when it carries nothing of ours. */
+async function removalFound(
+  { tools }: SpanHost,
+  { fsid }: MountedSpan,
+  { member, device }: MemberDevice,
+): Promise<Removal | undefined> {
+  const identity = await identityWithin(tools, fsid, device);
+  if (identity === undefined) return undefined;
+  const { devid, deviceUUID } = identity;
+  return { member: member.name, devid, deviceUUID, sizeBytes: blockSizeBytes(device), state: "leaving" };
+}
+
+async function wipe(
+  host: SpanHost,
+  { fsid, handle }: MountedSpan,
+  { member, device }: MemberDevice,
+  removal: Removal,
+): Promise<void> {
+  const mayBeZeroed = (block: Buffer): boolean => {
+    const identity = deviceOfBlock(block);
+    // All zero: an agent that died before it could record it has wiped it.
+    return identity === undefined || (identity.fsid === fsid && identity.deviceUUID === removal.deviceUUID);
+  };
+  const ranges = superblockRanges(blockSizeBytes(device));
+  const outcome = await host.files
+    .zeroExclusively("span/wipe", device.path, ranges, mayBeZeroed)
+    .catch((error: NodeJS.ErrnoException) => {
+      throw new StorageError(
+        error.code === "EBUSY" ? "DeviceBusy" : "CommandFailed",
+        `member ${member.name} of ${handle} at ${device.path} cannot be wiped yet: ${error.message}`,
+        error,
+      );
+    });
+  if (outcome === "Zeroed") return;
+  throw new StorageError(
+    "WrongFilesystem",
+    `member ${member.name} of ${handle} at ${device.path} is not the device ${removal.deviceUUID} that was taken out of btrfs ${fsid}; ` +
+      "it is neither wiped nor deleted",
+  );
+}
+
+export async function recordRemoval(
+  host: SpanHost,
+  volume: SpanVolume,
+  removal: Removal,
+  step: "leaving" | "released",
+): Promise<void> {
+  const text = spanRecordText(withRemoval(volume, readSpanRecord(host, volume), removal));
+  const path = spanRecordPath(host, volume);
+  if (step === "leaving") await host.files.writeWhole("span/record-leaving", path, text);
+  else await host.files.writeWhole("span/record-released", path, text);
+}

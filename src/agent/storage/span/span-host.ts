@@ -1,0 +1,18 @@
+// What the span adapter's steps work with: this node's programs, files and members' devices. No behaviour of its own.
+import type { Clock } from "../../../process/clock.ts";
+import type { FilePort } from "../../../process/file-port.ts";
+import type { Logger } from "../../../process/log.ts";
+import type { MemberDevices } from "../../member/member-devices.ts";
+import type { Tools } from "../tools.ts";
+
+export interface SpanHost {
+  /** Where the node remembers how far a span's formatting and removals have come. */
+  readonly recordDirectory: string;
+  readonly devices: MemberDevices;
+  readonly tools: Tools;
+  readonly files: FilePort;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Of devices in mounted filesystems, by volume, member and devid. */
+  readonly deviceUUIDs: Map<string, string>;
+}

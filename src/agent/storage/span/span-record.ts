@@ -1,0 +1,72 @@
+// What the node's disk knows of a span: how far its one formatting has come, and which members are on their way out (R1). It is
+// written before each step that it describes; it never decides anything.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { z } from "zod";
+import { FS_TYPES } from "../../../api/filesystem-layout.ts";
+import { type SpanVolume, StorageError } from "../storage.ts";
+import type { SpanHost } from "./span-host.ts";
+
+const removal = z.object({
+  member: z.string(),
+  devid: z.int(),
+  deviceUUID: z.string(),
+  /** Of the device, bytes: for people, who are told of it until the layout forgets it. */
+  sizeBytes: z.int(),
+  /** leaving: data may still be moved off it. released: out of the filesystem, wiped, given back to its driver. */
+  state: z.enum(["leaving", "released"]),
+});
+export type Removal = z.infer<typeof removal>;
+
+const spanRecord = z.object({
+  volumeUID: z.string(),
+  fsid: z.string(),
+  fsType: z.enum(FS_TYPES),
+  /** formatting: mkfs may have begun. formatted: it has ended well. mounted: data may be on it. */
+  state: z.enum(["formatting", "formatted", "mounted"]),
+  removals: z.array(removal),
+});
+export type SpanRecord = z.infer<typeof spanRecord>;
+
+const SUFFIX = ".span.json";
+
+export function spanRecordPath({ recordDirectory }: Pick<SpanHost, "recordDirectory">, { handle }: SpanVolume): string {
+  return join(recordDirectory, `${handle}${SUFFIX}`);
+}
+
+export function spanRecordText(record: SpanRecord): string {
+  return `${JSON.stringify(record, null, 2)}\n`;
+}
+
+/** Undefined when there is none. A record that cannot be read is an error, never "none": mkfs depends on it. */
+export function readSpanRecord(host: Pick<SpanHost, "recordDirectory">, volume: SpanVolume): SpanRecord | undefined {
+  const path = spanRecordPath(host, volume);
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+  try {
+    return spanRecord.parse(JSON.parse(text));
+  } catch (error) {
+    throw new StorageError(
+      "AlreadyFormatted",
+      `the record ${path} cannot be understood, so nothing says that ${volume.handle} holds no data; restore the record`,
+      error,
+    );
+  }
+}
+
+/** Replaces what is recorded of this removal. Removals of members that have left the layout are dropped: no name comes again. */
+export function withRemoval(volume: SpanVolume, record: SpanRecord | undefined, removal: Removal): SpanRecord {
+  const names = new Set(volume.members.map(({ name }) => name));
+  const others = record?.removals.filter(({ member }) => member !== removal.member && names.has(member)) ?? [];
+  const { volumeUID, fsid, fsType } = volume;
+  return { volumeUID, fsid, fsType, state: record?.state ?? "mounted", removals: [...others, removal] };
+}
+
+export function removalOf(record: SpanRecord | undefined, member: string): Removal | undefined {
+  return record?.removals.find((removal) => removal.member === member);
+}

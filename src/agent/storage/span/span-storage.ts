@@ -1,0 +1,80 @@
+// The storage port on members of other CSI drivers: each is a raw block volume of a claim. This file only puts the operations
+// together and keeps them one at a time per volume; what each does is in the file of its name.
+import type { Clock } from "../../../process/clock.ts";
+import type { CommandPort } from "../../../process/command-port.ts";
+import type { FilePort } from "../../../process/file-port.ts";
+import type { Logger } from "../../../process/log.ts";
+import type { MemberDevices } from "../../member/member-devices.ts";
+import { stopExclusiveOperation } from "../exclusive-operation.ts";
+import { freshReading } from "../fresh-reading.ts";
+import { mountsOfBtrfs } from "../mount-table.ts";
+import type { SpanVolume, Storage } from "../storage.ts";
+import { createTools } from "../tools.ts";
+import { trim } from "../trim.ts";
+import { createVolumeQueue } from "../volume-queue.ts";
+import { readDeviceUsage } from "./device-usage.ts";
+import { capacityBytes, extendSpan } from "./extend-span.ts";
+import { findMembers } from "./find-members.ts";
+import { removeMembers } from "./remove-members.ts";
+import { restoreDevices } from "./restore-devices.ts";
+import { settleMembers } from "./settle-members.ts";
+import { assertOnlyMembers, mountedDeviceNames } from "./span-devices.ts";
+import type { SpanHost } from "./span-host.ts";
+import { findOwnSpan, stageSpan } from "./stage-span.ts";
+import { forgetSpan, unstageSpan } from "./unstage-span.ts";
+
+export interface SpanStorageParts {
+  readonly recordDirectory: string;
+  readonly devices: MemberDevices;
+  readonly commands: CommandPort;
+  readonly files: FilePort;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Storage<SpanVolume> {
+  const host: SpanHost = { ...parts, tools: createTools(commands), deviceUUIDs: new Map() };
+  const queue = createVolumeQueue();
+  return {
+    kind: "real",
+    stage: (volume, _sizeBytes, mountPath) => queue.run(volume.handle, () => stageSpan(host, volume, mountPath)),
+    unstage: (volume, mountPath) => queue.runPreempting(volume.handle, () => unstageSpan(host, volume, mountPath)),
+    find: async (volume, mountPath) => findOwnSpan(host, volume, mountPath),
+    mountPath: async ({ fsid }) => mountsOfBtrfs(mountedDeviceNames(fsid))[0]?.mountPath,
+    sizeBytes: async (volume) => {
+      const names = mountedDeviceNames(volume.fsid);
+      const mount = mountsOfBtrfs(names)[0];
+      if (mount === undefined) return undefined;
+      // By a program of its own: this is asked before anybody knows whether the filesystem answers.
+      const devices = await readDeviceUsage(host.tools, {
+        ...volume,
+        device: mount.source,
+        mountPath: mount.mountPath,
+      });
+      // Without one of them it is not the size.
+      return devices.length < names.length ? undefined : devices.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+    },
+    members: (volume) => findMembers(host, volume),
+    extend: (volume, sizeBytes, signal) =>
+      queue.runPreempting(volume.handle, () => extendSpan(host, volume, sizeBytes, signal)),
+    shrink: (volume, _sizeBytes, control) =>
+      queue.runPreemptible(volume.handle, control.signal, (signal) =>
+        removeMembers(host, volume, { ...control, signal }),
+      ),
+    recover: (volume) =>
+      queue.run(volume.handle, async () => {
+        // Members that are out already are let go of by settle: a driver that does not take one back holds nothing up.
+        await stopExclusiveOperation(host.tools, volume);
+        assertOnlyMembers(host, volume);
+        await restoreDevices(host, volume);
+        return capacityBytes(volume);
+      }),
+    settle: (volume) => queue.run(volume.handle, () => settleMembers(host, volume)),
+    trim: (volume) =>
+      queue.runPreemptible(volume.handle, new AbortController().signal, (signal) => trim(host.tools, volume, signal)),
+    freshReading: (volume) => freshReading(host.tools, volume),
+    remove: (volume) => queue.run(volume.handle, () => forgetSpan(host, volume)),
+    // What the members' drivers have left nobody on this node can tell.
+    freeBytes: async () => 0,
+  };
+}

@@ -1,0 +1,229 @@
+// From attached members to a mounted filesystem: every member published as a device, at most one mkfs, a mount that names each
+// device and is compared with what came up. Never degraded, and never by a scan: what btrfs is not told it does not use.
+import { describeAwaited, isAttached, requiredMembers, type SpanMember } from "../../member/span-member.ts";
+import { decideFormat } from "../format-decision.ts";
+import { assertWritable } from "../grow.ts";
+import { mountedAnywhere } from "../loop-device.ts";
+import { assertNoLink } from "../mount-point.ts";
+import { mountAt } from "../mount-table.ts";
+import { FORMAT_LIMIT_MS, formatArgs, MOUNT_LIMIT_MS, probe, waitForExclusive } from "../stage.ts";
+import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
+import { expectSuccess } from "../tools.ts";
+import { identityWithin } from "./device-identity.ts";
+import { decideMount, type MountCandidate } from "./mount-decision.ts";
+import {
+  assertSameDevices,
+  type MemberDevice,
+  membersInside,
+  mountedDeviceNames,
+  publishedMembers,
+} from "./span-devices.ts";
+import type { SpanHost } from "./span-host.ts";
+import { readSpanRecord, removalOf, type SpanRecord, spanRecordPath, spanRecordText } from "./span-record.ts";
+
+export async function stageSpan(host: SpanHost, volume: SpanVolume, mountPath: string): Promise<MountedSpan> {
+  const found = findOwnSpan(host, volume, mountPath);
+  if (found !== undefined) {
+    assertWritable(found);
+    return found;
+  }
+  if (volume.fsType !== "btrfs")
+    throw new StorageError("CommandFailed", `${volume.handle} is ${volume.fsType}; only btrfs spans several members`);
+  const members = await publishRequired(host, volume);
+  await formatFirst(host, volume, members);
+  return mountMembers(host, volume, await findInside(host, volume, members), mountPath);
+}
+
+/** The volume when it is mounted at mountPath from its members; throws WrongFilesystem when something else is. */
+export function findOwnSpan(
+  host: Pick<SpanHost, "devices">,
+  volume: SpanVolume,
+  mountPath: string,
+): MountedSpan | undefined {
+  const found = findMountedSpan(host, volume, mountPath);
+  if (found === undefined || membersInside(host, volume).length > 0) return found;
+  const names = mountedDeviceNames(volume.fsid).join(", ") || "no device";
+  throw new StorageError(
+    "WrongFilesystem",
+    `btrfs ${volume.fsid} is mounted from ${names}, and no member of ${volume.handle} is among them: a copy of one is attached to this ` +
+      `node; detach it, and unmount ${mountPath}`,
+  );
+}
+
+/**
+ * The same, or what came up in its place and nobody has compared yet: a copy of a member, or a member beside one, which the kernel
+ * mounts under another fsid.
+ */
+export function findMountedSpan(
+  host: Pick<SpanHost, "devices">,
+  volume: SpanVolume,
+  mountPath: string,
+): MountedSpan | undefined {
+  const mount = mountAt(mountPath);
+  if (mount === undefined) return undefined;
+  const published = publishedMembers(host, volume).map(({ device }) => device.path);
+  if (mountedAnywhere(mount.source)?.endsWith(volume.fsid) !== true && !published.includes(mount.source))
+    throw new StorageError(
+      "WrongFilesystem",
+      `${mountPath} of ${volume.handle} has ${mount.fsType} from ${mount.source} mounted, not btrfs ${volume.fsid}; unmount it by hand`,
+    );
+  return { ...volume, device: published[0] ?? mount.source, mountPath };
+}
+
+/** Those that the filesystem is known to be made of: another one's driver must not keep a pod from starting. */
+async function publishRequired(host: SpanHost, volume: SpanVolume): Promise<MemberDevice[]> {
+  const required = requiredMembers(membersLeft(host, volume), volume.formatted);
+  const awaited = required.filter((member) => !isAttached(member));
+  if (awaited.length > 0 || required.length === 0)
+    throw new StorageError(
+      "WaitingForMember",
+      `${volume.handle} waits for ${awaited.map(describeAwaited).join(" and ") || "a first member in its layout"}`,
+    );
+  return publishAll(host, volume, required);
+}
+
+/** Without those that have been given back; one that shall leave may still hold data. */
+function membersLeft(host: SpanHost, volume: SpanVolume): readonly SpanMember[] {
+  const record = readSpanRecord(host, volume);
+  return volume.members.filter(({ name }) => removalOf(record, name)?.state !== "released");
+}
+
+async function publishAll(host: SpanHost, volume: SpanVolume, members: readonly SpanMember[]): Promise<MemberDevice[]> {
+  const published: MemberDevice[] = [];
+  for (const member of members) {
+    const device = await host.devices.publish(volume.handle, member);
+    await waitForExclusive(volume, device.path);
+    published.push({ member, device });
+  }
+  return published;
+}
+
+async function formatFirst(host: SpanHost, volume: SpanVolume, members: readonly MemberDevice[]): Promise<void> {
+  const [first] = members;
+  // Where any device carries the filesystem there is one, and the first member is not a special one any more.
+  if (first === undefined || (await carriesFilesystem(host, volume, members))) {
+    await recordMounted(host, volume);
+    return;
+  }
+  const recorded = readSpanRecord(host, volume);
+  const subject = {
+    ...volume,
+    member: `${first.member.name} (claim ${first.member.claim})`,
+    remedy: "Delete that claim if its data is not needed",
+  };
+  const decision = decideFormat(subject, {
+    record: recorded ?? (volume.formatted ? { ...volume, state: "mounted" } : undefined),
+    signatures: await probe(host.tools, volume, first.device.path),
+    allocatedBytes: 0, // Nobody can tell of a device what was never written.
+  });
+  if (decision.kind === "refuse") throw new StorageError(decision.code, decision.message);
+  const path = spanRecordPath(host, volume);
+  if (decision.kind === "format") {
+    await host.files.makeDirectory("span/make-record-directory", host.recordDirectory);
+    await host.files.writeWhole("span/record-formatting", path, recordText(volume, "formatting"));
+    const args = formatArgs(volume, first.device.path);
+    const made = await host.tools.run("span/format", "mkfs.btrfs", args, FORMAT_LIMIT_MS);
+    expectSuccess(made, `formatting ${first.device.path} of ${volume.handle}`);
+    await host.files.writeWhole("span/record-formatted", path, recordText(volume, "formatted"));
+  }
+  await recordMounted(host, volume);
+}
+
+async function carriesFilesystem(
+  { tools }: SpanHost,
+  { fsid }: SpanVolume,
+  members: readonly MemberDevice[],
+): Promise<boolean> {
+  for (const { device } of members) if ((await identityWithin(tools, fsid, device))?.valid === true) return true;
+  return false;
+}
+
+/** Before the mount: from then on there may be data. */
+async function recordMounted(host: SpanHost, volume: SpanVolume): Promise<void> {
+  const record = readSpanRecord(host, volume);
+  if (record?.state === "mounted") return;
+  await host.files.makeDirectory("span/make-record-directory", host.recordDirectory);
+  const text = recordText(volume, "mounted", record?.removals);
+  await host.files.writeWhole("span/record-mounted", spanRecordPath(host, volume), text);
+}
+
+function recordText(volume: SpanVolume, state: SpanRecord["state"], removals: SpanRecord["removals"] = []): string {
+  const { volumeUID, fsid, fsType } = volume;
+  return spanRecordText({ volumeUID, fsid, fsType, state, removals });
+}
+
+/**
+ * The members that carry the filesystem; throws unless they are all that it has. An agent that died may have taken one in and told
+ * nobody: where one is missing, it is looked for among the others.
+ */
+async function findInside(
+  host: SpanHost,
+  volume: SpanVolume,
+  required: readonly MemberDevice[],
+): Promise<readonly MemberDevice[]> {
+  for (const each of required) await assertNothingForeign(host, volume, each);
+  let members = required;
+  let decision = decideMount(await candidatesOf(host, volume, members));
+  if (decision.kind === "refuse" && decision.code === "MembersMissing") {
+    const names = new Set(required.map(({ member }) => member.name));
+    const others = membersLeft(host, volume).filter((member) => isAttached(member) && !names.has(member.name));
+    members = [...required, ...(await publishAll(host, volume, others))];
+    decision = decideMount(await candidatesOf(host, volume, members));
+  }
+  if (decision.kind === "refuse")
+    throw new StorageError(decision.code, `btrfs ${volume.fsid} of ${volume.handle}: ${decision.message}`);
+  const { names } = decision;
+  return members.filter(({ member }) => names.includes(member.name));
+}
+
+async function candidatesOf(
+  { tools }: SpanHost,
+  { fsid }: SpanVolume,
+  members: readonly MemberDevice[],
+): Promise<MountCandidate[]> {
+  const candidates: MountCandidate[] = [];
+  for (const { member, device } of members) {
+    const identity = await identityWithin(tools, fsid, device);
+    if (identity?.valid === true) candidates.push({ name: member.name, identity });
+  }
+  return candidates;
+}
+
+async function assertNothingForeign(
+  host: SpanHost,
+  volume: SpanVolume,
+  { member, device }: MemberDevice,
+): Promise<void> {
+  const signatures = await probe(host.tools, volume, device.path);
+  const foreign = signatures.find(({ uuid }) => uuid !== volume.fsid);
+  if (foreign === undefined) return;
+  throw new StorageError(
+    "SignatureFound",
+    `member ${member.name} of ${volume.handle} at ${device.path} carries a ${foreign.type} signature (UUID ` +
+      `${foreign.uuid || "none"}); it is left as it is. Delete claim ${member.claim} if its data is not needed`,
+  );
+}
+
+async function mountMembers(
+  host: SpanHost,
+  volume: SpanVolume,
+  inside: readonly MemberDevice[],
+  mountPath: string,
+): Promise<MountedSpan> {
+  const paths = inside.map(({ device }) => device.path);
+  const [first = ""] = paths;
+  assertNoLink(mountPath);
+  await host.files.makeDirectory("span/make-mount-point", mountPath);
+  const options = ["noatime", ...paths.map((path) => `device=${path}`)].join(",");
+  const args = ["-t", "btrfs", "-o", options, first, mountPath];
+  const task = `mounting btrfs ${volume.fsid} of ${volume.handle} from ${paths.join(", ")} at ${mountPath}`;
+  expectSuccess(await host.tools.run("span/mount", "mount", args, MOUNT_LIMIT_MS), task);
+  const mounted = { ...volume, device: first, mountPath };
+  try {
+    assertSameDevices(mounted, inside);
+  } catch (error) {
+    await host.tools.run("span/unmount-stranger", "umount", [mountPath]);
+    throw error;
+  }
+  return mounted;
+}

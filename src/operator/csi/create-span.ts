@@ -1,0 +1,173 @@
+// The part of CreateVolume that is a span's: its first member is made and waited for, and where that can be used, the volume can.
+// What fails for good leaves nothing behind, since nobody would ever delete it.
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout, type MemberSpec } from "../../api/filesystem-layout.ts";
+import { FIELD_MANAGERS, SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
+import { driverNamed } from "../../csi/driver.ts";
+import { invalidArgument, Refusal } from "../../csi/refusal.ts";
+import type { Topology } from "../../gen/csi/v1/csi.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { isKubeError } from "../../kube/kube-error.ts";
+import {
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  type PersistentVolumeClaim,
+  STORAGE_CLASSES,
+} from "../../kube/resources.ts";
+import { boundSource } from "../member/claim-source.ts";
+import { type ClaimTrouble, claimTrouble } from "../member/claim-trouble.ts";
+import { newMember } from "../member/decide-members.ts";
+import { keptVolume, unfitVolume } from "../member/member-claim.ts";
+import { quotaMessage } from "../member/member-quota.ts";
+import { createMemberClaim, ForeignClaimError, keepVolume } from "../member/member-steps.ts";
+import { readMemberQuota } from "../member/read-member-quota.ts";
+import type { Turns } from "../member/turns.ts";
+import { topologiesOf } from "../member/volume-topology.ts";
+import { newLayout } from "../volume/layout-fields.ts";
+import type { LayoutWriter } from "../volume/layout-writer.ts";
+import type { VolumeChanges } from "../volume/volume-changes.ts";
+import { isOurVolume, type VolumeRecord } from "../volume/volume-record.ts";
+import { removeVolume } from "./remove-volume.ts";
+
+export interface CreatingSpan {
+  readonly client: KubeClient;
+  readonly layouts: LayoutWriter;
+  readonly changes: VolumeChanges;
+  readonly turns: Turns;
+  /** How long one call waits for the member. */
+  readonly memberWaitLimitMs: number;
+}
+
+/** Under csi-provisioner's timeout of 30 s (kustomize/base), after which it would ask again anyway. */
+export const MEMBER_WAIT_LIMIT_MS = 20_000;
+
+export interface SpanOrder {
+  readonly record: VolumeRecord;
+  readonly existing: FilesystemLayout | undefined;
+  readonly memberBytes: number;
+  /** The scheduler's choice, or ours: for member classes that wait for a consumer. */
+  readonly selectedNode: string;
+}
+
+const APPLY = { fieldManager: FIELD_MANAGERS.operator, force: true } as const;
+const FIRST_MEMBER = 0;
+
+/** Where the volume can be used. */
+export async function createSpan(creating: CreatingSpan, order: SpanOrder): Promise<Topology[] | Refusal> {
+  const { client } = creating;
+  const unusable = await refusalOfClass(client, order.record.memberRules?.className ?? "");
+  if (unusable !== undefined) return unusable;
+  const { namespace } = order.record.claim;
+  const layout = order.existing ?? (await creating.turns.take(namespace, () => orderLayout(client, order)));
+  if (layout instanceof Refusal) return layout;
+  const first = layout.spec.members?.[0];
+  if (first === undefined) return new Refusal("ABORTED", `${layout.metadata.name} has no member; ask again`);
+  const claim = await orderClaim(client, layout, first);
+  const bound = claim instanceof Refusal ? claim : await untilBound(creating, layout, claim);
+  const topologies = bound instanceof Refusal ? bound : await takeMember(creating, layout, first, bound);
+  if (topologies instanceof Refusal && topologies.code !== "ABORTED") await abandon(creating, layout);
+  return topologies;
+}
+
+async function refusalOfClass(client: KubeClient, className: string): Promise<Refusal | undefined> {
+  const storageClass = await client.get(STORAGE_CLASSES, { name: className });
+  if (storageClass === undefined)
+    return invalidArgument(`parameter memberStorageClassName: there is no StorageClass "${className}"`);
+  if (driverNamed(storageClass.provisioner) === undefined) return undefined;
+  return invalidArgument(
+    `parameter memberStorageClassName: ${className} is of ${storageClass.provisioner}, and Tidemark's own volumes cannot be members`,
+  );
+}
+
+async function orderLayout(client: KubeClient, order: SpanOrder): Promise<FilesystemLayout | Refusal> {
+  const { claim, memberRules, handle } = order.record;
+  const quota = await readMemberQuota(client, claim.namespace, memberRules?.className ?? "", handle);
+  const exceeded = quota && quotaMessage(quota, order.memberBytes);
+  return exceeded === undefined
+    ? writeLayout(client, order)
+    : new Refusal("RESOURCE_EXHAUSTED", `QuotaExceeded: ${exceeded}`);
+}
+
+function writeLayout(client: KubeClient, { record, memberBytes, selectedNode }: SpanOrder): Promise<FilesystemLayout> {
+  const layout = newLayout(record, [newMember(record.handle, FIRST_MEMBER, memberBytes)], {
+    [SELECTED_NODE_ANNOTATION]: selectedNode,
+  });
+  return client.apply<FilesystemLayout>("create-volume/layout", FILESYSTEM_LAYOUTS, layout, APPLY);
+}
+
+async function orderClaim(
+  client: KubeClient,
+  layout: FilesystemLayout,
+  member: MemberSpec,
+): Promise<PersistentVolumeClaim | Refusal> {
+  try {
+    return await createMemberClaim(client, layout, member);
+  } catch (error) {
+    if (error instanceof ForeignClaimError) return new Refusal("FAILED_PRECONDITION", error.message);
+    if (isKubeError(error, "Forbidden"))
+      return new Refusal("RESOURCE_EXHAUSTED", `the member's claim is refused: ${String(error)}`);
+    throw error;
+  }
+}
+
+async function untilBound(
+  { client, changes, memberWaitLimitMs }: CreatingSpan,
+  { metadata: { name: handle } }: FilesystemLayout,
+  { metadata }: PersistentVolumeClaim,
+): Promise<PersistentVolumeClaim | Refusal> {
+  const { namespace, name, uid } = metadata;
+  let claim: PersistentVolumeClaim | undefined;
+  let trouble: ClaimTrouble | undefined;
+  const look = async (): Promise<string | undefined> => {
+    claim = await client.get(PERSISTENT_VOLUME_CLAIMS, { namespace, name });
+    if (claim === undefined || claim.metadata.uid !== uid) return `claim ${name} has been deleted`;
+    if (claim.status?.phase === "Bound" && claim.spec.volumeName) return undefined;
+    trouble = await claimTrouble(client, claim);
+    return trouble?.exhausted === true ? undefined : `claim ${name} is not bound`;
+  };
+  const left = await changes.until(handle, look, memberWaitLimitMs);
+  if (claim?.status?.phase === "Bound" && left === undefined) return claim;
+  // RESOURCE_EXHAUSTED lets csi-provisioner ask the scheduler for another node.
+  if (trouble?.exhausted === true) return new Refusal("RESOURCE_EXHAUSTED", trouble.message);
+  const why = trouble === undefined ? "" : `: ${trouble.message}`;
+  return new Refusal("ABORTED", `${handle}: ${left} after ${memberWaitLimitMs} ms${why}; ask again`);
+}
+
+/** The volume is kept before the layout tells anybody of it. */
+async function takeMember(
+  { client, layouts }: CreatingSpan,
+  layout: FilesystemLayout,
+  first: MemberSpec,
+  claim: PersistentVolumeClaim,
+): Promise<Topology[] | Refusal> {
+  const name = claim.spec.volumeName ?? "";
+  const volume = await client.get(PERSISTENT_VOLUMES, { name });
+  if (volume === undefined) return new Refusal("ABORTED", `PersistentVolume ${name} is not there; ask again`);
+  const topologies = topologiesOf(volume);
+  const unfit =
+    unfitVolume(volume, claim) ?? (topologies ? undefined : `the node affinity of ${name} is none of CSI's`);
+  if (unfit !== undefined || topologies === undefined) return new Refusal("FAILED_PRECONDITION", unfit ?? "");
+  const patch = keptVolume(volume, layout.spec.volumeUID ?? "", first.name);
+  if (patch !== undefined) await keepVolume(client, volume, patch);
+  const source = boundSource(claim, volume);
+  await layouts.update("create-volume/member", layout, ({ spec }) => {
+    const members = spec.members ?? [];
+    if (members.some((member) => member.name === first.name && member.source.claim?.uid !== undefined))
+      return undefined;
+    return { members: members.map((one) => (one.name === first.name ? { ...one, source: { claim: source } } : one)) };
+  });
+  return topologies;
+}
+
+/**
+ * Takes away what nobody will ever delete: a volume that has never been published, that no node has reported on and no
+ * PersistentVolume names. Nothing was ever written to it.
+ */
+export async function abandon(creating: CreatingSpan, layout: FilesystemLayout): Promise<void> {
+  const { client } = creating;
+  const { name } = layout.metadata;
+  const live = await client.get(FILESYSTEM_LAYOUTS, { name });
+  if (live === undefined || live.spec.nodeName !== undefined || live.status !== undefined) return;
+  const volumes = await client.list(PERSISTENT_VOLUMES);
+  if (volumes.items.some((volume) => isOurVolume(volume) && volume.spec.csi?.volumeHandle === name)) return;
+  await removeVolume(creating, live);
+}

@@ -1,0 +1,61 @@
+// The end of a span volume, once it is decided: its members, then its objects. The layout says so first, which keeps nodes and
+// reconcilers away, and goes last, so that a repeated call resumes wherever the last one ended.
+import { FILESYSTEMS } from "../../api/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { tearDownSpan } from "../member/tear-down-span.ts";
+import { removedMembers } from "../volume/layout-fields.ts";
+import type { LayoutWriter } from "../volume/layout-writer.ts";
+import type { VolumeChanges } from "../volume/volume-changes.ts";
+
+export interface Removing {
+  readonly client: KubeClient;
+  readonly layouts: LayoutWriter;
+  readonly changes: VolumeChanges;
+}
+
+/** Well under csi-provisioner's own timeout of 30 s, after which it would ask again anyway. */
+export const REMOVAL_WAIT_LIMIT_MS = 8000;
+
+/** Undefined once nothing is left of it; else what it waits for. Throws KubeError. */
+export async function removeVolume(
+  { client, layouts, changes }: Removing,
+  layout: FilesystemLayout,
+): Promise<string | undefined> {
+  const { name: handle } = layout.metadata;
+  const asked = await askRemoval(layouts, layout);
+  if (asked === undefined) return undefined;
+  const { volumeUID } = asked.spec;
+  if (volumeUID === undefined) return `${handle} does not say its volume UID`;
+  const left = await changes.until(handle, () => tearDownSpan(client, handle, volumeUID), REMOVAL_WAIT_LIMIT_MS);
+  if (left === undefined) await deleteObjects(client, asked);
+  return left;
+}
+
+/** The layout as it is then; undefined: it is gone. */
+export function askRemoval(layouts: LayoutWriter, layout: FilesystemLayout): Promise<FilesystemLayout | undefined> {
+  return layouts.update("delete-volume/ask-removal", layout, (current) =>
+    current.spec.members?.every(({ state }) => state === "Removed") ? undefined : { members: removedMembers(current) },
+  );
+}
+
+export async function deleteObjects(client: KubeClient, layout: FilesystemLayout): Promise<void> {
+  const { namespace, name, uid } = layout.spec.claimRef ?? {};
+  if (namespace !== undefined && name !== undefined) {
+    const filesystem = await client.get(FILESYSTEMS, { namespace, name });
+    // A new claim of the same name has its own Filesystem under this name.
+    if (filesystem !== undefined && filesystem.spec.claimRef?.uid === uid)
+      await client.delete(
+        "delete-volume/filesystem",
+        FILESYSTEMS,
+        { namespace, name },
+        { uid: filesystem.metadata.uid },
+      );
+  }
+  await client.delete(
+    "delete-volume/layout",
+    FILESYSTEM_LAYOUTS,
+    { name: layout.metadata.name },
+    { uid: layout.metadata.uid },
+  );
+}

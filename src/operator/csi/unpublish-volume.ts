@@ -1,0 +1,81 @@
+// ControllerUnpublishVolume of a span: takes the volume back from a node, and is done when none of its members is attached there.
+// Refused while the node's agent has it mounted: what is unplugged under a mounted filesystem is lost.
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { volumeUIDOf } from "../../api/identity.ts";
+import { invalidArgument, Refusal } from "../../csi/refusal.ts";
+import type { ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse } from "../../gen/csi/v1/csi.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { withoutAttachment } from "../member/claim-source.ts";
+import { describeAttachment, detach } from "../member/tear-down-member.ts";
+import type { LayoutWriter } from "../volume/layout-writer.ts";
+import type { VolumeChanges } from "../volume/volume-changes.ts";
+import { holdingNode } from "./holding-node.ts";
+
+export interface Unpublishing {
+  readonly client: KubeClient;
+  readonly layouts: LayoutWriter;
+  readonly changes: VolumeChanges;
+  /** How long one call waits for the node's word that it has unmounted the volume. */
+  readonly releaseWaitLimitMs: number;
+  /** How long it waits for the members' attachers then. */
+  readonly detachWaitLimitMs: number;
+}
+
+/** Both together are under csi-attacher's timeout of 30 s (kustomize/base). */
+export const DETACH_WAIT_LIMIT_MS = 20_000;
+export const RELEASE_WAIT_LIMIT_MS = 5000;
+
+export async function unpublishVolume(
+  unpublishing: Unpublishing,
+  { volumeId, nodeId }: ControllerUnpublishVolumeRequest,
+): Promise<ControllerUnpublishVolumeResponse | Refusal> {
+  if (volumeId === "") return invalidArgument("the volume id is missing");
+  const volumeUID = volumeUIDOf(volumeId);
+  // An id that is no handle of ours names nothing that was ever published.
+  if (volumeUID === undefined) return {};
+  const { client, layouts, changes } = unpublishing;
+  const isAsked = (nodeName: string | undefined): boolean => nodeId === "" || nodeName === nodeId;
+  let layout: FilesystemLayout | undefined;
+  // Kubelet has unmounted it by now; its agent's word of that may be a moment behind.
+  const lookAtHolder = async (): Promise<string | undefined> => {
+    layout = await client.get(FILESYSTEM_LAYOUTS, { name: volumeId });
+    const holder = layout && (await holdingNode(client, layout));
+    return holder !== undefined && isAsked(holder) ? holder : undefined;
+  };
+  const holder = await changes.until(volumeId, lookAtHolder, unpublishing.releaseWaitLimitMs);
+  if (holder !== undefined)
+    return new Refusal(
+      "FAILED_PRECONDITION",
+      `${volumeId} is still mounted on node ${holder}, which has not released it`,
+    );
+  // The node goes first: what is attached from now on is a stray, and nobody attaches it again.
+  if (layout !== undefined && !(await takeBack(layouts, layout, isAsked)))
+    return new Refusal("ABORTED", `${volumeId} was mounted on its node meanwhile; ask again`);
+  const look = async (): Promise<string | undefined> => {
+    const left = await detach(client, volumeUID, ({ spec }) => isAsked(spec.nodeName));
+    return left.length === 0 ? undefined : left.map(describeAttachment).join(", ");
+  };
+  const left = await changes.until(volumeId, look, unpublishing.detachWaitLimitMs);
+  return left === undefined ? {} : new Refusal("ABORTED", `${volumeId}: ${left}; it goes on, ask again`);
+}
+
+/** `layout` was held by nobody, or by a node that is lost. False: its node has mounted it since. */
+async function takeBack(
+  layouts: LayoutWriter,
+  layout: FilesystemLayout,
+  isAsked: (nodeName: string | undefined) => boolean,
+): Promise<boolean> {
+  const wasMounted = layout.status?.mounted === true;
+  let isHeld = false;
+  await layouts.update("unpublish-volume/take-back", layout, ({ spec, status }) => {
+    isHeld = !wasMounted && status?.mounted === true && isAsked(status.nodeName);
+    if (isHeld || spec.nodeName === undefined || !isAsked(spec.nodeName)) return undefined;
+    const members = (spec.members ?? []).map((member) =>
+      member.source.claim === undefined
+        ? member
+        : { ...member, source: { claim: withoutAttachment(member.source.claim) } },
+    );
+    return { nodeName: undefined, members };
+  });
+  return !isHeld;
+}

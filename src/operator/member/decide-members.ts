@@ -1,0 +1,199 @@
+// Which members a span volume shall have for a new target: decided in the write that carries the target. Pure. An extend covers
+// what is missing by growing the last member in place or by a new one; a shrink gives whole members back.
+import type { SizeTarget } from "../../api/filesystem.ts";
+import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
+import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
+import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
+import { formatBytes, formatQuantity, GIB, parseQuantity } from "../../units/quantity.ts";
+import { isOut } from "../volume/layout-facts.ts";
+import { memberClaimName, memberIndex, memberName } from "./member-names.ts";
+import { type MemberQuota, quotaMessage } from "./member-quota.ts";
+import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
+
+export interface MemberClassFacts {
+  readonly rules: MemberRules;
+  /** Whether the members' class says allowVolumeExpansion. */
+  readonly mayGrow: boolean;
+  /** Undefined: nobody has said how much of the class the claim's namespace may have. */
+  readonly quota?: MemberQuota | undefined;
+}
+
+type MemberHold =
+  | Extract<HoldReason, "ShrinkFloorReached" | "QuotaExceeded">
+  | Extract<ConditionReason, "MemberLimitReached" | "WaitingForNode">;
+
+export type MembersPlan =
+  | {
+      readonly do: "change";
+      readonly members: MemberSpec[];
+      readonly target: SizeTarget;
+      readonly nextMember: number;
+    }
+  | { readonly do: "hold"; readonly reason: MemberHold; readonly message: string };
+
+/** A member that stays, and the bytes that it has or is to have. */
+interface Share {
+  readonly member: MemberSpec;
+  readonly bytes: number;
+}
+
+export function decideMembers(layout: FilesystemLayout, target: SizeTarget, facts: MemberClassFacts): MembersPlan {
+  const shares = sharesOf(layout);
+  const unknown = shares.filter(({ bytes }) => bytes === 0).map(({ member }) => member.name);
+  if (unknown.length > 0)
+    return {
+      do: "hold",
+      reason: "WaitingForNode",
+      message: `the size of ${unknown.join(", ")} is not known before its node reports`,
+    };
+  const wantedBytes = parseQuantity(target.size);
+  const presentBytes = sumOf(shares.filter(({ member }) => member.state !== "Removed"));
+  if (wantedBytes < presentBytes) return shrink(layout, target, shares);
+  const plan = extend(layout, target, shares, facts);
+  return overQuota(layout, shares, plan, facts.quota) ?? plan;
+}
+
+/** Bytes that the members have or are to have, those that shall leave among them: they are paid for until they have left. */
+export function memberBytesOf(layout: FilesystemLayout): number {
+  return sumOf(sharesOf(layout).filter(({ member }) => !isOut(layout, member)));
+}
+
+function overQuota(
+  layout: FilesystemLayout,
+  before: readonly Share[],
+  plan: MembersPlan,
+  quota: MemberQuota | undefined,
+): MembersPlan | undefined {
+  if (plan.do === "hold" || quota === undefined) return undefined;
+  const wantedBytes = memberBytesOf({ ...layout, spec: { ...layout.spec, members: plan.members } });
+  if (wantedBytes <= sumOf(before)) return undefined;
+  const message = quotaMessage(quota, wantedBytes);
+  return message === undefined ? undefined : { do: "hold", reason: "QuotaExceeded", message };
+}
+
+/** The number of the member that is made next: above every one that was ever made. */
+export function nextMemberOf({ spec, status, metadata }: FilesystemLayout): number {
+  const counted = Number(metadata.annotations?.[NEXT_MEMBER_ANNOTATION] ?? 0);
+  const used = [...(spec.members ?? []), ...(status?.members ?? [])].map(({ name }) => memberIndex(name) ?? 0);
+  return Math.max(Number.isSafeInteger(counted) ? counted : 0, ...used.map((index) => index + 1), 0);
+}
+
+/** `bytes` undefined: as found. */
+export function newMember(handle: string, index: number, bytes: number | undefined): MemberSpec {
+  const name = memberName(index);
+  return {
+    name,
+    ...(bytes === undefined ? {} : { size: formatQuantity(bytes) }),
+    state: "Present",
+    source: { claim: { name: memberClaimName(handle, name).name } },
+  };
+}
+
+function extend(
+  layout: FilesystemLayout,
+  target: SizeTarget,
+  shares: readonly Share[],
+  { rules, mayGrow }: MemberClassFacts,
+): MembersPlan {
+  const isEnough = parseQuantity(target.size) <= sumOf(shares.filter(({ member }) => member.state !== "Removed"));
+  const kept = isEnough ? shares : withoutRemovals(layout, shares);
+  const staying = kept.filter(({ member }) => member.state !== "Removed");
+  const nextMember = nextMemberOf(layout);
+  const missingBytes = parseQuantity(target.size) - sumOf(staying);
+  const change = (members: MemberSpec[], next = nextMember): MembersPlan => ({
+    do: "change",
+    members,
+    target,
+    nextMember: next,
+  });
+  const members = kept.map(({ member }) => member);
+  if (missingBytes <= 0) return change(members);
+  const last = staying.at(-1);
+  const mayAdd = kept.length < MEMBERS_LIMIT && staying.length < rules.maxMembers - rules.spareMembers;
+  const grows = mayGrow && last !== undefined && rules.strategy !== "AddMember";
+  if (grows) return change(grown(members, last, missingBytes));
+  if (mayAdd && rules.strategy !== "GrowMember")
+    return change([...members, newMember(layout.metadata.name, nextMember, wholeGiB(missingBytes))], nextMember + 1);
+  return { do: "hold", reason: "MemberLimitReached", message: whyNotLarger(rules, mayGrow, missingBytes, kept.length) };
+}
+
+function grown(members: readonly MemberSpec[], { member, bytes }: Share, missingBytes: number): MemberSpec[] {
+  const size = formatQuantity(wholeGiB(bytes + missingBytes));
+  return members.map((one) => (one.name === member.name ? { ...one, size } : one));
+}
+
+function whyNotLarger(rules: MemberRules, mayGrow: boolean, missingBytes: number, count: number): string {
+  const grow = mayGrow
+    ? `the strategy ${rules.strategy} grows none in place`
+    : `class ${rules.className} does not allow volume expansion`;
+  const add =
+    rules.strategy === "GrowMember"
+      ? "the strategy GrowMember adds none"
+      : `${count} members of at most ${rules.maxMembers} are there${rules.spareMembers > 0 ? " or kept for the spare" : ""}`;
+  return `${formatBytes(missingBytes)} more are wanted, but ${grow}, and ${add}`;
+}
+
+/** An extend takes a removal back that its node has not finished: what is still in the filesystem stays there. */
+function withoutRemovals({ status }: FilesystemLayout, shares: readonly Share[]): Share[] {
+  const present = new Set(status?.members?.filter(({ state }) => state === "Present").map(({ name }) => name));
+  return shares.map(({ member, bytes }) =>
+    member.state === "Removed" && present.has(member.name)
+      ? { member: { ...member, state: "Present" }, bytes }
+      : { member, bytes },
+  );
+}
+
+function shrink(layout: FilesystemLayout, target: SizeTarget, shares: readonly Share[]): MembersPlan {
+  const staying = shares.filter(({ member }) => member.state !== "Removed");
+  const spareBytes = sumOf(staying) - parseQuantity(target.size);
+  const leaving = largestSet(staying, spareBytes);
+  if (leaving.length === 0) {
+    const smallest = Math.min(...staying.map(({ bytes }) => bytes));
+    const why =
+      staying.length === 1
+        ? "it has only one member, and the last one is never removed"
+        : `its smallest member has ${formatBytes(smallest)}, and only whole members are given back`;
+    return {
+      do: "hold",
+      reason: "ShrinkFloorReached",
+      message: `${formatBytes(spareBytes)} could be given back, but ${why}`,
+    };
+  }
+  const names = new Set(leaving.map(({ member }) => member.name));
+  const rest = sumOf(staying) - sumOf(leaving);
+  return {
+    do: "change",
+    members: shares.map(({ member }) => (names.has(member.name) ? { ...member, state: "Removed" } : member)),
+    target: { ...target, size: formatQuantity(rest) },
+    nextMember: nextMemberOf(layout),
+  };
+}
+
+/** The members, never all, whose bytes together are the most that fit; of equal ones those that came last. */
+function largestSet(shares: readonly Share[], limitBytes: number): Share[] {
+  let best: Share[] = [];
+  const latestFirst = [...shares].reverse();
+  for (let choice = 1; choice < 2 ** shares.length - 1; choice += 1) {
+    const chosen = latestFirst.filter((_share, index) => (choice & (1 << index)) !== 0);
+    if (sumOf(chosen) <= limitBytes && sumOf(chosen) > sumOf(best)) best = chosen;
+  }
+  return best;
+}
+
+/** A member has what its node reports; before that, and while it grows, what was asked for. 0: neither is known. */
+function sharesOf({ spec, status }: FilesystemLayout): Share[] {
+  const reported = new Map(status?.members?.map(({ name, size }) => [name, parseQuantity(size)]));
+  return (spec.members ?? []).map((member) => ({
+    member,
+    bytes: Math.max(member.size === undefined ? 0 : parseQuantity(member.size), reported.get(member.name) ?? 0),
+  }));
+}
+
+function sumOf(shares: readonly Share[]): number {
+  return shares.reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+/** What every CSI driver makes exactly as it is asked for. */
+export function wholeGiB(bytes: number): number {
+  return Math.ceil(bytes / GIB) * GIB;
+}

@@ -1,0 +1,73 @@
+// Keeps the ConfigMap that the admission policies of kustomize/base/member-guard.yaml ask: how many members there are, and who may
+// take one away. While it is missing nothing of a member may be deleted, so it is looked for again and again.
+import { FIELD_MANAGERS, MEMBER_NAMESPACE } from "../../api/names.ts";
+import { shows } from "../../kube/apply.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { isKubeError } from "../../kube/kube-error.ts";
+import { CONFIG_MAPS } from "../../kube/resources.ts";
+import { createWorkQueue, type WorkQueue } from "../../kube/work-queue.ts";
+import type { Logger } from "../../process/log.ts";
+import type { VolumeCaches } from "../volume/volume-caches.ts";
+import { createMemberNamespace } from "./member-steps.ts";
+
+export interface GuardKeeper {
+  begin(): void;
+  end(): Promise<void>;
+}
+
+const NAME = "tidemark-members";
+const LOOK_AGAIN_MS = 30_000;
+const BACK_OFF = { baseMs: 100, capMs: 10_000 };
+
+/** `userName`: the operator's, as the API server knows it. */
+export function createGuardKeeper(
+  client: KubeClient,
+  caches: Pick<VolumeCaches, "memberClaims" | "synced">,
+  userName: string,
+  log: Logger,
+): GuardKeeper {
+  let leading = false;
+  let queue: WorkQueue | undefined;
+  const look = (): void => queue?.add(NAME);
+  caches.memberClaims.subscribe({ added: look, deleted: look });
+  const beginSynced = (): void => {
+    if (!leading || queue !== undefined) return;
+    queue = createWorkQueue({
+      name: "member-guard",
+      concurrency: 1,
+      run: async () => {
+        await keep(client, { members: String(caches.memberClaims.store.size), operator: userName });
+        return { againAfterMs: LOOK_AGAIN_MS };
+      },
+      log,
+      backOff: BACK_OFF,
+    });
+    look();
+  };
+  return {
+    begin: () => {
+      leading = true;
+      void caches.synced.then(beginSynced);
+    },
+    end: async () => {
+      leading = false;
+      const ending = queue;
+      queue = undefined;
+      await ending?.stop();
+    },
+  };
+}
+
+async function keep(client: KubeClient, data: Record<string, string>): Promise<void> {
+  const metadata = { namespace: MEMBER_NAMESPACE, name: NAME };
+  if (shows((await client.get(CONFIG_MAPS, metadata))?.data, data)) return;
+  const configuration = { apiVersion: "v1", kind: "ConfigMap", metadata, data };
+  const options = { fieldManager: FIELD_MANAGERS.operator, force: true };
+  try {
+    await client.apply("member-guard/count", CONFIG_MAPS, configuration, options);
+  } catch (error) {
+    if (!isKubeError(error, "NotFound")) throw error;
+    await createMemberNamespace(client);
+    await client.apply("member-guard/count", CONFIG_MAPS, configuration, options);
+  }
+}

@@ -1,0 +1,47 @@
+// The layout of a span, made again from what its members' claims say. Pure. Whether the set is whole only the filesystem knows: its
+// node compares the devices with the superblock, and mounts nothing that lacks one.
+import type { MemberSpec } from "../../api/filesystem-layout.ts";
+import { MEMBER_LABEL, MEMBER_NAMESPACE, NEXT_MEMBER_ANNOTATION, SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
+import type { ApplyConfiguration } from "../../kube/client.ts";
+import { newLayout } from "../volume/layout-fields.ts";
+import type { IncompleteRecord, VolumeRecord } from "../volume/volume-record.ts";
+import type { FoundMember, FoundMembers } from "./find-members.ts";
+import { SELECTED_NODE } from "./member-claim.ts";
+import { memberIndex } from "./member-names.ts";
+
+export function rebuiltSpan(
+  record: VolumeRecord,
+  found: FoundMembers | undefined,
+): ApplyConfiguration | IncompleteRecord {
+  const all = [...(found?.members ?? [])].sort((a, b) => indexOf(a) - indexOf(b));
+  const staying = all.filter((member) => !isLeaving(member));
+  const nodeNames = found?.nodeNames ?? [];
+  if (staying.length === 0) return { missing: [`member claims in ${MEMBER_NAMESPACE}`] };
+  if (nodeNames.length > 1) return { missing: [`one node that it is attached to (there are ${nodeNames.join(", ")})`] };
+  const selectedNode = staying[0]?.claim.metadata.annotations?.[SELECTED_NODE];
+  return newLayout({ ...record, nodeName: nodeNames[0] }, staying.map(memberOf), {
+    [NEXT_MEMBER_ANNOTATION]: String(Math.max(...all.map(indexOf)) + 1),
+    ...(selectedNode === undefined ? {} : { [SELECTED_NODE_ANNOTATION]: selectedNode }),
+  });
+}
+
+/** Without a size: as found on the node, and a filesystem that was there before. */
+function memberOf({ claim }: FoundMember): MemberSpec {
+  const { name, uid, labels } = claim.metadata;
+  return {
+    name: labels?.[MEMBER_LABEL] ?? "",
+    state: "Present",
+    source: { claim: { name, ...(uid === undefined ? {} : { uid }) } },
+  };
+}
+
+/** In the last step of its teardown: kept once, and let go then. */
+function isLeaving({ claim, volume }: FoundMember): boolean {
+  const isReleased =
+    volume?.metadata.labels?.[MEMBER_LABEL] !== undefined && volume.spec.persistentVolumeReclaimPolicy === "Delete";
+  return claim.metadata.deletionTimestamp !== undefined || isReleased;
+}
+
+function indexOf({ claim }: FoundMember): number {
+  return memberIndex(claim.metadata.labels?.[MEMBER_LABEL] ?? "") ?? 0;
+}

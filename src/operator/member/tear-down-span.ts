@@ -1,0 +1,31 @@
+// The ordered teardown of a whole span volume: every attachment first, then each member. It needs no layout: whatever carries
+// the volume's labels is part of it, so that nothing is left of a volume whose layout was lost.
+import { MEMBER_LABEL, MEMBER_NAMESPACE, RECORDS } from "../../api/names.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { isKubeError } from "../../kube/kube-error.ts";
+import { PERSISTENT_VOLUME_CLAIMS } from "../../kube/resources.ts";
+import { describeAttachment, detach, tearDownMember } from "./tear-down-member.ts";
+
+/** One pass. Undefined: nothing is left; else what it waits for. Throws KubeError. */
+export async function tearDownSpan(client: KubeClient, handle: string, volumeUID: string): Promise<string | undefined> {
+  const attached = await detach(client, volumeUID, () => true);
+  if (attached.length > 0) return attached.map(describeAttachment).join(", ");
+  const labelSelector = `${RECORDS.volumeUID}=${volumeUID}`;
+  const claims = await client.list(PERSISTENT_VOLUME_CLAIMS, { namespace: MEMBER_NAMESPACE, labelSelector });
+  const left: string[] = [];
+  for (const { metadata } of claims.items) {
+    const name = metadata.labels?.[MEMBER_LABEL] ?? "";
+    const waiting = await tearDownOne(client, { handle, volumeUID, name, claimUID: metadata.uid });
+    if (waiting !== undefined) left.push(waiting);
+  }
+  return left.length === 0 ? undefined : left.join(", ");
+}
+
+async function tearDownOne(...[client, member]: Parameters<typeof tearDownMember>): Promise<string | undefined> {
+  try {
+    return await tearDownMember(client, member);
+  } catch (error) {
+    if (isKubeError(error, "Conflict")) return `member ${member.name} to be seen as it is`;
+    throw error;
+  }
+}

@@ -1,0 +1,172 @@
+// Makes the members of a span volume what its layout says: claims, volumes, attachments of those that shall be there, and the
+// teardown of those that are out of the filesystem. Then at most one write of the layout says what became of their sources.
+import { isDeepStrictEqual } from "node:util";
+import type { ClaimSource, FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
+import { FILESYSTEM_LAYOUTS } from "../../api/filesystem-layout.ts";
+import type { ConditionReason } from "../../api/reasons.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { isKubeError, KubeError } from "../../kube/kube-error.ts";
+import { parseQuantity } from "../../units/quantity.ts";
+import { isOut, isRemoving } from "../volume/layout-facts.ts";
+import type { LayoutWriter } from "../volume/layout-writer.ts";
+import { claimTrouble } from "./claim-trouble.ts";
+import { gatherMembers, type MemberCaches, type MemberFacts } from "./member-facts.ts";
+import { ForeignClaimError, takeStep } from "./member-steps.ts";
+import type { Pace } from "./pace.ts";
+import { type MemberPlan, planMember } from "./plan-member.ts";
+import { settledState } from "./settled-state.ts";
+import { detach, tearDownMember } from "./tear-down-member.ts";
+
+export interface MemberTending {
+  readonly client: KubeClient;
+  readonly caches: MemberCaches;
+  readonly layouts: LayoutWriter;
+  /** Of asking a provisioner again that has sent a claim away. */
+  readonly reselection: Pace;
+}
+
+/** What people are told. */
+export interface MemberReport {
+  readonly waiting: readonly string[];
+  readonly problem: { readonly reason: ConditionReason; readonly message: string } | undefined;
+}
+
+const QUIET: MemberReport = { waiting: [], problem: undefined };
+
+/** Idempotent. Throws KubeError where the API server fails, not where it refuses a claim. */
+export async function tendMembers(tending: MemberTending, layout: FilesystemLayout): Promise<MemberReport> {
+  if (isRemoving(layout)) return QUIET;
+  const waiting: string[] = [];
+  const sources = new Map<string, ClaimSource>();
+  let problem: MemberReport["problem"];
+  for (const facts of gatherMembers(tending.caches, layout)) {
+    const state = settledState(layout, facts.member);
+    if (isOut(layout, { ...facts.member, state })) continue;
+    const plan = planMember(facts, placeOf(layout, facts));
+    const refused = await takeSteps(tending, layout, facts, plan);
+    const trouble = refused === undefined ? await troubleOf(tending, facts) : undefined;
+    problem ??= refused ?? failedIf(plan.problem ?? trouble);
+    if (plan.waiting !== undefined) waiting.push(plan.waiting);
+    if (plan.source !== undefined && refused === undefined) sources.set(facts.member.name, plan.source);
+  }
+  waiting.push(...(await removeStrays(tending, layout)));
+  const gone = new Set<string>();
+  for (const member of departing(layout)) {
+    const left = await removeMember(tending.client, layout, member);
+    if (left === undefined) gone.add(member.name);
+    else waiting.push(`member ${member.name}: ${left}`);
+  }
+  await recordSources(tending, layout, sources, gone);
+  return { waiting, problem };
+}
+
+function placeOf({ spec, status }: FilesystemLayout, { member }: MemberFacts): Parameters<typeof planMember>[1] {
+  const reported = status?.members?.find(({ name, state }) => name === member.name && state === "Present");
+  return {
+    volumeUID: spec.volumeUID ?? "",
+    nodeName: spec.nodeName,
+    deviceBytes: reported === undefined ? undefined : parseQuantity(reported.size),
+  };
+}
+
+/** Returns why the API server refuses a step for good; undefined: all are taken. */
+async function takeSteps(
+  { client, reselection }: MemberTending,
+  layout: FilesystemLayout,
+  { member }: MemberFacts,
+  { steps }: MemberPlan,
+): Promise<MemberReport["problem"]> {
+  const due = steps.filter((step) => step.do !== "select-node" || reselection.mayAsk(step.claim.metadata.uid ?? ""));
+  try {
+    for (const step of due) await takeStep(client, layout, member, step);
+    return undefined;
+  } catch (error) {
+    // A quota, a policy, a name that is taken: said to people, and looked at again with every change of the volume.
+    if (error instanceof ForeignClaimError) return failed(error.message);
+    if (error instanceof KubeError && (error.reason === "Forbidden" || error.reason === "Invalid"))
+      return failed(`member ${member.name}: ${error.message}`);
+    throw error;
+  }
+}
+
+/** What its provisioner says against a claim that it does not bind. */
+async function troubleOf({ client }: MemberTending, { claim }: MemberFacts): Promise<string | undefined> {
+  if (claim === undefined || claim.spec.volumeName !== undefined) return undefined;
+  return (await claimTrouble(client, claim))?.message;
+}
+
+/** Attachments to nodes where the volume is not published: a step that was under way when it was unpublished. */
+async function removeStrays(
+  { client, caches }: MemberTending,
+  { metadata: { name: handle }, spec: cached }: FilesystemLayout,
+): Promise<string[]> {
+  const seen = caches.attachments.store.byIndex("volume", handle);
+  if (seen.every(({ spec }) => spec.nodeName === cached.nodeName)) return [];
+  const live = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
+  const { volumeUID, nodeName } = live?.spec ?? {};
+  if (live === undefined || volumeUID === undefined) return [];
+  const isMountedOn = (node: string): boolean => live.status?.mounted === true && live.status.nodeName === node;
+  const left = await detach(client, volumeUID, ({ spec }) => spec.nodeName !== nodeName && !isMountedOn(spec.nodeName));
+  return left.map(({ spec }) => `to be detached from node ${spec.nodeName}`);
+}
+
+/** Those past the point of no return. */
+function departing(layout: FilesystemLayout): MemberSpec[] {
+  return (layout.spec.members ?? []).filter((member) => isOut(layout, member));
+}
+
+async function removeMember(
+  client: KubeClient,
+  layout: FilesystemLayout,
+  member: MemberSpec,
+): Promise<string | undefined> {
+  const live = await client.get(FILESYSTEM_LAYOUTS, { name: layout.metadata.name });
+  if (live === undefined || live.metadata.uid !== layout.metadata.uid) return "the layout to be seen as it is";
+  const still = departing(live).find(({ name }) => name === member.name);
+  if (still === undefined || live.spec.volumeUID === undefined) return "the layout to be seen as it is";
+  try {
+    return await tearDownMember(client, {
+      handle: live.metadata.name,
+      volumeUID: live.spec.volumeUID,
+      name: still.name,
+      claimUID: still.source.claim?.uid,
+    });
+  } catch (error) {
+    // The claim or its volume changed between reading and writing: the change itself brings the next pass.
+    if (isKubeError(error, "Conflict")) return "its claim to be seen as it is";
+    throw error;
+  }
+}
+
+async function recordSources(
+  { layouts }: MemberTending,
+  layout: FilesystemLayout,
+  sources: ReadonlyMap<string, ClaimSource>,
+  gone: ReadonlySet<string>,
+): Promise<void> {
+  await layouts.update("member/record-sources", layout, (current) => {
+    // Decided on where it was to be attached: unpublished or published elsewhere meanwhile, it is decided again.
+    if (current.spec.nodeName !== layout.spec.nodeName || isRemoving(current)) return undefined;
+    const before = current.spec.members ?? [];
+    const members = before
+      .filter(({ name, state }) => !(state === "Removed" && gone.has(name)))
+      .map((member) => {
+        const source = sources.get(member.name);
+        const state = settledState(current, member);
+        return {
+          ...member,
+          ...(state === undefined ? {} : { state }),
+          ...(source === undefined ? {} : { source: { claim: source } }),
+        };
+      });
+    return isDeepStrictEqual(members, before) ? undefined : { members };
+  });
+}
+
+function failedIf(message: string | undefined): MemberReport["problem"] {
+  return message === undefined ? undefined : failed(message);
+}
+
+function failed(message: string): NonNullable<MemberReport["problem"]> {
+  return { reason: "MemberFailed", message };
+}

@@ -1,0 +1,40 @@
+// A span volume's layout for tests: members m0, m1, … of these sizes, each reported by its node as it was asked for.
+import type { FilesystemLayout, MemberSpec } from "../../src/api/filesystem-layout.ts";
+import { RECORDS } from "../../src/api/names.ts";
+import { buildLayout, HANDLE, NODE } from "./volume.ts";
+
+export interface SpanFields {
+  readonly sizes: readonly string[];
+  /** By name; absent: Present. */
+  readonly states?: Readonly<Record<string, "Present" | "Removed">>;
+  /** By name, where the node reports something else; null: it does not report the member. */
+  readonly reported?: Readonly<Record<string, { size?: string; state?: "Present" | "Missing" | "Removed" } | null>>;
+  readonly nextMember?: number;
+}
+
+export function buildSpan({ sizes, states = {}, reported = {}, nextMember }: SpanFields): FilesystemLayout {
+  const members = sizes.map((size, index) => spanMember(`m${index}`, size, states[`m${index}`]));
+  const status = members.flatMap(({ name, size = "" }) => {
+    const other = reported[name];
+    return other === null ? [] : [{ name, size, state: "Present" as const, ...other }];
+  });
+  return buildLayout({
+    spec: { backend: "span", fsType: "btrfs", members },
+    status: { nodeName: NODE, mounted: true, members: status },
+    annotations: {
+      [RECORDS.requestedSize]: "10Gi",
+      [RECORDS.memberClass]: "member-class",
+      ...(nextMember === undefined ? {} : { "tidemark.dev/next-member": String(nextMember) }),
+    },
+  });
+}
+
+export function spanMember(name: string, size: string, state: "Present" | "Removed" = "Present"): MemberSpec {
+  const source = {
+    name: `${HANDLE}-${name}`,
+    uid: `uid-${name}`,
+    volumeName: `pv-${name}`,
+    driver: "member.example.com",
+  };
+  return { name, size, state, source: { claim: source } };
+}

@@ -1,0 +1,118 @@
+// What survives the agent's death in the middle of work on a span, and what the next agent makes of it.
+import { randomUUID } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import type { MemberSpec } from "../../../src/api/filesystem-layout.ts";
+import { GIB } from "../../../src/units/quantity.ts";
+import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { type AgentUnderTest, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
+import { createSpanParts, leaving, type SpanParts, type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
+
+const target = (size: string, from: string, epoch = 1) => ({ size, from, epoch, decidedAt: new Date().toISOString() });
+
+describeReal("an agent that dies at work on a span", LOOP_PARTS, () => {
+  let agent: AgentUnderTest;
+  let parts: SpanParts;
+  let span: SpanUnderTest;
+  let m0: MemberSpec;
+  let m1: MemberSpec;
+  const lastOperation = async () => (await span.layout()).status?.lastOperation;
+  const memberStates = async () =>
+    (await span.layout()).status?.members?.map(({ name, size, state }) => `${name} ${size} ${state}`);
+  const deviceOf = ({ name }: MemberSpec) => parts.driver.deviceOf(`${span.handle}-${name}`);
+
+  beforeEach(async () => {
+    agent = await startAgentUnderTest();
+    parts = await createSpanParts(agent);
+    span = spanUnderTest(agent, parts, randomUUID());
+    m0 = span.member("m0", GIB);
+    m1 = span.member("m1", GIB);
+    await span.applyLayout({ members: [m0] });
+    await agent.startAgent({}, parts.flags);
+    await span.stage();
+    writeFileSync(join(span.stagingPath, "file"), "still here");
+  });
+  afterEach(async () => {
+    await parts.close();
+    await agent.dispose();
+  });
+
+  async function restartWith(fault: string): Promise<void> {
+    await agent.stopAgent();
+    await agent.startAgent({ TIDEMARK_FAULT: fault }, parts.flags);
+  }
+
+  async function extendToTwo(): Promise<void> {
+    await span.applyLayout({ members: [m0, m1], target: target("2Gi", "1Gi") });
+    await waitFor("the extend", async () => (await lastOperation())?.reached === "2Gi");
+    await waitFor("both members", async () => (await memberStates())?.length === 2);
+  }
+
+  it.each(["span/announce/before", "span/announce/after", "span/publish-member/after", "span/format/before"])(
+    "at %s of its first stage: the next one gives back what it had, says so, and stages it",
+    async (fault) => {
+      const fresh = spanUnderTest(agent, parts, randomUUID());
+      const only = fresh.member("m0", GIB);
+      await restartWith(fault);
+      await fresh.applyLayout({ members: [only] });
+      await expect(fresh.stage()).rejects.toThrow();
+      await agent.agentEnded();
+      await agent.startAgent({}, parts.flags);
+      await waitFor("not mounted", async () => (await fresh.layout()).status?.mounted === false);
+      expect(parts.driver.deviceOf(`${fresh.handle}-m0`)).toBeUndefined();
+      await fresh.stage();
+      expect(fresh.capacityBytes()).toBe(GIB);
+    },
+  );
+
+  it.each(["span/publish-member/after", "span/add-device/before", "span/add-device/after"])(
+    "at %s: the next one adds the member, once",
+    async (fault) => {
+      await restartWith(fault);
+      await span.applyLayout({ members: [m0, m1], target: target("2Gi", "1Gi") });
+      await agent.agentEnded();
+      expect((await span.layout()).status?.operation).toMatchObject({ kind: "Extend", from: "1Gi", to: "2Gi" });
+      await agent.startAgent({}, parts.flags);
+      await waitFor("the extend", async () => (await lastOperation())?.outcome === "Succeeded");
+      expect(span.capacityBytes()).toBe(2 * GIB);
+      await waitFor("both members", async () => (await memberStates())?.length === 2);
+      expect(readFileSync(join(span.stagingPath, "file"), "utf8")).toBe("still here");
+    },
+  );
+
+  it.each(["span/remove-device/before", "span/remove-device/after", "span/wipe/after", "span/record-released/before"])(
+    "at %s: the next one takes the member out, and gives it back",
+    async (fault) => {
+      await extendToTwo();
+      await restartWith(fault);
+      await span.applyLayout({ members: [m0, leaving(m1)], target: target("1Gi", "2Gi") });
+      await agent.agentEnded();
+      await agent.startAgent({}, parts.flags);
+      await waitFor(
+        "Removed",
+        async () => (await memberStates())?.some((member) => member.endsWith("Removed")) === true,
+      );
+      expect(await memberStates()).toContain("m1 1Gi Removed");
+      expect(await lastOperation()).toMatchObject({ kind: "Shrink", outcome: "Succeeded", reached: "1Gi" });
+      expect(deviceOf(m1)).toBeUndefined();
+      expect(readFileSync(join(span.stagingPath, "file"), "utf8")).toBe("still here");
+    },
+  );
+
+  it("with a member out and not wiped, which is wanted again: the next one lets go of it, and uses another", async () => {
+    await extendToTwo();
+    await restartWith("span/wipe/before");
+    await span.applyLayout({ members: [m0, leaving(m1)], target: target("1Gi", "2Gi") });
+    await agent.agentEnded();
+    const m2 = span.member("m2", 2 * GIB);
+    await span.applyLayout({ members: [m0, m1, m2], target: target("3Gi", "2Gi") });
+    await agent.startAgent({}, parts.flags);
+    await waitFor("3Gi", async () => (await lastOperation())?.reached === "3Gi");
+    await waitFor("Removed", async () => (await memberStates())?.some((member) => member.endsWith("Removed")) === true);
+    expect(await memberStates()).toContain("m1 1Gi Removed");
+    expect(await memberStates()).toContain("m2 2Gi Present");
+    expect(deviceOf(m1)).toBeUndefined();
+    expect(readFileSync(join(span.stagingPath, "file"), "utf8")).toBe("still here");
+  });
+});

@@ -1,0 +1,47 @@
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { CONFIG_MAPS, NAMESPACES, PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/resources.ts";
+import { createLogger } from "../../../src/process/log.ts";
+import { type MemberSidecars, startMemberSidecars } from "../../fakes/member-sidecars.ts";
+import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
+import { type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
+
+const NAME = { namespace: "tidemark-volumes", name: "tidemark-members" };
+let cluster: TestCluster;
+let sidecars: MemberSidecars;
+let span: SpanUnderTest;
+
+beforeAll(async () => {
+  cluster = await startTestCluster();
+  const shop = { apiVersion: "v1", kind: "Namespace", metadata: { name: "shop" } };
+  await cluster.client.create("test/namespace", NAMESPACES, shop);
+  sidecars = await startMemberSidecars(cluster.client, createLogger("test", "silent"));
+  span = spanUnderTest(cluster);
+}, 60_000);
+afterAll(async () => {
+  span.close();
+  await sidecars.stop();
+  await cluster.stop();
+}, 60_000);
+
+const untilGuarded = (members: string) =>
+  untilRead(
+    `${members} members`,
+    async () => (await cluster.client.get(CONFIG_MAPS, NAME))?.data,
+    (data) => data?.["members"] === members,
+  );
+
+it("what the guard's policies ask is there before the first member, with the operator's name", async () => {
+  expect(await untilGuarded("0")).toEqual({ members: "0", operator: "system:serviceaccount:tidemark-system:operator" });
+}, 60_000);
+
+it("counts the members, and comes back when somebody has deleted it", async () => {
+  const { handle } = await span.created();
+  await untilGuarded("1");
+  await cluster.client.delete("test/delete", CONFIG_MAPS, NAME);
+  await span.created();
+  await untilGuarded("2");
+  await span.remove(handle);
+  await untilGuarded("1");
+  const { items } = await cluster.client.list(PERSISTENT_VOLUME_CLAIMS, { namespace: NAME.namespace });
+  expect(items).toHaveLength(1);
+}, 60_000);

@@ -1,0 +1,133 @@
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
+import { SPAN_DRIVER } from "../../../src/api/names.ts";
+import {
+  NAMESPACES,
+  NODES,
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  VOLUME_ATTACHMENTS,
+} from "../../../src/kube/resources.ts";
+import { createLogger } from "../../../src/process/log.ts";
+import { buildClaim } from "../../builders/claim.ts";
+import { type MemberSidecars, startMemberSidecars } from "../../fakes/member-sidecars.ts";
+import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
+import { type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
+
+let cluster: TestCluster;
+let sidecars: MemberSidecars;
+let span: SpanUnderTest;
+
+beforeAll(async () => {
+  cluster = await startTestCluster();
+  const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
+  await cluster.client.create("test/namespace", NAMESPACES, object("Namespace", "shop"));
+  for (const name of ["node-a", "node-b"]) await cluster.client.create("test/node", NODES, object("Node", name));
+  sidecars = await startMemberSidecars(cluster.client, createLogger("test", "silent"));
+  span = spanUnderTest(cluster);
+}, 60_000);
+afterAll(async () => {
+  span.close();
+  await sidecars.stop();
+  await cluster.stop();
+}, 60_000);
+
+/** As csi-provisioner and the PersistentVolume controller leave them; published to node-a, with two members mounted there. */
+async function provisioned(name: string): Promise<string> {
+  const { client } = cluster;
+  const claim = await client.create(
+    "test/claim",
+    PERSISTENT_VOLUME_CLAIMS,
+    buildClaim({ name, namespace: "shop", storageClassName: "span" }),
+  );
+  const volumeName = `pvc-${claim.metadata.uid}`;
+  const request = span.request({ "csi.storage.k8s.io/pvc/name": name }, { name: volumeName });
+  const { volume } = await span.create(request);
+  const handle = volume?.volumeId ?? "";
+  await client.create("test/volume", PERSISTENT_VOLUMES, {
+    apiVersion: "v1",
+    kind: "PersistentVolume",
+    metadata: { name: volumeName },
+    spec: {
+      capacity: { storage: "2Gi" },
+      accessModes: ["ReadWriteOnce"],
+      claimRef: { kind: "PersistentVolumeClaim", namespace: "shop", name, uid: claim.metadata.uid },
+      csi: { driver: SPAN_DRIVER, volumeHandle: handle, volumeAttributes: volume?.volumeContext },
+    },
+  });
+  const bound = { status: { phase: "Bound" } };
+  await client.mergePatch("test/bound", PERSISTENT_VOLUMES, { name: volumeName }, bound, "status");
+  const claimName = { namespace: "shop", name };
+  await client.mergePatch("test/bind", PERSISTENT_VOLUME_CLAIMS, claimName, { spec: { volumeName } });
+  await client.create("test/attach", VOLUME_ATTACHMENTS, {
+    apiVersion: "storage.k8s.io/v1",
+    kind: "VolumeAttachment",
+    metadata: { name: `csi-${name}` },
+    spec: { attacher: SPAN_DRIVER, nodeName: "node-a", source: { persistentVolumeName: volumeName } },
+  });
+  await span.publish(handle, "node-a");
+  await span.report(handle, mounted);
+  await span.target(name, "3Gi", "2Gi");
+  await span.untilLayout(
+    "m1 is attached",
+    handle,
+    ({ spec }) => spec.members?.[1]?.source.claim?.attachment !== undefined,
+  );
+  return handle;
+}
+
+const mounted = {
+  nodeName: "node-a",
+  mounted: true,
+  members: [{ name: "m0", size: "2Gi", state: "Present" as const }],
+};
+
+it("a span's layout that somebody has deleted comes back, and nothing of the volume is detached or deleted", async () => {
+  const handle = await provisioned("kept");
+  const before = await span.layout(handle);
+  const own = async () => (await span.attachments()).map(({ metadata }) => metadata.uid).sort();
+  const attachments = await own();
+  await cluster.client.delete("test/delete-layout", FILESYSTEM_LAYOUTS, { name: handle });
+  const after = await span.untilLayout(
+    "a new layout that knows the members",
+    handle,
+    ({ metadata, spec }) =>
+      metadata.uid !== before?.metadata.uid && spec.members?.every(({ source }) => source.claim?.attachment) === true,
+  );
+  // Sizes are as found: until its node reports them, no target is carried on, which would add a member.
+  const members = before?.spec.members?.map(({ size: _asOrdered, ...member }) => member);
+  const { target, ...spec } = before?.spec ?? {};
+  expect(after.spec).toEqual({ ...spec, members });
+  expect(after.metadata.annotations).toEqual(before?.metadata.annotations);
+  await span.report(handle, {
+    ...mounted,
+    members: [...mounted.members, { name: "m1", size: "1Gi", state: "Present" }],
+  });
+  const known = await span.untilLayout("the target", handle, (layout) => layout.spec.target !== undefined);
+  expect(known.spec).toEqual({ ...spec, members, target });
+  expect(await own()).toEqual(attachments);
+  expect(await span.claims(handle)).toEqual([`${handle}-m0`, `${handle}-m1`]);
+}, 60_000);
+
+it("a span whose attachments name two nodes is not given to either: it is Stalled until one has gone", async () => {
+  const handle = await provisioned("contested");
+  await cluster.stopOperator();
+  const other = { apiVersion: "storage.k8s.io/v1", kind: "VolumeAttachment", metadata: { name: "csi-contested-b" } };
+  const volume = (await cluster.client.get(PERSISTENT_VOLUME_CLAIMS, { namespace: "shop", name: "contested" }))?.spec;
+  await cluster.client.create("test/attach", VOLUME_ATTACHMENTS, {
+    ...other,
+    spec: { attacher: SPAN_DRIVER, nodeName: "node-b", source: { persistentVolumeName: volume?.volumeName } },
+  });
+  await cluster.client.delete("test/delete-layout", FILESYSTEM_LAYOUTS, { name: handle });
+  await cluster.startOperator();
+  const name = { namespace: "shop", name: "contested" };
+  const filesystem = await untilRead(
+    "Stalled",
+    () => cluster.client.get(FILESYSTEMS, name),
+    (one) => one?.status?.conditions?.some(({ type, status }) => type === "Stalled" && status === "True") === true,
+  );
+  const stalled = filesystem?.status?.conditions?.find(({ type }) => type === "Stalled");
+  expect(stalled).toMatchObject({ reason: "MembersMissing", message: expect.stringContaining("node-a, node-b") });
+  expect(await span.layout(handle)).toBeUndefined();
+}, 60_000);

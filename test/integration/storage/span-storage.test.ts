@@ -1,0 +1,446 @@
+// What the span adapter of the storage port does, on real btrfs over the block volumes of a real CSI node plugin.
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { status } from "@grpc/grpc-js";
+import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import type { SpanMember } from "../../../src/agent/member/span-member.ts";
+import { superblockRanges } from "../../../src/agent/storage/btrfs-superblock.ts";
+import type { MountedSpan, SpanVolume, Storage } from "../../../src/agent/storage/storage.ts";
+import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import {
+  createSpanFixture,
+  DRIVER,
+  leaving,
+  makeMember,
+  makeSpan,
+  type SpanFixture,
+  withMembers,
+} from "./span-fixture.ts";
+import { GIB, MIB, makeShrinkControl } from "./storage-fixture.ts";
+
+describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
+  let fixture: SpanFixture;
+  let storage: Storage<SpanVolume>;
+  let m0: SpanMember;
+  let volume: SpanVolume;
+  let mountPath: string;
+
+  beforeEach(async () => {
+    fixture = await createSpanFixture();
+    storage = fixture.storage;
+    m0 = makeMember(fixture, "m0", GIB);
+    volume = makeSpan([m0]);
+    mountPath = fixture.mountPathOf(volume);
+  });
+  afterEach(() => fixture.cleanUp());
+
+  const stage = (members: readonly SpanMember[] = [m0]): Promise<MountedSpan> =>
+    storage.stage(withMembers(volume, members), 0, mountPath);
+  const capacity = async (mounted: MountedSpan): Promise<number> => (await storage.freshReading(mounted)).capacityBytes;
+  const deviceOf = ({ volume: of }: SpanMember): string | undefined => fixture.driver.deviceOf(of?.volumeHandle ?? "");
+  const fileOf = ({ volume: of }: SpanMember): string => fixture.driver.fileOf(of?.volumeHandle ?? "");
+
+  /** As a driver may do that makes the device larger before it is told to. */
+  const growDevice = (member: SpanMember, sizeBytes: number): void => {
+    fixture.driver.growVolume(member.volume?.volumeHandle ?? "", sizeBytes);
+    execFileSync("losetup", ["--set-capacity", deviceOf(member) ?? ""]);
+  };
+
+  it("makes the filesystem on its first member with the fsid that was chosen for it, and mounts it", async () => {
+    const mounted = await stage();
+    expect(await capacity(mounted)).toBe(GIB);
+    expect(readdirSync(`/sys/fs/btrfs/${volume.fsid}/devices`)).toHaveLength(1);
+    expect(await storage.sizeBytes(mounted)).toBe(GIB);
+    expect(await storage.members(mounted)).toEqual([
+      { name: "m0", state: "Present", devid: 1, deviceUUID: expect.stringMatching(/^[0-9a-f-]{36}$/), sizeBytes: GIB },
+    ]);
+    expect(await stage()).toEqual(mounted);
+    expect(await storage.find(volume, mountPath)).toEqual(mounted);
+  });
+
+  it("calls the driver as kubelet would, and tells it what the claim's volume and attachment say", async () => {
+    await stage();
+    const stageRequest = fixture.driver.requests.get("NodeStageVolume");
+    expect(stageRequest).toMatchObject({
+      volumeId: m0.volume?.volumeHandle,
+      publishContext: { attached: "yes" },
+      volumeContext: { pool: "slow" },
+      stagingTargetPath: join(fixture.deviceDirectory, volume.handle, "m0/staging"),
+    });
+    expect(fixture.driver.requests.get("NodePublishVolume")).toMatchObject({
+      targetPath: join(fixture.deviceDirectory, volume.handle, "m0/device"),
+      volumeCapability: { accessType: { $case: "block" } },
+      readonly: false,
+    });
+  });
+
+  it("waits for a member that is not attached here, and says which", async () => {
+    const { attachment: _attachment, ...elsewhere } = { ...makeMember(fixture, "m1", GIB), wasInside: true };
+    await expect(stage([{ ...m0, wasInside: true }, elsewhere])).rejects.toMatchObject({
+      code: "WaitingForMember",
+      message: expect.stringContaining(`m1 (claim claim-m1 is not attached to this node by ${DRIVER} yet`),
+    });
+    expect(existsSync(`/sys/fs/btrfs/${volume.fsid}`)).toBe(false);
+  });
+
+  it("does not wait for a member that shall only make it larger", async () => {
+    const { attachment: _attachment, ...onItsWay } = makeMember(fixture, "m1", GIB);
+    expect(await capacity(await stage([m0, onItsWay]))).toBe(GIB);
+  });
+
+  it("starts although a member that shall only make it larger cannot be had", async () => {
+    const m1 = makeMember(fixture, "m1", GIB);
+    execFileSync("mkfs.ext4", ["-q", fileOf(m1)]);
+    expect(await capacity(await stage([m0, m1]))).toBe(GIB);
+    expect(deviceOf(m1)).toBeUndefined();
+  });
+
+  it("finds a member that a dead agent has taken in and told nobody of", async () => {
+    const m1 = makeMember(fixture, "m1", GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    await storage.unstage(mounted, mountPath);
+    expect(await capacity(await stage([{ ...m0, wasInside: true }, m1]))).toBe(2 * GIB);
+  });
+
+  it("says which driver is not on this node, and which has refused with its words", async () => {
+    fixture.driver.refusals.set("NodeStageVolume", { code: status.INTERNAL, details: "the array is on fire" });
+    await expect(stage()).rejects.toMatchObject({
+      code: "MemberDriverFailed",
+      message: expect.stringContaining("INTERNAL: the array is on fire"),
+    });
+    await fixture.driver.stop();
+    await expect(stage()).rejects.toMatchObject({
+      code: "WaitingForMember",
+      message: expect.stringContaining(`${DRIVER} is not registered on this node`),
+    });
+  });
+
+  it("adds a member, and the filesystem is larger at once", async () => {
+    const mounted = await stage();
+    const grown = withMembers(mounted, [m0, makeMember(fixture, "m1", 2 * GIB)]);
+    expect(await storage.extend(grown, 2.5 * GIB)).toBe(3 * GIB);
+    expect(await capacity(grown)).toBe(3 * GIB);
+    expect(await storage.extend(grown, 3 * GIB)).toBe(3 * GIB);
+    expect(await storage.members(grown)).toMatchObject([
+      { name: "m0", devid: 1, sizeBytes: GIB },
+      { name: "m1", devid: 2, sizeBytes: 2 * GIB },
+    ]);
+  });
+
+  it("adds no more members than it takes, in their order", async () => {
+    const mounted = await stage();
+    const grown = withMembers(mounted, [m0, makeMember(fixture, "m1", GIB), makeMember(fixture, "spare", GIB)]);
+    expect(await storage.extend(grown, 1.5 * GIB)).toBe(2 * GIB);
+    expect((await storage.members(grown)).map(({ name }) => name)).toEqual(["m0", "m1"]);
+    expect(await storage.extend(grown, 2.5 * GIB)).toBe(3 * GIB);
+  });
+
+  it("grows a member in place once its volume has grown", async () => {
+    const mounted = await stage();
+    fixture.driver.growVolume(m0.volume?.volumeHandle ?? "", 2 * GIB);
+    const grown = withMembers(mounted, [{ ...m0, sizeBytes: 2 * GIB, capacityBytes: 2 * GIB }]);
+    expect(await storage.extend(grown, 2 * GIB)).toBe(2 * GIB);
+    expect(await capacity(grown)).toBe(2 * GIB);
+    expect(fixture.driver.requests.get("NodeExpandVolume")).toMatchObject({
+      volumePath: join(fixture.deviceDirectory, volume.handle, "m0/device"),
+      capacityRange: { requiredBytes: 2 * GIB },
+    });
+  });
+
+  it("grows no member before its driver has said that it has, though the device shows it", async () => {
+    const mounted = await stage();
+    const handle = m0.volume?.volumeHandle ?? "";
+    growDevice(m0, 2 * GIB);
+    const grown = withMembers(mounted, [{ ...m0, sizeBytes: 2 * GIB, capacityBytes: 2 * GIB }]);
+    fixture.driver.refusals.set("NodeExpandVolume", { code: status.INTERNAL, details: "the array is busy" });
+    const once = new AbortController();
+    fixture.driver.before.set("NodeExpandVolume", async () => once.abort());
+    await expect(storage.extend(grown, 2 * GIB, once.signal)).rejects.toMatchObject({
+      code: "WaitingForMember",
+      message: expect.stringContaining("the array is busy"),
+    });
+    expect(await capacity(grown)).toBe(GIB);
+    fixture.driver.before.clear();
+    fixture.driver.refusals.clear();
+    expect(await storage.extend(grown, 2 * GIB)).toBe(2 * GIB);
+    expect(fixture.driver.calls.filter((call) => call === `NodeExpandVolume ${handle}`)).toHaveLength(2);
+  });
+
+  it("leaves what a device has beyond what was asked for alone, after a restart too", async () => {
+    const mounted = await stage();
+    growDevice(m0, 3 * GIB);
+    expect(await storage.recover(mounted)).toBe(GIB);
+    const grown = withMembers(mounted, [{ ...m0, sizeBytes: 3 * GIB, capacityBytes: 2 * GIB }]);
+    expect(await storage.recover(grown)).toBe(GIB);
+    expect(await storage.extend(grown, 2 * GIB)).toBe(2 * GIB);
+    expect(await capacity(grown)).toBe(2 * GIB);
+  });
+
+  it("uses all of a member again whose removal was interrupted, and no more than before", async () => {
+    const m1 = makeMember(fixture, "m1", 2 * GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 3 * GIB);
+    const [, { devid = 0, deviceUUID = "" } = {}] = await storage.members(mounted);
+    const record = join(fixture.recordDirectory, `${volume.handle}.span.json`);
+    const removal = { member: "m1", devid, deviceUUID, sizeBytes: 2 * GIB, state: "leaving" };
+    writeFileSync(record, JSON.stringify({ ...JSON.parse(readFileSync(record, "utf8")), removals: [removal] }));
+    execFileSync("btrfs", ["filesystem", "resize", `${devid}:1g`, mountPath]);
+    growDevice(m1, 4 * GIB);
+    expect(await storage.recover(mounted)).toBe(3 * GIB);
+  });
+
+  it("changes nothing about a filesystem with a device that was added by hand, and loses none of it", async () => {
+    const m1 = makeMember(fixture, "m1", GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    const byHand = makeMember(fixture, "by-hand", GIB);
+    execFileSync("losetup", ["--find", fileOf(byHand)]);
+    execFileSync("btrfs", ["device", "add", "-K", deviceOf(byHand) ?? "", mountPath]);
+    const found = await storage.find(withMembers(volume, [m0, m1]), mountPath);
+    if (found === undefined) throw new Error("it is mounted all the same");
+    const held = { code: "WrongFilesystem", message: expect.stringContaining(basename(deviceOf(byHand) ?? "-")) };
+    await expect(storage.recover(found)).rejects.toMatchObject(held);
+    await expect(storage.extend(found, 3 * GIB)).rejects.toMatchObject(held);
+    const shrunk = withMembers(found, [m0, leaving(m1)]);
+    await expect(storage.shrink(shrunk, GIB, makeShrinkControl())).rejects.toMatchObject(held);
+    expect(readdirSync(`/sys/fs/btrfs/${volume.fsid}/devices`)).toHaveLength(3);
+    execFileSync("btrfs", ["device", "remove", deviceOf(byHand) ?? "", mountPath]);
+    expect(await storage.shrink(shrunk, GIB, makeShrinkControl())).toMatchObject({ outcome: "Succeeded" });
+    execFileSync("losetup", ["--detach", deviceOf(byHand) ?? ""]);
+  });
+
+  it("finds no volume of its own in what is mounted from a copy of its member", async () => {
+    await storage.unstage(await stage(), mountPath);
+    const copy = makeMember(fixture, "copy", GIB);
+    execFileSync("cp", ["--sparse=always", fileOf(m0), fileOf(copy)]);
+    execFileSync("losetup", ["--find", fileOf(copy)]);
+    execFileSync("mount", [deviceOf(copy) ?? "", mountPath]);
+    await expect(storage.find(volume, mountPath)).rejects.toMatchObject({ code: "WrongFilesystem" });
+    await expect(stage()).rejects.toMatchObject({ code: "WrongFilesystem" });
+    await storage.unstage(volume, mountPath);
+    expect(await capacity(await stage())).toBe(GIB);
+  });
+
+  it("says that members are missing for an extend, and keeps those that are there", async () => {
+    const mounted = await stage();
+    await expect(storage.extend(mounted, 2 * GIB)).rejects.toMatchObject({ code: "WaitingForMember" });
+    expect(await capacity(mounted)).toBe(GIB);
+  });
+
+  it("removes a member with its data, wipes it, and gives it back to the driver", async () => {
+    const m1 = makeMember(fixture, "m1", GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    const bytes = Buffer.alloc(64 * MIB, "tide");
+    writeFileSync(join(mountPath, "kept"), bytes);
+    const shrunk = withMembers(mounted, [m0, leaving(m1)]);
+    const steps: number[] = [];
+    const result = await storage.shrink(shrunk, GIB, makeShrinkControl({ onStep: (size) => steps.push(size) }));
+    expect(result).toEqual({ outcome: "Succeeded", sizeBytes: GIB });
+    expect(steps).toEqual([GIB]);
+    expect(await capacity(shrunk)).toBe(GIB);
+    expect(readFileSync(join(mountPath, "kept")).equals(bytes)).toBe(true);
+    expect(await storage.members(shrunk)).toMatchObject([{ name: "m0" }, { name: "m1", state: "Removed" }]);
+    expect(deviceOf(m1)).toBeUndefined();
+    for (const { offsetBytes, lengthBytes } of superblockRanges(GIB))
+      expect(bytesOf(fileOf(m1), offsetBytes, lengthBytes).every((byte) => byte === 0)).toBe(true);
+    fixture.driver.deleteVolume(m1.volume?.volumeHandle ?? "");
+  });
+
+  it("removes the first member as well as any other", async () => {
+    const m1 = makeMember(fixture, "m1", 2 * GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 3 * GIB);
+    writeFileSync(join(mountPath, "kept"), "water");
+    const shrunk = withMembers(mounted, [leaving(m0), m1]);
+    expect(await storage.shrink(shrunk, 2 * GIB, makeShrinkControl())).toMatchObject({ outcome: "Succeeded" });
+    await storage.unstage(shrunk, mountPath);
+    const again = await stage([m1]);
+    expect(await capacity(again)).toBe(2 * GIB);
+    expect(readFileSync(join(mountPath, "kept"), "utf8")).toBe("water");
+  });
+
+  it("refuses a removal that the other members have no room for, with the figures, and changes nothing", async () => {
+    const m1 = makeMember(fixture, "m1", 2 * GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 3 * GIB);
+    writeFileSync(join(mountPath, "data"), Buffer.alloc(1200 * MIB, "x"));
+    const result = await storage.shrink(withMembers(mounted, [m0, leaving(m1)]), GIB, makeShrinkControl());
+    if (result.outcome !== "FloorReached") throw new Error(`ended as ${result.outcome}`);
+    expect(result.message).toMatch(/member m1 \(2 GiB\) stays: the other members have 1 GiB, less than .* used/);
+    expect(await capacity(mounted)).toBe(3 * GIB);
+  });
+
+  it("lets an extend stop a removal and go first, and the member stays whole", async () => {
+    const m1 = makeMember(fixture, "m1", 3 * GIB);
+    const m2 = makeMember(fixture, "m2", GIB);
+    const big = makeMember(fixture, "m3", 4 * GIB);
+    const mounted = withMembers(await stage(), [m0, m1, big]);
+    await storage.extend(mounted, 8 * GIB);
+    writeFileSync(join(mountPath, "data"), Buffer.alloc(1500 * MIB, "x"));
+    await storage.freshReading(mounted);
+    const shrinking = storage.shrink(withMembers(mounted, [m0, m1, leaving(big)]), 4 * GIB, makeShrinkControl());
+    const grown = withMembers(mounted, [m0, m1, big, m2]);
+    expect(await storage.extend(grown, 9 * GIB)).toBe(9 * GIB);
+    expect((await shrinking).outcome).toBe("Cancelled");
+    expect((await storage.members(grown)).map(({ state, sizeBytes }) => [state, sizeBytes])).toEqual([
+      ["Present", GIB],
+      ["Present", 3 * GIB],
+      ["Present", 4 * GIB],
+      ["Present", GIB],
+    ]);
+  });
+
+  it("lets go of everything, and finds data and members again", async () => {
+    const m1 = makeMember(fixture, "m1", GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    writeFileSync(join(mountPath, "kept"), "water");
+    await storage.unstage(mounted, mountPath);
+    await storage.unstage(mounted, mountPath);
+    expect(existsSync(`/sys/fs/btrfs/${volume.fsid}`)).toBe(false);
+    expect([deviceOf(m0), deviceOf(m1)]).toEqual([undefined, undefined]);
+    expect(existsSync(join(fixture.deviceDirectory, volume.handle))).toBe(false);
+    const again = await stage([m0, m1]);
+    expect(await capacity(again)).toBe(2 * GIB);
+    expect(readFileSync(join(mountPath, "kept"), "utf8")).toBe("water");
+  });
+
+  it("never mounts without a member that the filesystem has, whatever its layout says", async () => {
+    const m1 = makeMember(fixture, "m1", GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    await storage.unstage(mounted, mountPath);
+    await expect(stage([m0])).rejects.toMatchObject({
+      code: "MembersMissing",
+      message: expect.stringMatching(/has 2 devices, and 1 of them are here: m0;/),
+    });
+    expect(existsSync(`/sys/fs/btrfs/${volume.fsid}`)).toBe(false);
+  });
+
+  it("never formats a member that carries something, nor a second time one that was wiped", async () => {
+    execFileSync("mkfs.ext4", ["-q", fileOf(m0)]);
+    await expect(stage()).rejects.toMatchObject({ code: "SignatureFound" });
+    execFileSync("wipefs", ["--all", "--quiet", fileOf(m0)]);
+    const formatted = { ...volume, formatted: true };
+    await expect(storage.stage(formatted, 0, mountPath)).rejects.toMatchObject({ code: "AlreadyFormatted" });
+    const mounted = await stage();
+    await storage.unstage(mounted, mountPath);
+    execFileSync("wipefs", ["--all", "--quiet", fileOf(m0)]);
+    await expect(stage()).rejects.toMatchObject({ code: "AlreadyFormatted" });
+  });
+
+  it("never adds a member that carries something", async () => {
+    const m1 = makeMember(fixture, "m1", GIB);
+    execFileSync("mkfs.ext4", ["-q", fileOf(m1)]);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await expect(storage.extend(mounted, 2 * GIB)).rejects.toMatchObject({ code: "SignatureFound" });
+    expect(await capacity(mounted)).toBe(GIB);
+  });
+
+  it("does not wipe a member whose device is another one by now", async () => {
+    const m1 = makeMember(fixture, "m1", GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    const shrunk = withMembers(mounted, [m0, leaving(m1)]);
+    const record = join(fixture.recordDirectory, `${volume.handle}.span.json`);
+    // R1 names a device, and the one that is found has another UUID: as if paths had changed hands after a crash.
+    const stranger = { member: "m1", devid: 2, deviceUUID: "00000000-0000-4000-8000-000000000000" };
+    execFileSync("btrfs", ["device", "remove", "2", mountPath]);
+    writeFileSync(
+      record,
+      JSON.stringify({
+        ...JSON.parse(readFileSync(record, "utf8")),
+        removals: [{ ...stranger, sizeBytes: GIB, state: "leaving" }],
+      }),
+    );
+    await expect(storage.settle(shrunk)).rejects.toMatchObject({ code: "WrongFilesystem" });
+    expect(bytesOf(fileOf(m1), 65_536, 4096).some((byte) => byte !== 0)).toBe(true);
+    expect(deviceOf(m1)).toBeDefined();
+  });
+
+  it("lets go of a member that another node has taken out right before it died", async () => {
+    const m1 = makeMember(fixture, "m1", GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    const superblock = bytesOf(fileOf(m1), 65_536, 4096);
+    execFileSync("btrfs", ["device", "remove", "2", mountPath]);
+    await storage.unstage(mounted, mountPath);
+    restore(fileOf(m1), superblock, 65_536); // The power cut came before the kernel could clear it.
+    const again = await stage([m0, leaving(m1)]);
+    expect(await capacity(again)).toBe(GIB);
+    await storage.settle(again);
+    expect(await storage.members(again)).toMatchObject([{ name: "m0" }, { name: "m1", state: "Removed" }]);
+    expect(bytesOf(fileOf(m1), 65_536, 4096).every((byte) => byte === 0)).toBe(true);
+  });
+
+  it("never takes back a member that was taken out and not wiped", async () => {
+    const m1 = makeMember(fixture, "m1", GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    const superblock = bytesOf(fileOf(m1), 65_536, 4096);
+    execFileSync("btrfs", ["device", "remove", "2", mountPath]);
+    await storage.unstage(mounted, mountPath);
+    restore(fileOf(m1), superblock, 65_536);
+    const again = await stage([m0, m1]);
+    expect(await capacity(again)).toBe(GIB);
+    await expect(storage.extend(again, 2 * GIB)).rejects.toMatchObject({
+      code: "SignatureFound",
+      message: expect.stringContaining("taken out of this very filesystem"),
+    });
+    expect(await capacity(again)).toBe(GIB);
+    expect(bytesOf(fileOf(m1), 65_536, 4096).equals(superblock)).toBe(true);
+  });
+
+  it("lets go of a member whose removal it has begun, though it is wanted again by then", async () => {
+    const m1 = makeMember(fixture, "m1", GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    const [, { devid = 0, deviceUUID = "" } = {}] = await storage.members(mounted);
+    const record = join(fixture.recordDirectory, `${volume.handle}.span.json`);
+    const removal = { member: "m1", devid, deviceUUID, sizeBytes: GIB, state: "leaving" };
+    writeFileSync(record, JSON.stringify({ ...JSON.parse(readFileSync(record, "utf8")), removals: [removal] }));
+    expect(await storage.extend(mounted, 2 * GIB)).toBe(2 * GIB); // It is inside still, and may stay.
+    execFileSync("btrfs", ["device", "remove", "2", mountPath]);
+    expect(await storage.members(mounted)).toMatchObject([{ name: "m0" }, { name: "m1", state: "Leaving" }]);
+    await expect(storage.extend(mounted, 2 * GIB)).rejects.toMatchObject({ code: "WaitingForMember" });
+    await storage.settle(mounted);
+    expect(await storage.members(mounted)).toMatchObject([{ name: "m0" }, { name: "m1", state: "Removed" }]);
+    expect(deviceOf(m1)).toBeUndefined();
+  });
+
+  it("unmounts what came up beside a mounted copy of its member", async () => {
+    const mounted = await stage();
+    await storage.unstage(mounted, mountPath);
+    const copy = makeMember(fixture, "copy", GIB);
+    execFileSync("cp", ["--sparse=always", fileOf(m0), fileOf(copy)]);
+    const elsewhere = join(fixture.directory, "mounts", "copy");
+    mkdirSync(elsewhere, { recursive: true });
+    execFileSync("losetup", ["--find", fileOf(copy)]);
+    execFileSync("mount", [deviceOf(copy) ?? "", elsewhere]);
+    await expect(stage()).rejects.toMatchObject({ code: "WrongFilesystem" });
+    expect(await storage.find(volume, mountPath)).toBeUndefined();
+    await expect(storage.unstage(volume, mountPath)).rejects.toMatchObject({ code: "DeviceBusy" });
+    execFileSync("umount", [elsewhere]);
+    await storage.unstage(volume, mountPath);
+    expect(await capacity(await stage())).toBe(GIB);
+  });
+});
+
+function bytesOf(file: string, offsetBytes: number, lengthBytes: number): Buffer {
+  const block = lengthBytes;
+  return execFileSync("dd", [`if=${file}`, `bs=${block}`, `skip=${offsetBytes / block}`, "count=1", "status=none"]);
+}
+
+function restore(file: string, bytes: Buffer, offsetBytes: number): void {
+  const args = [
+    `of=${file}`,
+    `bs=${bytes.length}`,
+    `seek=${offsetBytes / bytes.length}`,
+    "conv=notrunc",
+    "status=none",
+  ];
+  execFileSync("dd", args, { input: bytes });
+}

@@ -1,0 +1,235 @@
+import { describe, expect, it } from "@jest/globals";
+import fc from "fast-check";
+import { decideMembers, type MemberClassFacts, type MembersPlan } from "../../../src/operator/member/decide-members.ts";
+import type { MemberQuota } from "../../../src/operator/member/member-quota.ts";
+import type { Strategy } from "../../../src/operator/member/member-rules.ts";
+import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.ts";
+import { buildSpan, type SpanFields } from "../../builders/span.ts";
+import { HANDLE } from "../../builders/volume.ts";
+
+interface ClassFields {
+  readonly quota?: MemberQuota;
+  readonly mayGrow?: boolean;
+  readonly strategy?: Strategy;
+  readonly maxMembers?: number;
+  readonly spareMembers?: number;
+}
+
+function classOf({
+  mayGrow = false,
+  strategy = "Auto",
+  maxMembers = 4,
+  spareMembers = 0,
+  quota,
+}: ClassFields): MemberClassFacts {
+  return { rules: { className: "member-class", maxMembers, spareMembers, strategy }, mayGrow, quota };
+}
+
+function decide(fields: SpanFields, size: string, ofClass: ClassFields = {}): MembersPlan {
+  const target = { size, from: "1Gi", epoch: 3, decidedAt: "2030-01-01T00:00:00.000Z" };
+  return decideMembers(buildSpan(fields), target, classOf(ofClass));
+}
+
+/** "name size" of those that stay, "-name" of those that go, and the target. */
+function summary(plan: MembersPlan): string {
+  if (plan.do === "hold") return `${plan.reason}: ${plan.message}`;
+  const members = plan.members.map(({ name, size, state }) => (state === "Removed" ? `-${name}` : `${name} ${size}`));
+  return `${members.join(", ")} → ${plan.target.size}`;
+}
+
+describe("a target not below the members", () => {
+  it.each<[string, SpanFields, string, ClassFields, string]>([
+    ["adds one for what is missing, in whole GiB", { sizes: ["2Gi"] }, "3500Mi", {}, "m0 2Gi, m1 2Gi → 3500Mi"],
+    [
+      "grows the last one where the class lets it",
+      { sizes: ["2Gi", "1Gi"] },
+      "5Gi",
+      { mayGrow: true },
+      "m0 2Gi, m1 3Gi → 5Gi",
+    ],
+    [
+      "adds one where the strategy says so, though it could grow",
+      { sizes: ["2Gi"] },
+      "3Gi",
+      { mayGrow: true, strategy: "AddMember" },
+      "m0 2Gi, m1 1Gi → 3Gi",
+    ],
+    [
+      "counts what the node reports, where the driver gave more",
+      { sizes: ["2Gi"], reported: { m0: { size: "4Gi" } } },
+      "5Gi",
+      {},
+      "m0 2Gi, m1 1Gi → 5Gi",
+    ],
+    [
+      "counts what is on its way already",
+      { sizes: ["2Gi", "2Gi"], reported: { m1: null } },
+      "4Gi",
+      {},
+      "m0 2Gi, m1 2Gi → 4Gi",
+    ],
+    [
+      "takes a removal back that the node has not finished",
+      { sizes: ["2Gi", "2Gi"], states: { m1: "Removed" } },
+      "4Gi",
+      {},
+      "m0 2Gi, m1 2Gi → 4Gi",
+    ],
+    [
+      "that they meet already leaves a removal alone",
+      { sizes: ["2Gi", "2Gi"], states: { m1: "Removed" } },
+      "2Gi",
+      {},
+      "m0 2Gi, -m1 → 2Gi",
+    ],
+    [
+      "never takes one back that is wiped",
+      { sizes: ["2Gi", "2Gi"], states: { m1: "Removed" }, reported: { m1: { state: "Removed" } } },
+      "4Gi",
+      {},
+      "m0 2Gi, -m1, m2 2Gi → 4Gi",
+    ],
+    ["never uses a name again", { sizes: ["2Gi"], nextMember: 7 }, "3Gi", {}, "m0 2Gi, m7 1Gi → 3Gi"],
+  ])("%s", (_what, fields, size, ofClass, expected) => {
+    expect(summary(decide(fields, size, ofClass))).toBe(expected);
+  });
+
+  it.each<[string, SpanFields, ClassFields, string]>([
+    ["maxMembers is reached", { sizes: ["2Gi", "2Gi"] }, { maxMembers: 2 }, "2 members of at most 2"],
+    [
+      "the last place is the spare's",
+      { sizes: ["2Gi", "2Gi"] },
+      { maxMembers: 3, spareMembers: 1 },
+      "kept for the spare",
+    ],
+    [
+      "none may grow and none may be added",
+      { sizes: ["2Gi"] },
+      { strategy: "GrowMember" },
+      "does not allow volume expansion",
+    ],
+    [
+      "a member that leaves still has the last place",
+      { sizes: ["1Gi", "1Gi", "1Gi", "1Gi"], states: { m3: "Removed" }, reported: { m3: { state: "Removed" } } },
+      {},
+      "4 members of at most 4",
+    ],
+  ])("is held where %s", (_what, fields, ofClass, text) => {
+    const plan = decide(fields, "9Gi", ofClass);
+    expect(plan).toMatchObject({ do: "hold", reason: "MemberLimitReached", message: expect.stringContaining(text) });
+  });
+
+  it("names a new member's claim after the volume, and leaves the rest to be found out", () => {
+    const plan = decide({ sizes: ["2Gi"] }, "3Gi");
+    expect(plan.do === "change" && plan.members[1]).toEqual({
+      name: "m1",
+      size: "1Gi",
+      state: "Present",
+      source: { claim: { name: `${HANDLE}-m1` } },
+    });
+    expect(plan.do === "change" && plan.nextMember).toBe(2);
+  });
+});
+
+it("a target waits while a rebuilt layout does not say how large a member is", () => {
+  const layout = buildSpan({ sizes: ["2Gi", "2Gi"], reported: { m1: null } });
+  const members = layout.spec.members?.map(({ size: _size, ...member }) => member);
+  const unknown = { ...layout, spec: { ...layout.spec, members } };
+  const target = { size: "9Gi", from: "4Gi", epoch: 3, decidedAt: "2030-01-01T00:00:00.000Z" };
+  expect(decideMembers(unknown, target, classOf({}))).toMatchObject({
+    do: "hold",
+    reason: "WaitingForNode",
+    message: expect.stringContaining("m1"),
+  });
+});
+
+describe("a target below the members", () => {
+  it.each<[string, SpanFields, string, string]>([
+    ["gives the one back that fits", { sizes: ["2Gi", "2Gi"] }, "2Gi", "m0 2Gi, -m1 → 2Gi"],
+    ["ends at what remains, not at what was asked for", { sizes: ["2Gi", "2Gi"] }, "1Gi", "m0 2Gi, -m1 → 2Gi"],
+    ["prefers the largest set", { sizes: ["1Gi", "2Gi", "3Gi"] }, "3Gi", "m0 1Gi, m1 2Gi, -m2 → 3Gi"],
+    ["gives several back", { sizes: ["1Gi", "2Gi", "3Gi"] }, "1Gi", "m0 1Gi, -m1, -m2 → 1Gi"],
+    ["gives the first back, too", { sizes: ["3Gi", "1Gi"] }, "1Gi", "-m0, m1 1Gi → 1Gi"],
+    [
+      "counts one that leaves already as gone",
+      { sizes: ["2Gi", "2Gi", "2Gi"], states: { m2: "Removed" } },
+      "2Gi",
+      "m0 2Gi, -m1, -m2 → 2Gi",
+    ],
+  ])("%s", (_what, fields, size, expected) => {
+    expect(summary(decide(fields, size))).toBe(expected);
+  });
+
+  it.each<[string, SpanFields, string, string]>([
+    ["no member is small enough", { sizes: ["2Gi", "2Gi"] }, "3Gi", "smallest member has 2 GiB"],
+    ["there is only one", { sizes: ["2Gi"] }, "1Gi", "only one member"],
+  ])("is held where %s", (_what, fields, size, text) => {
+    expect(decide(fields, size)).toMatchObject({
+      do: "hold",
+      reason: "ShrinkFloorReached",
+      message: expect.stringContaining(text),
+    });
+  });
+});
+
+describe("whatever the target", () => {
+  it("a member always stays, none is under what was asked for, and no more are made than there may be", () => {
+    const sizes = fc.array(fc.integer({ min: 1, max: 64 }), { minLength: 1, maxLength: 4 });
+    const strategy = fc.constantFrom<Strategy>("Auto", "GrowMember", "AddMember");
+    fc.assert(
+      fc.property(sizes, fc.integer({ min: 1, max: 400 }), fc.boolean(), strategy, (gibs, wanted, mayGrow, asked) => {
+        const plan = decide({ sizes: gibs.map((gib) => `${gib}Gi`) }, formatQuantity(wanted * GIB), {
+          mayGrow,
+          strategy: asked,
+        });
+        if (plan.do === "hold") return;
+        const staying = plan.members.filter(({ state }) => state === "Present");
+        const bytes = staying.reduce((sum, { size }) => sum + parseQuantity(size ?? "0"), 0);
+        expect(staying.length).toBeGreaterThan(0);
+        expect(plan.members.length).toBeLessThanOrEqual(4);
+        expect(bytes).toBeGreaterThanOrEqual(parseQuantity(plan.target.size));
+        expect(bytes).toBeGreaterThanOrEqual(wanted * GIB);
+        expect(new Set(plan.members.map(({ name }) => name)).size).toBe(plan.members.length);
+      }),
+    );
+  });
+});
+
+describe("a quota on the members' class", () => {
+  const quotaOf = (limitGiB: number, takenGiB: number): MemberQuota => ({
+    namespace: "shop",
+    className: "member-class",
+    name: "storage",
+    limitBytes: limitGiB * GIB,
+    takenBytes: takenGiB * GIB,
+  });
+
+  it.each<[string, SpanFields, string, MemberQuota, string]>([
+    ["is used up to its end", { sizes: ["2Gi"] }, "3Gi", quotaOf(5, 2), "m0 2Gi, m1 1Gi → 3Gi"],
+    [
+      "is not exceeded, rounding up included",
+      { sizes: ["2Gi"] },
+      "2500Mi",
+      quotaOf(4, 2),
+      "QuotaExceeded: ResourceQuota storage gives namespace shop 4 GiB of class member-class, 2 GiB are taken beside this volume, " +
+        "and its members would have 3 GiB",
+    ],
+    [
+      "lets a volume become smaller that is over it",
+      { sizes: ["2Gi", "1Gi"] },
+      "2Gi",
+      quotaOf(1, 0),
+      "m0 2Gi, -m1 → 2Gi",
+    ],
+    ["lets a volume stay that is over it", { sizes: ["2Gi", "1Gi"] }, "3Gi", quotaOf(1, 0), "m0 2Gi, m1 1Gi → 3Gi"],
+    [
+      "lets a removal be taken back, which is paid for until its end",
+      { sizes: ["2Gi", "1Gi"], states: { m1: "Removed" } },
+      "3Gi",
+      quotaOf(3, 0),
+      "m0 2Gi, m1 1Gi → 3Gi",
+    ],
+  ])("%s", (_what, fields, size, quota, expected) => {
+    expect(summary(decide(fields, size, { quota }))).toBe(expected);
+  });
+});

@@ -1,0 +1,12 @@
+import { expect, it } from "@jest/globals";
+import { createPace } from "../../../src/operator/member/pace.ts";
+
+it("asks once in an interval for each key, and forgets what is over", () => {
+  let nowMs = 0;
+  const pace = createPace({ monotonicMs: () => nowMs }, 1000);
+  expect([pace.mayAsk("a"), pace.mayAsk("a"), pace.mayAsk("b")]).toEqual([true, false, true]);
+  nowMs = 999;
+  expect([pace.mayAsk("a"), pace.mayAsk("c")]).toEqual([false, true]);
+  nowMs = 1000;
+  expect([pace.mayAsk("a"), pace.mayAsk("a"), pace.mayAsk("c")]).toEqual([true, false, false]);
+});

@@ -1,0 +1,197 @@
+import { describe, expect, it } from "@jest/globals";
+import type { ClaimSource, MemberSpec } from "../../../src/api/filesystem-layout.ts";
+import type { PersistentVolume, PersistentVolumeClaim, VolumeAttachment } from "../../../src/kube/resources.ts";
+import { memberLabels } from "../../../src/operator/member/member-names.ts";
+import { type MemberPlan, planMember } from "../../../src/operator/member/plan-member.ts";
+import { VOLUME_UID } from "../../builders/volume.ts";
+
+const SOURCE: ClaimSource = { name: "data-m1" };
+const RECORDED: ClaimSource = { ...SOURCE, uid: "claim-uid" };
+const DRIVER = "member.example.com";
+
+interface Found {
+  readonly source?: ClaimSource;
+  readonly size?: string;
+  readonly state?: MemberSpec["state"];
+  readonly claim?: Partial<PersistentVolumeClaim["spec"]> | null;
+  readonly claimUID?: string;
+  readonly annotations?: Record<string, string>;
+  readonly phase?: "Pending" | "Bound" | "Lost";
+  readonly shownSize?: string;
+  readonly volume?: Partial<PersistentVolume["spec"]> | null;
+  readonly labels?: Record<string, string>;
+  readonly attachments?: readonly Partial<
+    VolumeAttachment["spec"] & { attached: boolean; error: string; leaving: true }
+  >[];
+  readonly attachRequired?: boolean;
+  readonly nodeName?: string;
+  readonly deviceBytes?: number;
+}
+
+function plan(found: Found): MemberPlan {
+  const { source = SOURCE, size = "2Gi", state = "Present", claimUID = "claim-uid", phase = "Bound" } = found;
+  const claim: PersistentVolumeClaim | undefined =
+    found.claim === null
+      ? undefined
+      : {
+          apiVersion: "v1",
+          kind: "PersistentVolumeClaim",
+          metadata: { name: "data-m1", uid: claimUID, annotations: found.annotations },
+          spec: {
+            storageClassName: "member-class",
+            resources: { requests: { storage: "2Gi" } },
+            volumeName: "pv-1",
+            ...found.claim,
+          },
+          status: { phase, capacity: { storage: found.shownSize ?? "2Gi" } },
+        };
+  const volume: PersistentVolume | undefined =
+    found.volume === null
+      ? undefined
+      : {
+          apiVersion: "v1",
+          kind: "PersistentVolume",
+          metadata: { name: "pv-1", labels: found.labels ?? memberLabels(VOLUME_UID, "m1") },
+          spec: {
+            capacity: { storage: "2Gi" },
+            volumeMode: "Block",
+            persistentVolumeReclaimPolicy: "Retain",
+            claimRef: { uid: "claim-uid" },
+            csi: { driver: DRIVER, volumeHandle: "device-1" },
+            ...found.volume,
+          },
+        };
+  const attachments = (found.attachments ?? []).map(
+    ({ nodeName = "node-a", attached = false, error, leaving }, index) => ({
+      apiVersion: "storage.k8s.io/v1",
+      kind: "VolumeAttachment",
+      metadata: { name: `attachment-${index}`, ...(leaving ? { deletionTimestamp: "2030-01-01T00:00:00Z" } : {}) },
+      spec: { attacher: DRIVER, nodeName, source: { persistentVolumeName: "pv-1" } },
+      status: { attached, ...(error === undefined ? {} : { attachError: { message: error } }) },
+    }),
+  );
+  return planMember(
+    {
+      member: { name: "m1", size, state, source: { claim: source } },
+      claim,
+      volume,
+      attachments,
+      attachRequired: found.attachRequired ?? true,
+    },
+    { volumeUID: VOLUME_UID, nodeName: found.nodeName, deviceBytes: found.deviceBytes },
+  );
+}
+
+const stepsOf = ({ steps }: MemberPlan): string[] => steps.map((step) => step.do);
+const NEW: Found = { labels: {}, volume: { persistentVolumeReclaimPolicy: "Delete" } };
+
+describe("a member", () => {
+  it.each<[string, Found, string[], string | undefined]>([
+    ["without a claim gets one", { claim: null }, ["create-claim"], "a claim of 2Gi"],
+    ["waits for its claim to be bound", { phase: "Pending" }, [], "not bound yet"],
+    [
+      "is selected again for its node where it was sent away",
+      { phase: "Pending", nodeName: "node-a" },
+      ["select-node"],
+      "not bound",
+    ],
+    [
+      "waits for the provisioner of its node",
+      { phase: "Pending", nodeName: "node-a", annotations: { "volume.kubernetes.io/selected-node": "node-a" } },
+      [],
+      "not bound",
+    ],
+    ["waits for its volume to be seen", { volume: null }, [], "pv-1 to be seen"],
+    ["has its volume kept before anything else", NEW, ["keep-volume"], undefined],
+    ["is kept again where somebody has changed that", { ...NEW, source: RECORDED }, ["keep-volume"], undefined],
+    [
+      "is attached where the volume is published",
+      { ...NEW, nodeName: "node-a" },
+      ["keep-volume", "attach"],
+      `${DRIVER} to attach`,
+    ],
+    ["waits for its attacher", { nodeName: "node-a", attachments: [{}] }, [], `${DRIVER} to attach it to node node-a`],
+    ["says why it cannot be attached", { nodeName: "node-a", attachments: [{ error: "no slot" }] }, [], "no slot"],
+    [
+      "waits until it is detached elsewhere",
+      { nodeName: "node-b", attachments: [{ attached: true }] },
+      [],
+      "detached from node node-a",
+    ],
+    [
+      "waits until an attachment that goes is gone",
+      { nodeName: "node-a", attachments: [{ attached: true, leaving: true }] },
+      ["attach"],
+      "to attach",
+    ],
+    ["grows its claim", { size: "4Gi" }, ["grow-claim"], "to grow to 4 GiB"],
+    [
+      "waits for its volume to be grown",
+      { size: "4Gi", claim: { resources: { requests: { storage: "4Gi" } } } },
+      [],
+      "to grow to 4 GiB",
+    ],
+    [
+      "has its growth shown on the claim once the device has it",
+      {
+        size: "4Gi",
+        claim: { resources: { requests: { storage: "4Gi" } } },
+        volume: { capacity: { storage: "4Gi" } },
+        deviceBytes: 4 * 1024 ** 3,
+      },
+      ["finish-growth"],
+      undefined,
+    ],
+    ["that is to leave does not grow", { size: "4Gi", state: "Removed" }, [], undefined],
+  ])("%s", (_what, found, steps, waiting) => {
+    const planned = plan(found);
+    expect(stepsOf(planned)).toEqual(steps);
+    if (waiting === undefined) expect(planned.waiting).toBeUndefined();
+    else expect(planned.waiting).toContain(waiting);
+    expect(planned.problem).toBeUndefined();
+  });
+
+  it.each<[string, Found, string]>([
+    ["its claim is gone", { claim: null, source: RECORDED }, "is gone"],
+    ["its claim was made anew", { claimUID: "another", source: RECORDED }, "was made anew"],
+    ["its claim has lost its volume", { phase: "Lost" }, "has lost its PersistentVolume"],
+    ["its volume is another claim's", { volume: { claimRef: { uid: "another" } } }, "do not name each other"],
+    ["its class is of no CSI driver", { volume: { csi: undefined } }, "of no CSI driver"],
+    ["its volume is no block device", { volume: { volumeMode: "Filesystem" } }, "no block device"],
+  ])("is nothing to go on with where %s", (_what, found, text) => {
+    const planned = plan(found);
+    expect(planned).toMatchObject({ steps: [], source: undefined, waiting: undefined });
+    expect(planned.problem).toContain(text);
+  });
+});
+
+describe("what a layout says of a member", () => {
+  it("comes with its attachment where the volume is published, not before", () => {
+    expect(plan({ nodeName: "node-a", attachments: [{}] }).source).toBeUndefined();
+    expect(plan({ nodeName: "node-a", attachments: [{ attached: true }] }).source).toMatchObject({
+      uid: "claim-uid",
+      driver: DRIVER,
+      volumeHandle: "device-1",
+      attachment: { nodeName: "node-a", name: "attachment-0" },
+    });
+  });
+
+  it("comes at once where the driver attaches nothing", () => {
+    const { source, steps } = plan({ nodeName: "node-a", attachRequired: false });
+    expect(source?.attachment).toEqual({ nodeName: "node-a" });
+    expect(steps).toEqual([]);
+  });
+
+  it("has no attachment while the volume is published nowhere", () => {
+    const attached = { ...RECORDED, attachment: { nodeName: "node-a", name: "attachment-0" } };
+    expect(plan({ source: attached, attachments: [{ attached: true }] }).source).toMatchObject({ uid: "claim-uid" });
+    expect(plan({ source: attached, attachments: [{ attached: true }] }).source?.attachment).toBeUndefined();
+  });
+
+  it("keeps the attachment of a device in use that somebody has deleted", () => {
+    const attachment = { nodeName: "node-a", name: "attachment-0" };
+    const { source, steps } = plan({ source: { ...RECORDED, attachment }, nodeName: "node-a" });
+    expect(source?.attachment).toEqual(attachment);
+    expect(steps.map((step) => step.do)).toEqual(["attach"]);
+  });
+});

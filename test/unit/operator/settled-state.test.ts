@@ -1,0 +1,54 @@
+import { expect, it } from "@jest/globals";
+import type { LastOperation } from "../../../src/api/filesystem-layout.ts";
+import { settledState } from "../../../src/operator/member/settled-state.ts";
+import { buildSpan, type SpanFields } from "../../builders/span.ts";
+
+const DECIDED = "2030-01-01T00:00:00.000Z";
+const TWO: SpanFields = { sizes: ["1Gi", "1Gi"] };
+const LEAVING: SpanFields = { ...TWO, states: { m1: "Removed" } };
+const WIPED: SpanFields["reported"] = { m1: { state: "Removed" } };
+const ended = (outcome: LastOperation["outcome"], decidedAt = DECIDED): LastOperation => ({
+  kind: "Shrink",
+  from: "2Gi",
+  to: "1Gi",
+  epoch: 1,
+  decidedAt,
+  startedAt: DECIDED,
+  outcome,
+  reached: "2Gi",
+  endedAt: DECIDED,
+});
+
+it.each<[string, SpanFields, LastOperation | undefined, "Present" | "Removed"]>([
+  ["stays as it is wanted", TWO, undefined, "Present"],
+  ["is to leave while its node works on that", LEAVING, undefined, "Removed"],
+  [
+    "is to leave while its node has ended another target",
+    LEAVING,
+    ended("Cancelled", "2029-01-01T00:00:00Z"),
+    "Removed",
+  ],
+  ["comes back when its node was cancelled", LEAVING, ended("Cancelled"), "Present"],
+  ["comes back when its node could not", LEAVING, ended("FloorReached"), "Present"],
+  ["is out when its node has succeeded", { ...LEAVING, reported: WIPED }, ended("Succeeded"), "Removed"],
+  [
+    "is out when it is wiped, though the rest was cancelled",
+    { ...LEAVING, reported: WIPED },
+    ended("Cancelled"),
+    "Removed",
+  ],
+  ["is out when it is wiped, though it is wanted again", { ...TWO, reported: WIPED }, undefined, "Removed"],
+  [
+    "is never the last to leave on a node's word",
+    { ...TWO, reported: { m0: { state: "Removed" }, m1: { state: "Removed" } } },
+    undefined,
+    "Present",
+  ],
+])("a member %s", (_what, fields, lastOperation, expected) => {
+  const layout = buildSpan(fields);
+  const target = { size: "1Gi", from: "2Gi", epoch: 1, decidedAt: DECIDED };
+  const settled = { ...layout, spec: { ...layout.spec, target }, status: { ...layout.status, lastOperation } };
+  const member = layout.spec.members?.[1];
+  if (member === undefined) throw new Error("no m1");
+  expect(settledState(settled, member)).toBe(expected);
+});
