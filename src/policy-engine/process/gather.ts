@@ -8,6 +8,7 @@ import { parseQuantity } from "../../units/quantity.ts";
 import { type ClaimFacts, claimKey, type Facts, type FilesystemFacts, type LastOperationFacts } from "../facts.ts";
 import type { Caches } from "./caches.ts";
 import type { NamespacePromises } from "./namespace-promises.ts";
+import { raisedRequestBytes } from "./raised-request.ts";
 import type { PendingTarget, VolumeState } from "./volume-registry.ts";
 
 /** The caches that a decision reads. */
@@ -67,7 +68,6 @@ function claimFacts(
   const storageClassName = claim.spec.storageClassName ?? "";
   const parameters = caches.storageClasses.store.get(storageClassName)?.parameters ?? {};
   const nominalBytes = parseQuantity(claim.spec.resources?.requests?.["storage"] ?? "0");
-  const providedBytes = parseQuantity(claim.status?.capacity?.["storage"] ?? "0");
   return {
     namespace: claim.metadata.namespace ?? "",
     name: claim.metadata.name,
@@ -79,7 +79,7 @@ function claimFacts(
     nominalBytes,
     initialSizeBytes: quantityParameter(parameters["initialSize"]) ?? nominalBytes,
     classMaxBytes: quantityParameter(parameters["maxSize"]),
-    raisedRequestBytes: providedBytes > 0 && nominalBytes > providedBytes ? nominalBytes : undefined,
+    raisedRequestBytes: raisedRequestBytes(claim, layout),
     createdAtMs: Date.parse(claim.metadata.creationTimestamp ?? ""),
     deleting: claim.metadata.deletionTimestamp !== undefined,
   };
