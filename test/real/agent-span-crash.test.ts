@@ -3,11 +3,17 @@ import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { MemberSpec } from "../../../src/api/filesystem-layout.ts";
-import { GIB } from "../../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
-import { type AgentUnderTest, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
-import { createSpanParts, leaving, type SpanParts, type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
+import type { MemberSpec } from "../../src/api/filesystem-layout.ts";
+import { GIB } from "../../src/units/quantity.ts";
+import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
+import { type AgentUnderTest, startAgentUnderTest, waitFor } from "../integration/agent/agent-under-test.ts";
+import {
+  createSpanParts,
+  leaving,
+  type SpanParts,
+  type SpanUnderTest,
+  spanUnderTest,
+} from "../integration/agent/span-under-test.ts";
 
 const target = (size: string, from: string, epoch = 1) => ({ size, from, epoch, decidedAt: new Date().toISOString() });
 

@@ -7,16 +7,23 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import { buildSync } from "esbuild";
-import type { SpanMember } from "../../../src/agent/member/span-member.ts";
-import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
-import type { MountedSpan, SpanVolume } from "../../../src/agent/storage/storage.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
-import { createSpanFixture, leaving, makeMember, makeSpan, type SpanFixture, withMembers } from "./span-fixture.ts";
-import { GIB, makeShrinkControl } from "./storage-fixture.ts";
-import { scatterFiles, verifyFiles } from "./written-files.ts";
+import type { SpanMember } from "../../src/agent/member/span-member.ts";
+import { exclusiveOperation } from "../../src/agent/storage/exclusive-operation.ts";
+import type { MountedSpan, SpanVolume } from "../../src/agent/storage/storage.ts";
+import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
+import {
+  createSpanFixture,
+  leaving,
+  makeMember,
+  makeSpan,
+  type SpanFixture,
+  withMembers,
+} from "../integration/storage/span-fixture.ts";
+import { GIB, makeShrinkControl } from "../integration/storage/storage-fixture.ts";
+import { scatterFiles, verifyFiles } from "../integration/storage/written-files.ts";
 
 const ATTEMPTS_LIMIT = 10;
-const OPERATION = fileURLToPath(new URL("run-span-operation.ts", import.meta.url));
+const OPERATION = fileURLToPath(new URL("../integration/storage/run-span-operation.ts", import.meta.url));
 const MEMBER_POINTS = ["make-member-directory", "stage-member", "publish-member"];
 const LEAVING_POINTS = ["unpublish-member", "unstage-member", "remove-member-directory"];
 
