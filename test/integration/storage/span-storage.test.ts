@@ -361,6 +361,27 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     expect(deviceOf(m1)).toBeDefined();
   });
 
+  it("neither wipes nor lets go of a member whose device has come back under another name", async () => {
+    const m1 = makeMember(fixture, "m1", GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    const superblock = bytesOf(fileOf(m1), 65_536, 4096);
+    // The filesystem goes on with the device that it has; where the member was published another one of the same volume is found.
+    const another = execFileSync("losetup", ["--find", "--show", fileOf(m1)], { encoding: "utf8" }).trim();
+    const published = join(fixture.deviceDirectory, volume.handle, "m1", "device");
+    execFileSync("mount", ["--bind", another, published]);
+    try {
+      const shrunk = withMembers(mounted, [m0, leaving(m1)]);
+      await expect(storage.settle(shrunk)).rejects.toMatchObject({ code: "WrongFilesystem" });
+      expect(bytesOf(fileOf(m1), 65_536, 4096).equals(superblock)).toBe(true);
+      expect(readdirSync(`/sys/fs/btrfs/${volume.fsid}/devices`)).toHaveLength(2);
+    } finally {
+      execFileSync("umount", [published]);
+      execFileSync("losetup", ["--detach", another]);
+    }
+    expect(await capacity(mounted)).toBe(2 * GIB);
+  });
+
   it("lets go of a member that another node has taken out right before it died", async () => {
     const m1 = makeMember(fixture, "m1", GIB);
     const mounted = withMembers(await stage(), [m0, m1]);

@@ -112,7 +112,8 @@ async function formatFirst(host: SpanHost, volume: SpanVolume, members: readonly
     remedy: "Delete that claim if its data is not needed",
   };
   const decision = decideFormat(subject, {
-    record: recorded ?? (volume.formatted ? { ...volume, state: "mounted" } : undefined),
+    // A node that was down while others used the volume knows less than the cluster.
+    record: volume.formatted ? { ...volume, state: "mounted" } : recorded,
     signatures: await probe(host.tools, volume, first.device.path),
     allocatedBytes: 0, // Nobody can tell of a device what was never written.
   });
