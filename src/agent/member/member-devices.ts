@@ -54,8 +54,7 @@ export function createMemberDevices(parts: MemberDevicesParts): MemberDevices {
     publish: async (handle, member) => {
       const paths = pathsOf(handle, member.name);
       const attached = requireAttached(handle, member);
-      const present = blockDeviceAt(paths.device);
-      if (present !== undefined) return present;
+      // Also where a device is there already: which volume's it is by now, after a reboot, only its driver knows.
       await withNodeCalls(parts, attached.volume.driver, (calls) => publish(parts, calls, attached, paths));
       const device = blockDeviceAt(paths.device);
       if (device !== undefined) return device;
