@@ -21,7 +21,7 @@ import { type AttachedMember, describeAwaited, isAttached, type SpanMember } fro
 export interface MemberDevices {
   /** The device, if it is published already. */
   find(handle: string, name: string): BlockDevice | undefined;
-  /** Has the driver stage and publish it, where it has not yet. Throws WaitingForMember while it is not attached here. */
+  /** Has the driver stage and publish it, also where it has before. Throws WaitingForMember while it is not attached here. */
   publish(handle: string, member: SpanMember): Promise<BlockDevice>;
   /** Has the driver make the published device as large as its volume has become. */
   expand(handle: string, member: SpanMember, sizeBytes: number): Promise<void>;
