@@ -8,16 +8,20 @@ import type { ReadableStore } from "../kube/store.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import type { Stoppable } from "../process/shutdown.ts";
+import { isClaimLayout, ownLayouts } from "./claim/own-layouts.ts";
 import { createStatusReporter, type StatusReporter } from "./status-reporter.ts";
 import type { VolumeStates } from "./volume-state.ts";
 
 export interface LayoutExchange {
+  /** Of our own volumes. */
   readonly layouts: ReadableStore<FilesystemLayout>;
+  /** This node's ordinary claims. */
+  claimLayouts(): FilesystemLayout[];
   /** True once the API server has been heard. */
   layoutsKnown(): boolean;
   readonly reporter: StatusReporter;
-  /** Calls back with the name of each layout that is there, and of each that changes or goes. */
-  follow(changed: (handle: string) => void): void;
+  /** Calls back with the name of each layout that is there, and of each that changes or goes; and when an ordinary claim's does. */
+  follow(changed: (handle: string) => void, claimsChanged: () => void): void;
   readonly stoppables: readonly Stoppable[];
 }
 
@@ -31,15 +35,18 @@ export interface LayoutExchangeParts {
 
 export function createLayoutExchange({ nodeName, states, client, clock, log }: LayoutExchangeParts): LayoutExchange {
   const reflector = createReflector({ client, resource: FILESYSTEM_LAYOUTS, log });
-  const layouts = reflector.store;
+  const layouts = ownLayouts(reflector.store);
   const events = createEventRecorder({ client, component: "tidemark-agent", nowMs: clock.nowMs, log });
   const applier = createApplier(client);
   return {
     layouts,
+    claimLayouts: () =>
+      reflector.store.list().filter((layout) => isClaimLayout(layout) && layout.spec.nodeName === nodeName),
     layoutsKnown: () => reflector.lastContactMs() !== undefined,
     reporter: createStatusReporter({ nodeName, states, layouts, client, applier, events, clock, log }),
-    follow: (changed) => {
-      const tell = ({ metadata }: FilesystemLayout): void => changed(metadata.name);
+    follow: (changed, claimsChanged) => {
+      const tell = (layout: FilesystemLayout): void =>
+        isClaimLayout(layout) ? claimsChanged() : changed(layout.metadata.name);
       reflector.subscribe({ added: tell, updated: tell, deleted: tell });
       reflector.start();
     },

@@ -37,6 +37,10 @@ export interface ClaimFacts {
   readonly raisedRequestBytes: number | undefined;
   readonly createdAtMs: number;
   readonly deleting: boolean;
+  /** Of an ordinary claim: the annotation by which another autoscaler acts on it. */
+  readonly otherAutoscaler: string | undefined;
+  /** Of an ordinary claim: what its driver says of a resize that it cannot carry out. */
+  readonly infeasibleResize: string | undefined;
 }
 
 export interface FilesystemFacts {
@@ -52,6 +56,8 @@ export interface FilesystemFacts {
   /** The operation that runs on it now. */
   readonly operationInProgress: OperationKind | undefined;
   readonly lastOperation: LastOperationFacts | undefined;
+  /** What it showed when its last extend was decided; known of ordinary claims only, whose filesystems others grow. */
+  readonly capacityAtExtendBytes: number | undefined;
   readonly history: UsageWindows;
 }
 

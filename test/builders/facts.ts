@@ -40,6 +40,7 @@ export function aVolume(shape: VolumeShape = {}): Facts {
       peakWriteBytesPerSecond: 0,
       operationInProgress: undefined,
       lastOperation: undefined,
+      capacityAtExtendBytes: undefined,
       history: shape.history ?? steadyHistory(peakBytes),
       ...shape.filesystem,
     },
@@ -67,6 +68,8 @@ function aClaim({ claim }: VolumeShape): Facts["claim"] {
     raisedRequestBytes: undefined,
     createdAtMs: NOW_MS - 86_400_000,
     deleting: false,
+    otherAutoscaler: undefined,
+    infeasibleResize: undefined,
     ...claim,
   };
 }

@@ -1,6 +1,10 @@
 // What makes the engine decide: a sample (fast path), a changed object, and the clock (slow path). Everything ends in Engine.evaluate.
+import { claimResizeOf } from "../../api/claim-resize.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
+import { objectKey } from "../../kube/object.ts";
+import type { PersistentVolumeClaim } from "../../kube/resources.ts";
 import type { GrpcService } from "../../process/grpc.ts";
 import type { Logger } from "../../process/log.ts";
 import type { Caches } from "./caches.ts";
@@ -52,8 +56,8 @@ export function createDecisions(options: DecisionsOptions): Decisions {
   const onStream: SampleServerEvents = {
     onHello: (nodeName, highestEpoch) => {
       // What an agent was told is gone with its process, and what it was told while it was away never came.
-      for (const { metadata, status } of caches.layouts.store.list())
-        if (status?.nodeName === nodeName) registry.get(metadata.name).guided = undefined;
+      for (const { metadata, spec, status } of caches.layouts.store.list())
+        if ((status?.nodeName ?? spec.nodeName) === nodeName) registry.get(metadata.name).guided = undefined;
       leadership.agentKnows(highestEpoch);
     },
     onSamples: (nodeName, batch) => {
@@ -116,15 +120,26 @@ function followLayouts(
   onCountChanged: () => void,
   onEpoch: (epochOfAgent: number) => void,
 ): void {
+  const claimSeen = (claim: PersistentVolumeClaim, { metadata, spec }: FilesystemLayout): void => {
+    const isIts = spec.backend === "claim" && spec.claimRef?.uid === claim.metadata.uid;
+    const capacityBytes = isIts ? claimResizeOf(claim)?.capacityBytes : undefined;
+    if (capacityBytes !== undefined) registry.claimSeen(metadata.name, capacityBytes, nowMs());
+  };
+  const claimOfLayoutSeen = (layout: FilesystemLayout): void => {
+    const claim = layout.spec.claimRef && caches.claims.store.get(objectKey(layout.spec.claimRef));
+    if (claim !== undefined) claimSeen(claim, layout);
+  };
   caches.layouts.subscribe({
     added: (layout) => {
       onEpoch(layout.status?.epoch ?? 0);
       registry.layoutSeen(layout, nowMs());
+      claimOfLayoutSeen(layout);
       onCountChanged();
     },
     updated: (layout) => {
       onEpoch(layout.status?.epoch ?? 0);
       registry.layoutSeen(layout, nowMs());
+      claimOfLayoutSeen(layout);
       engine.evaluate(layout.metadata.name);
     },
     deleted: (layout) => {
@@ -139,9 +154,11 @@ function followLayouts(
     },
   });
   caches.claims.subscribe({
-    updated: ({ metadata }) => {
-      for (const layout of caches.layouts.store.byIndex("claim", `${metadata.namespace}/${metadata.name}`))
+    updated: (claim) => {
+      for (const layout of caches.layouts.store.byIndex("claim", objectKey(claim.metadata))) {
+        claimSeen(claim, layout);
         engine.evaluate(layout.metadata.name);
+      }
     },
   });
 }

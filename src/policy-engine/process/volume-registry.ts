@@ -31,8 +31,19 @@ export interface Guided {
   readonly atMs: number;
 }
 
+/** What is known of an ordinary claim's size; nobody reports its operations. */
+export interface ClaimGrowth {
+  /** As the claim last said. */
+  readonly sizeBytes: number;
+  /** When it was first seen to be larger than before; undefined: it was not, since this process began. */
+  readonly grownAtMs: number | undefined;
+}
+
 export interface VolumeState {
   readonly handle: string;
+  claimGrowth: ClaimGrowth | undefined;
+  /** What the filesystem showed when its last extend was decided. */
+  capacityAtExtendBytes: number | undefined;
   readonly history: UsageHistory;
   reading: Reading | undefined;
   growthBytesPerSecond: number | undefined;
@@ -63,6 +74,8 @@ export interface VolumeRegistry {
   scraped(handle: string, reading: PrometheusReading, intervalMs: number, nowMs: number): void;
   /** Notes the operations that the layout says have ended. */
   layoutSeen(layout: FilesystemLayout, nowMs: number): void;
+  /** Notes the size that an ordinary claim says it has. */
+  claimSeen(handle: string, sizeBytes: number, nowMs: number): void;
   /** Takes up the changes that an earlier engine has reported. */
   recall(handle: string, reported: ScalingStatus): void;
 }
@@ -82,6 +95,7 @@ export function createVolumeRegistry(): VolumeRegistry {
     sampled: (nodeName, sample, nowMs) => takeSample(get(sample.volumeHandle), nodeName, sample, nowMs),
     scraped: (handle, reading, intervalMs, nowMs) => takeScrape(get(handle), reading, intervalMs, nowMs),
     layoutSeen: (layout, nowMs) => takeLayout(get(layout.metadata.name), layout, nowMs),
+    claimSeen: (handle, sizeBytes, nowMs) => takeClaim(get(handle), sizeBytes, nowMs),
     recall: (handle, { extendedAt = [], shrunkAt = [] }) => {
       const state = get(handle);
       addTimes(state.extendsAtMs, extendedAt);
@@ -93,6 +107,8 @@ export function createVolumeRegistry(): VolumeRegistry {
 function newState(handle: string): VolumeState {
   return {
     handle,
+    claimGrowth: undefined,
+    capacityAtExtendBytes: undefined,
     history: new UsageHistory(),
     reading: undefined,
     growthBytesPerSecond: undefined,
@@ -161,6 +177,14 @@ function takeLayout(state: VolumeState, layout: FilesystemLayout, nowMs: number)
     last?.decidedAt === pending.decidedAt ||
     (pending.kind === "Extend" && reachedBytes !== undefined && reachedBytes >= pending.sizeBytes);
   if (ended) state.pending = undefined;
+}
+
+function takeClaim(state: VolumeState, sizeBytes: number, nowMs: number): void {
+  const known = state.claimGrowth;
+  const hasGrown = known !== undefined && sizeBytes > known.sizeBytes;
+  state.claimGrowth = { sizeBytes, grownAtMs: hasGrown ? nowMs : known?.grownAtMs };
+  if (hasGrown) noteChange(state.extendsAtMs, new Date(nowMs).toISOString(), nowMs);
+  if (state.pending !== undefined && sizeBytes >= state.pending.sizeBytes) state.pending = undefined;
 }
 
 function addTimes(changesAtMs: number[], reported: readonly string[]): void {

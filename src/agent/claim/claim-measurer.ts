@@ -1,0 +1,121 @@
+// Measures this node's ordinary claims: finds kubelet's mounts of them, samples each in a slot of its own, and tells the engines. A
+// sampling thread apart from our own filesystems': what another driver's does not answer delays none of ours. It changes nothing.
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { Sample } from "../../gen/tidemark/samples/v1/samples.ts";
+import type { Clock } from "../../process/clock.ts";
+import type { Logger } from "../../process/log.ts";
+import { createSampler, type Sampler } from "../sampler.ts";
+import type { SampledReading } from "../volume-state.ts";
+import { claimSample } from "./claim-sample.ts";
+import { findClaims, type MountedClaim } from "./find-claims.ts";
+
+export interface MeasuredClaim {
+  readonly claimRef: MountedClaim["claimRef"];
+  readonly reading: SampledReading | undefined;
+  readonly hung: boolean;
+}
+
+export interface ClaimMeasurer {
+  /** The layouts have changed: looks again at once. */
+  look(): void;
+  all(): Iterable<MeasuredClaim>;
+  /** The newest of all. */
+  samples(): Sample[];
+  setNextExtend(handle: string, nextExtendUsedBytes: number): void;
+  strandedThreads(): number;
+  stop(): Promise<void>;
+}
+
+export interface ClaimMeasurerParts {
+  readonly kubeletDirectory: string;
+  /** Those of this node. */
+  readonly layouts: () => readonly FilesystemLayout[];
+  readonly samplerWorkerPath: string;
+  readonly offer: (samples: readonly Sample[]) => void;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+interface Measured extends MeasuredClaim {
+  claim: MountedClaim;
+  readonly mountPath: string;
+  reading: SampledReading | undefined;
+  hung: boolean;
+}
+
+/** A pod that starts or ends tells nobody but the kernel's table. */
+const LOOK_INTERVAL_MS = 2000;
+
+export function createClaimMeasurer(parts: ClaimMeasurerParts): ClaimMeasurer {
+  const { clock, log, offer } = parts;
+  const measured = new Map<string, Measured>();
+  let sampler: Sampler | undefined;
+  // Most nodes have no such claim, and need no such thread.
+  const openSampler = (): Sampler =>
+    createSampler({
+      workerPath: parts.samplerWorkerPath,
+      clock,
+      log,
+      listener: {
+        readings: (readings) =>
+          offer(readings.flatMap(({ handle, ...reading }) => took(measured.get(handle), reading))),
+        unreadable: (handle, message) => log.warn({ volume: handle, message }, "the claim's filesystem cannot be read"),
+        hung: (handle, hung) => {
+          const one = measured.get(handle);
+          if (one !== undefined) one.hung = hung;
+        },
+      },
+    });
+  const forget = (handle: string): void => {
+    measured.delete(handle);
+    sampler?.forget(handle);
+  };
+  const watch = (claim: MountedClaim): void => {
+    const known = measured.get(claim.handle);
+    if (known !== undefined && claim.mountPaths.includes(known.mountPath)) {
+      known.claim = claim;
+      return;
+    }
+    const [mountPath] = claim.mountPaths;
+    if (mountPath === undefined) return;
+    forget(claim.handle);
+    measured.set(claim.handle, { claim, claimRef: claim.claimRef, mountPath, reading: undefined, hung: false });
+    sampler ??= openSampler();
+    sampler.watch(claim.handle, { mountPath, fsType: "foreign", fsid: "" }, 0);
+    log.info({ volume: claim.handle, claim: claim.claimRef, mountPath }, "a claim of another driver is measured");
+  };
+  const look = (): void => {
+    const found = findClaims(parts.kubeletDirectory, parts.layouts());
+    const handles = new Set(found.map(({ handle }) => handle));
+    for (const handle of [...measured.keys()]) if (!handles.has(handle)) forget(handle);
+    for (const claim of found) watch(claim);
+  };
+  const lookSafely = (): void => {
+    try {
+      look();
+    } catch (err) {
+      log.warn({ err }, "kubelet's mounts could not be listed; looking again");
+    }
+  };
+  const timer = setInterval(lookSafely, LOOK_INTERVAL_MS);
+  return {
+    look: lookSafely,
+    all: () => measured.values(),
+    samples: () =>
+      [...measured.values()].flatMap(({ claim, reading }) =>
+        reading === undefined ? [] : [claimSample(claim, reading)],
+      ),
+    setNextExtend: (handle, nextExtendUsedBytes) => sampler?.setNextExtend(handle, nextExtendUsedBytes),
+    strandedThreads: () => sampler?.strandedThreads() ?? 0,
+    stop: async () => {
+      clearInterval(timer);
+      await sampler?.stop();
+    },
+  };
+}
+
+function took(one: Measured | undefined, reading: SampledReading): Sample[] {
+  if (one === undefined) return [];
+  one.reading = reading;
+  return [claimSample(one.claim, reading)];
+}

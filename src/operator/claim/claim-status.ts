@@ -1,0 +1,107 @@
+// What a Filesystem's status says of an ordinary claim: how large it is, and how far its own driver and kubelet have come with a
+// resize. Pure: time comes in.
+import { type ClaimResize, claimResizeOf, infeasibleMessage } from "../../api/claim-resize.ts";
+import { datedCondition, type Statement } from "../../api/condition.ts";
+import type { Filesystem } from "../../api/filesystem.ts";
+import { API_VERSION } from "../../api/names.ts";
+import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
+import type { ApplyConfiguration } from "../../kube/client.ts";
+import { formatBytes, formatQuantity } from "../../units/quantity.ts";
+import type { OrdinaryClaim } from "./claim-facts.ts";
+import type { RequestRefusal } from "./decide-request.ts";
+
+/** The operator's part of the status, whole. */
+export function claimStatus(
+  facts: OrdinaryClaim,
+  filesystem: Filesystem,
+  refusal: RequestRefusal | undefined,
+  nowMs: number,
+): ApplyConfiguration {
+  const { namespace, name, generation } = filesystem.metadata;
+  const resize = claimResizeOf(facts.claim);
+  const capacity = resize === undefined ? filesystem.status?.capacity : formatQuantity(resize.capacityBytes);
+  return {
+    apiVersion: API_VERSION,
+    kind: filesystem.kind,
+    metadata: { namespace, name },
+    status: {
+      observedGeneration: generation,
+      ...(capacity === undefined ? {} : { capacity }),
+      volumeHandle: facts.handle,
+      ...(facts.nodeName === undefined ? {} : { nodeName: facts.nodeName }),
+      conditions: statementsOf(facts, resize, refusal).map((statement) =>
+        datedCondition(statement, filesystem.status?.conditions, generation, nowMs),
+      ),
+    },
+  };
+}
+
+type ConditionType = "Ready" | "Reconciling" | "Stalled";
+
+function statement(
+  type: ConditionType,
+  holds: boolean,
+  reason: ConditionReason | HoldReason,
+  message: string,
+): Statement {
+  return { type, status: holds ? "True" : "False", reason, message };
+}
+
+function statementsOf(
+  facts: OrdinaryClaim,
+  resize: ClaimResize | undefined,
+  refusal: RequestRefusal | undefined,
+): Statement[] {
+  const ready = readyOf(facts, resize);
+  const quiet = (type: ConditionType): Statement => ({ ...ready, type, status: "False" });
+  return [
+    ready,
+    reconcilingOf(facts, resize) ?? quiet("Reconciling"),
+    stalledOf(facts, resize, refusal) ?? quiet("Stalled"),
+  ];
+}
+
+function readyOf(facts: OrdinaryClaim, resize: ClaimResize | undefined): Statement {
+  if (resize === undefined) return statement("Ready", false, "Provisioning", "the claim does not say yet what it has");
+  const where = facts.nodeName === undefined ? "attached nowhere" : `on node ${facts.nodeName}`;
+  return statement(
+    "Ready",
+    true,
+    "Ready",
+    `${formatBytes(resize.capacityBytes)} of driver ${driverOf(facts)}, ${where}`,
+  );
+}
+
+function reconcilingOf(facts: OrdinaryClaim, resize: ClaimResize | undefined): Statement | undefined {
+  if (resize?.stage !== "OnController" && resize?.stage !== "OnNode") return undefined;
+  const [from, to] = [formatBytes(resize.capacityBytes), formatBytes(resize.requestBytes)];
+  const words = resize.message === undefined ? "" : `: ${resize.message}`;
+  return resize.stage === "OnController"
+    ? statement(
+        "Reconciling",
+        true,
+        "OperationRunning",
+        `driver ${driverOf(facts)} expands it from ${from} to ${to}${words}`,
+      )
+    : statement("Reconciling", true, "NodeResizePending", `${onNodeText(facts)}, from ${from} to ${to}${words}`);
+}
+
+function onNodeText({ nodeName }: OrdinaryClaim): string {
+  return nodeName === undefined
+    ? "the volume is expanded, and its filesystem grows when a pod uses it"
+    : `the volume is expanded, and kubelet on node ${nodeName} is to grow its filesystem, with its next look at the pod`;
+}
+
+function stalledOf(
+  facts: OrdinaryClaim,
+  resize: ClaimResize | undefined,
+  refusal: RequestRefusal | undefined,
+): Statement | undefined {
+  if (resize?.stage === "Infeasible")
+    return statement("Stalled", true, "ResizeInfeasible", infeasibleMessage(resize, driverOf(facts)));
+  return refusal?.reason === "ResizeFailed" ? statement("Stalled", true, refusal.reason, refusal.message) : undefined;
+}
+
+function driverOf({ volume, claim }: OrdinaryClaim): string {
+  return volume?.spec.csi?.driver ?? `of class ${claim.spec.storageClassName}`;
+}

@@ -1,0 +1,73 @@
+// Whether an ordinary claim gets a Filesystem, and what its layout says: the claim is its own only member. Pure. What was adopted
+// once stays until the claim goes, so that a policy that comes back finds what it knew; nobody applies anything meanwhile.
+
+import type { SizeTarget } from "../../api/filesystem.ts";
+import { type ClaimSource, FILESYSTEM_LAYOUTS, FS_TYPES, type MemberSpec } from "../../api/filesystem-layout.ts";
+import { API_VERSION, RECORDS } from "../../api/names.ts";
+import { driverNamed } from "../../csi/driver.ts";
+import type { ApplyConfiguration } from "../../kube/client.ts";
+import type { PersistentVolume } from "../../kube/resources.ts";
+import { parseQuantity } from "../../units/quantity.ts";
+import type { OrdinaryClaim } from "./claim-facts.ts";
+
+/** The only member of an ordinary claim's filesystem. */
+const MEMBER_NAME = "claim";
+
+/** Whether it is, or is to be, a filesystem of the backend claim. */
+export function isAdopted(facts: OrdinaryClaim): boolean {
+  const { claim, volume, storageClass, layout } = facts;
+  if (volume === undefined || (layout !== undefined && layout.spec.backend !== "claim")) return false;
+  if (driverNamed(volume.spec.csi?.driver) !== undefined || claim.spec.volumeMode === "Block") return false;
+  return layout !== undefined || (facts.optedInBy !== undefined && storageClass?.allowVolumeExpansion === true);
+}
+
+/** The whole layout. `target` is the last one that was carried out, or set aside. */
+export function claimLayout(
+  facts: OrdinaryClaim,
+  volume: PersistentVolume,
+  target: SizeTarget | undefined,
+): ApplyConfiguration {
+  const { handle, claim, nodeName } = facts;
+  const { namespace, name, uid } = claim.metadata;
+  const fsType = FS_TYPES.find((known) => known === volume.spec.csi?.fsType);
+  const members: MemberSpec[] = [{ name: MEMBER_NAME, source: { claim: sourceOf({ claim }, volume) } }];
+  return {
+    apiVersion: API_VERSION,
+    kind: FILESYSTEM_LAYOUTS.kind,
+    metadata: {
+      name: handle,
+      annotations: { [RECORDS.requestedSize]: nominalSize(facts) },
+    },
+    spec: {
+      claimRef: { namespace, name, uid },
+      volumeUID: uid,
+      backend: "claim",
+      ...(fsType === undefined ? {} : { fsType }),
+      ...(nodeName === undefined ? {} : { nodeName }),
+      members,
+      ...(target === undefined ? {} : { target }),
+    },
+  };
+}
+
+function sourceOf({ claim }: Pick<OrdinaryClaim, "claim">, { metadata, spec }: PersistentVolume): ClaimSource {
+  const capacity = claim.status?.capacity?.storage;
+  return {
+    name: claim.metadata.name,
+    ...(claim.metadata.uid === undefined ? {} : { uid: claim.metadata.uid }),
+    volumeName: metadata.name,
+    ...(spec.csi === undefined ? {} : { driver: spec.csi.driver, volumeHandle: spec.csi.volumeHandle }),
+    ...(capacity === undefined ? {} : { capacity }),
+  };
+}
+
+// A request over all that we asked for is its user's: limits that default to the nominal size follow him, and never us.
+function nominalSize({ claim, layout, filesystem }: OrdinaryClaim): string {
+  const request = claim.spec.resources?.requests?.storage ?? "0";
+  const recorded = layout?.metadata.annotations?.[RECORDS.requestedSize];
+  // The claim may be heard of before the layout that says what was asked for.
+  const asked = [layout?.spec.target, filesystem?.spec.target].map((target) => parseQuantity(target?.size ?? "0"));
+  return recorded !== undefined && parseQuantity(request) <= Math.max(...asked, parseQuantity(recorded))
+    ? recorded
+    : request;
+}

@@ -1,0 +1,51 @@
+import { describe, expect, it } from "@jest/globals";
+import { kubeletMounts } from "../../../src/agent/claim/kubelet-mounts.ts";
+
+const KUBELET = "/var/lib/kubelet";
+const found = (...paths: string[]) =>
+  kubeletMounts(
+    KUBELET,
+    paths.map((path) => ({
+      mountPath: `${KUBELET}/${path}`,
+      root: "/",
+      fsType: "ext4",
+      source: "/dev/x",
+      readOnly: false,
+    })),
+  );
+
+describe("kubelet's mounts of PersistentVolumes", () => {
+  it("are those of CSI drivers", () =>
+    expect(found("pods/u1/volumes/kubernetes.io~csi/pvc-1/mount")).toEqual([
+      { volumeName: "pvc-1", isCsi: true, mountPath: `${KUBELET}/pods/u1/volumes/kubernetes.io~csi/pvc-1/mount` },
+    ]));
+
+  it("are those of plugins in kubelet itself, and of flex volumes", () =>
+    expect(
+      found("pods/u1/volumes/kubernetes.io~local-volume/pv-1", "pods/u1/volumes/acme~disk/pv-2").map(
+        ({ volumeName, isCsi }) => [volumeName, isCsi],
+      ),
+    ).toEqual([
+      ["pv-1", false],
+      ["pv-2", false],
+    ]));
+
+  it.each([
+    ["an emptyDir in memory that a pod calls like a volume", "pods/u1/volumes/kubernetes.io~empty-dir/pvc-1"],
+    ["a projected volume", "pods/u1/volumes/kubernetes.io~projected/pvc-1"],
+    ["a path below a volume", "pods/u1/volumes/kubernetes.io~csi/pvc-1/mount/lost+found"],
+    ["a container's subPath", "pods/u1/volume-subpaths/pvc-1/app/0"],
+    ["where a driver stages it", "plugins/kubernetes.io/csi/block.example.com/abc/globalmount"],
+    ["what is not mounted by CSI at its mount directory", "pods/u1/volumes/kubernetes.io~csi/pvc-1"],
+  ])("are not %s", (_what, path) => expect(found(path)).toEqual([]));
+
+  it("are found under kubelet's directory only", () =>
+    expect(
+      kubeletMounts(KUBELET, [
+        {
+          ...{ mountPath: `/elsewhere${KUBELET}/pods/u1/volumes/kubernetes.io~csi/pvc-1/mount`, root: "/" },
+          ...{ fsType: "ext4", source: "/dev/x", readOnly: false },
+        },
+      ]),
+    ).toEqual([]));
+});
