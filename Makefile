@@ -7,7 +7,7 @@ PATHS := $(filter-out --%,$(ARGS))
 JEST := NODE_OPTIONS="--experimental-vm-modules --disable-warning=ExperimentalWarning" node_modules/.bin/jest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build image demo test test-real cluster check bench generate clean
+.PHONY: help setup build image demo test test-real cluster check format bench generate clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -38,6 +38,9 @@ cluster: setup ## a real Kubernetes on this machine (ARGS: up, down, status, kub
 
 check: setup ## format, lint, types, import rules, dead code, generated files
 	@scripts/check.sh
+
+format: setup ## write every file as make check wants it
+	@node_modules/.bin/biome check --write --diagnostic-level=error .
 
 bench: build ## run all benchmarks, or one (NAME=crossing); the last line is JSON
 	@node --import tsx bench/run.ts $(NAME)

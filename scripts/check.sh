@@ -8,6 +8,7 @@ step() {
   local name=$1
   shift
   local output
+  echo "check: $name ..." >&2
   if ! output=$("$@" 2>&1); then
     failed+=("$name")
     printf '%s\n\n' "--- $name" "$output"
@@ -20,7 +21,7 @@ step dead-code $bin/knip --no-progress
 step drift scripts/check-drift.sh
 step lint $bin/eslint --cache --cache-location node_modules/.cache/eslint/ src test bench scripts
 if [ ${#failed[@]} -gt 0 ]; then
-  echo "check: failed: ${failed[*]}"
+  echo "check: failed: ${failed[*]} (make format mends the format)"
   exit 1
 fi
 echo "check: format, types, lint, imports, dead code and generated files are in order"

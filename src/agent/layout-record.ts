@@ -48,7 +48,8 @@ function withMembers(record: NodeRecord, layout: FilesystemLayout): NodeRecord {
 
 /** Another node's agent has said so; or the layout is a rebuilt one, of a filesystem that was there before. */
 function wasFormatted({ spec, status }: FilesystemLayout): boolean {
-  if (status?.mounted === true || status?.lastOperation !== undefined) return true;
+  // Not status.mounted, which is said before anything is made.
+  if (status?.lastOperation !== undefined) return true;
   return (status?.members ?? []).length > 0 || (spec.members ?? []).some(({ size }) => size === undefined);
 }
 

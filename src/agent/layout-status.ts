@@ -24,7 +24,7 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
     observedGeneration: live.metadata.generation,
     fsid: volumeOf(record).fsid,
     nodeName,
-    mounted: state.mounted !== undefined,
+    mounted: state.mounted !== undefined || state.held,
     epoch: record.epoch,
     ...(members.length === 0 ? {} : { members }),
     ...(running === undefined ? {} : { operation: running.operation }),
@@ -123,7 +123,12 @@ function stallOf(state: VolumeState): Because | undefined {
       reason: "ResizeFailed",
       message: `member and filesystem are not known to be of one size; it is tried again: ${state.settleProblem}`,
     };
+  if (state.leavingProblem !== undefined && !mends(state.leavingProblem)) return state.leavingProblem;
   return failureOf(state);
+}
+
+function mends({ reason }: Because): boolean {
+  return reason === "WaitingForMember";
 }
 
 /** Of the last operation, unless its size was reached after all. */
@@ -150,12 +155,16 @@ function pendingOf(state: VolumeState): Because | undefined {
     const { kind, from, to, step } = state.running.operation;
     return { reason: "OperationRunning", message: `${kind} from ${from} to ${to}: ${step}` };
   }
-  return pendingUnmade(state) ?? pendingMember(state);
+  return pendingUnmade(state) ?? pendingMember(state) ?? pendingLeave(state);
 }
 
 function pendingMember({ record, mounted }: VolumeState): Because | undefined {
   const awaited = mounted === undefined ? undefined : pendingMembers(record);
   return awaited === undefined ? undefined : { reason: "WaitingForMember", message: `waiting for ${awaited}` };
+}
+
+function pendingLeave({ leavingProblem }: VolumeState): Because | undefined {
+  return leavingProblem !== undefined && mends(leavingProblem) ? leavingProblem : undefined;
 }
 
 function pendingUnmade(state: VolumeState): Because | undefined {

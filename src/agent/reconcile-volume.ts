@@ -8,6 +8,7 @@ import { formatQuantity } from "../units/quantity.ts";
 import { decideOperation, type OperationDecision, type OperationFacts } from "./decide-operation.ts";
 import { grantOf } from "./emergency.ts";
 import { isRemovalWanted, recordWithLayout, targetOf } from "./layout-record.ts";
+import { measureVolume } from "./measure-volume.ts";
 import { memberFactsOf } from "./member-facts.ts";
 import type { NodeRecords } from "./node-records.ts";
 import type { OperationRunner } from "./run-operation.ts";
@@ -17,8 +18,7 @@ import { settleSize } from "./settle-size.ts";
 import type { Staging } from "./staging.ts";
 import type { StatusReporter } from "./status-reporter.ts";
 import type { Storage } from "./storage/storage.ts";
-import { withTimeLimit } from "./time-limit.ts";
-import { mountedVolumeOf, newVolumeState, type VolumeState, type VolumeStates, volumeOf } from "./volume-state.ts";
+import { newVolumeState, type VolumeState, type VolumeStates, volumeOf } from "./volume-state.ts";
 
 export interface ReconcileEnvironment {
   readonly nodeName: string;
@@ -35,8 +35,6 @@ export interface ReconcileEnvironment {
   readonly clock: Clock;
   readonly log: Logger;
 }
-
-const MEMBERS_LIMIT_MS = 10_000;
 
 /** Rejects when something outside failed; the queue then tries again, at longer and longer intervals. */
 export async function reconcileVolume(environment: ReconcileEnvironment, handle: string): Promise<Outcome> {
@@ -55,7 +53,7 @@ async function lookOnce(environment: ReconcileEnvironment, handle: string): Prom
   if (state === undefined) return "done";
   if (state.recordProblem !== undefined && state.recorded) await saveRecord(records, state, "PowerCut");
   await staging.adopt(state);
-  await measure(storage, state);
+  await measureVolume(storage, state);
   // A member that is missing has nothing to agree with its filesystem about.
   const mayDecide = state.sizeBytes === undefined || (await settleSize(storage, state));
   const layout = await measureForLayout(environment, state);
@@ -80,28 +78,11 @@ async function measureForLayout(
     const layout = layoutOnThisNode(environment, handle);
     await trackedState(environment, handle, layout);
     const { lastOperation } = state.record;
-    await measure(environment.storage, state);
+    await measureVolume(environment.storage, state);
     // An emergency may have come and gone meanwhile, and have taken in what was not found.
     const isOfNow = state.record.lastOperation === lastOperation;
     if (isOfNow && layoutOnThisNode(environment, handle) === layout) return layout;
   }
-}
-
-/** While an operation runs it says itself how far it has come. */
-async function measure(storage: Storage, state: VolumeState): Promise<void> {
-  await findMembers(storage, state);
-  const sizeBytes = await storage.sizeBytes(volumeOf(state.record));
-  if (state.running === undefined) state.sizeBytes = sizeBytes;
-  if (sizeBytes !== undefined && !state.record.memberMade) state.record = { ...state.record, memberMade: true };
-}
-
-/** Nothing else runs on a volume while its devices are listed: those of a running operation come and go. */
-async function findMembers(storage: Storage, state: VolumeState): Promise<void> {
-  const { mounted } = state;
-  if (mounted === undefined || state.closing || state.hung || state.running !== undefined) return;
-  const finding = storage.members(mountedVolumeOf(mounted, state.record));
-  const members = await withTimeLimit(finding, MEMBERS_LIMIT_MS, `finding the members of volume ${state.handle}`);
-  if (state.mounted === mounted && state.running === undefined) state.members = members;
 }
 
 function layoutOnThisNode({ layouts, nodeName }: ReconcileEnvironment, handle: string): FilesystemLayout | undefined {

@@ -5,6 +5,7 @@ import { reserveBytes } from "../api/reserve.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../units/quantity.ts";
+import { findMembers } from "./measure-volume.ts";
 import type { AgentMetrics } from "./metrics.ts";
 import type { NodeRecord, NodeRecords } from "./node-records.ts";
 import type { Sampler } from "./sampler.ts";
@@ -144,6 +145,7 @@ async function carryOut(
       sizeBytes: await measuredSize(environment, state, operation),
     };
   }
+  await lookAtMembers(environment, state, mounted);
   await finish(environment, state, operation, end);
   // Not part of the operation: an emergency must not wait for it.
   if (operation.kind === "Shrink" && end.sizeBytes < parseQuantity(operation.from)) void trim(environment, mounted);
@@ -236,6 +238,19 @@ async function finish(
     log.error({ volume: state.handle, err }, "the end of an operation could not be recorded on the node");
   });
   ended(state.handle);
+}
+
+/** What is told with the end belongs to it: a size without the members that have come reads as a smaller filesystem. */
+async function lookAtMembers(
+  { storage, log }: OperationEnvironment,
+  state: VolumeState,
+  mounted: MountedVolume,
+): Promise<void> {
+  try {
+    state.members = await findMembers(storage, mounted, state);
+  } catch (err) {
+    log.warn({ volume: state.handle, err }, "the members are looked at later");
+  }
 }
 
 function lastOperationOf({ step: _step, ...operation }: Operation, end: End, nowMs: number): LastOperation {

@@ -4,11 +4,13 @@ import type { Logger } from "../process/log.ts";
 import { formatQuantity } from "../units/quantity.ts";
 import { grantOf } from "./emergency.ts";
 import type { FilesystemLocks } from "./filesystem-lock.ts";
+import { measureVolume } from "./measure-volume.ts";
 import { canMount } from "./member-facts.ts";
 import type { NodeRecord, NodeRecords } from "./node-records.ts";
 import type { Sampler } from "./sampler.ts";
 import { saveRecord } from "./save-record.ts";
 import { settled } from "./settle-size.ts";
+import type { StatusReporter } from "./status-reporter.ts";
 import { type MountedVolume, type Storage, StorageError, type StorageErrorCode } from "./storage/storage.ts";
 import { waitUntil } from "./storage/wait-until.ts";
 import { withTimeLimit } from "./time-limit.ts";
@@ -21,6 +23,7 @@ export interface StagingParts {
   readonly locks: FilesystemLocks;
   readonly lanes: VolumeLanes;
   readonly sampler: Sampler;
+  readonly reporter: Pick<StatusReporter, "announce">;
   readonly log: Logger;
   /** Cancels a running shrink, waits for a running extend. */
   readonly quiesce: (state: VolumeState) => Promise<void>;
@@ -74,11 +77,11 @@ export function createStaging(parts: StagingParts): Staging {
     },
     remove: (state) => inLane(state, () => remove(parts, state)),
     settle: (state) =>
-      inLane(state, async () => {
+      lanes.run(state.handle, async () => {
         if (state.mounted === undefined || state.closing) return;
-        await parts.storage.settle(mountedVolumeOf(state.mounted, state.record));
-        state.problem = undefined;
-      }).finally(() => changed(state.handle)),
+        await letGo(parts, state, state.mounted);
+        changed(state.handle);
+      }),
   };
 }
 
@@ -101,10 +104,12 @@ async function stage(parts: StagingParts, state: VolumeState, stagingPath: strin
   if (state.mounted !== undefined) throw alreadyStaged(state, state.mounted.mountPath, stagingPath);
   await takeLock(locks, state);
   const sizeBytes = await sizeToStage(storage, state);
+  // Members are unplugged by others, who look at the layout: it says that this node has them before the first one is touched.
+  if (state.record.backend === "span") await parts.reporter.announce(state.handle);
   await changeRecord(parts, state, { stagingPath });
   begin(parts, state, await storage.stage(volumeOf(state.record), sizeBytes, stagingPath));
   await changeRecord(parts, state, { memberMade: true });
-  state.sizeBytes = await storage.sizeBytes(volumeOf(state.record));
+  await measureVolume(storage, state);
   log.info({ volume: state.handle, stagingPath, size: formatQuantity(state.sizeBytes ?? 0) }, "staged");
 }
 
@@ -116,7 +121,9 @@ async function unstage(parts: StagingParts, state: VolumeState, stagingPath: str
     sampler.forget(state.handle);
     await storage.unstage(volumeOf(state.record), stagingPath);
     state.mounted = undefined;
+    state.held = false;
     state.members = [];
+    state.leavingProblem = undefined;
     state.reading = undefined;
     state.hung = false;
     state.problem = undefined;
@@ -140,6 +147,7 @@ async function adopt(parts: StagingParts, state: VolumeState): Promise<void> {
   await takeLock(locks, state);
   const found = await withTimeLimit(storage.find(volume, stagingPath), FIND_LIMIT_MS, `finding ${state.handle}`);
   if (found === undefined) {
+    await undoStage(parts, state, stagingPath);
     log.info({ volume: state.handle, stagingPath }, "no longer mounted; kubelet will stage it when a pod needs it");
     await changeRecord(parts, state, { stagingPath: undefined });
     return;
@@ -147,6 +155,27 @@ async function adopt(parts: StagingParts, state: VolumeState): Promise<void> {
   if (!state.recorded) await changeRecord(parts, state, { stagingPath, memberMade: true });
   begin(parts, state, found);
   log.info({ volume: state.handle, stagingPath }, "taken over from an earlier agent");
+}
+
+/** Of a stage that failed or died on its way: kubelet need not come back, and whoever wants the members elsewhere waits for this. */
+async function undoStage({ storage }: StagingParts, state: VolumeState, stagingPath: string): Promise<void> {
+  if (!state.held) return;
+  await storage.unstage(volumeOf(state.record), stagingPath);
+  state.held = false;
+}
+
+async function letGo({ storage }: StagingParts, state: VolumeState, mounted: MountedVolume): Promise<void> {
+  try {
+    await storage.settle(mountedVolumeOf(mounted, state.record));
+    state.leavingProblem = undefined;
+  } catch (error) {
+    if (error instanceof StorageError)
+      state.leavingProblem = {
+        reason: LASTING[error.code] === undefined ? "WaitingForMember" : "MemberFailed",
+        message: error.message,
+      };
+    throw error;
+  }
 }
 
 async function remove({ storage, records, locks, log }: StagingParts, state: VolumeState): Promise<void> {
@@ -176,7 +205,7 @@ function watch(sampler: Sampler, { handle, record: { grant } }: VolumeState, mou
   sampler.watch(handle, mounted, grant === undefined ? 0 : grantOf(grant).minAvailableBytes);
 }
 
-/** It is taken back by what succeeds: a mount, an unmount, a removal, a settling. A look that finds nothing says nothing. */
+/** It is taken back by what succeeds: a mount, an unmount, a removal. A look that finds nothing says nothing. */
 async function noteProblem(state: VolumeState, work: () => Promise<void>): Promise<void> {
   try {
     await work();

@@ -5,16 +5,23 @@ import { FILESYSTEMS } from "../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout, type LastOperation } from "../api/filesystem-layout.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../api/names.ts";
 import type { Applier } from "../kube/apply.ts";
-import type { KubeClient } from "../kube/client.ts";
+import type { ApplyConfiguration, KubeClient } from "../kube/client.ts";
 import type { EventRecorder } from "../kube/events.ts";
+import { isKubeError } from "../kube/kube-error.ts";
 import type { KubeObject } from "../kube/object.ts";
 import type { ReadableStore } from "../kube/store.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
+import { LayoutError } from "./layout-record.ts";
 import { layoutStatus } from "./layout-status.ts";
 import type { VolumeState, VolumeStates } from "./volume-state.ts";
 
 export interface StatusReporter {
+  /**
+   * Says that this node holds a volume whose members others attach and detach, and marks it as held. Rejects, with nothing said, with
+   * LayoutError when its layout does not give it to this node (any more), and with KubeError when nobody could be told.
+   */
+  announce(handle: string): Promise<void>;
   /** Resolves when what is known at the time of the call has been applied; rejects with KubeError when it could not. */
   report(handle: string): Promise<void>;
   operationEnded(state: VolumeState, operation: LastOperation): void;
@@ -47,13 +54,13 @@ export function createStatusReporter(parts: StatusReporterParts): StatusReporter
         .catch(() => {})
         .then(() => {
           waiting.delete(handle);
-          return begin(handle);
+          return report(handle);
         });
     waiting.set(handle, shared);
     return shared;
   };
-  const begin = (handle: string): Promise<void> => {
-    const write = applyStatus(parts, handle).finally(() => writing.delete(handle));
+  const begin = (handle: string, apply = applyStatus): Promise<void> => {
+    const write = apply(parts, handle).finally(() => writing.delete(handle));
     writing.set(handle, write);
     return write;
   };
@@ -64,6 +71,12 @@ export function createStatusReporter(parts: StatusReporterParts): StatusReporter
     );
   };
   return {
+    announce: async (handle) => {
+      // A report that knows less and is under way must not be written after it.
+      for (let other = writing.get(handle); other !== undefined; other = writing.get(handle))
+        await other.catch(() => {});
+      await begin(handle, announceHold);
+    },
     report,
     operationEnded: (state, operation) => {
       const { kind, from, outcome, reached, message } = operation;
@@ -79,20 +92,53 @@ export function createStatusReporter(parts: StatusReporterParts): StatusReporter
   };
 }
 
+const APPLY_OPTIONS = { fieldManager: FIELD_MANAGERS.agent, force: true, subresource: "status" } as const;
+const ANNOUNCE_ATTEMPTS_LIMIT = 8;
+
 async function applyStatus(parts: StatusReporterParts, handle: string): Promise<void> {
-  const { states, layouts, nodeName, clock, applier } = parts;
+  const { states, layouts, nodeName, applier } = parts;
   const state = states.get(handle);
   const live = layouts.get(handle);
   // Another node's by now: two agents that overwrite each other's status would never end.
   if (state === undefined || live?.spec.nodeName !== nodeName) return;
-  const configuration = {
+  const configuration = configurationOf(parts, state, live);
+  await applier.applyOnChange("agent-status/apply", FILESYSTEM_LAYOUTS, configuration, APPLY_OPTIONS, live);
+}
+
+/** On the very version that gives the volume to this node: whoever takes it back afterwards meets what is said here. */
+async function announceHold(parts: StatusReporterParts, handle: string): Promise<void> {
+  const { client, states, nodeName, applier } = parts;
+  for (let attempt = 1; ; attempt += 1) {
+    const live = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
+    const state = states.get(handle);
+    if (state === undefined || live?.spec.nodeName !== nodeName)
+      throw new LayoutError(
+        `FilesystemLayout ${handle} gives the volume to ${live?.spec.nodeName ?? "no node"}, not to ${nodeName}; nothing of it is touched`,
+      );
+    const configuration = configurationOf(parts, { ...state, held: true }, live, live.metadata.resourceVersion);
+    try {
+      await applier.applyOnChange("span/announce", FILESYSTEM_LAYOUTS, configuration, APPLY_OPTIONS, live);
+      state.held = true;
+      return;
+    } catch (error) {
+      if (!isKubeError(error, "Conflict") || attempt === ANNOUNCE_ATTEMPTS_LIMIT) throw error;
+    }
+  }
+}
+
+function configurationOf(
+  { nodeName, clock }: StatusReporterParts,
+  state: VolumeState,
+  live: FilesystemLayout,
+  resourceVersion?: string,
+): ApplyConfiguration {
+  const { name, uid } = live.metadata;
+  return {
     apiVersion: API_VERSION,
     kind: FILESYSTEM_LAYOUTS.kind,
-    metadata: { name: handle, uid: live.metadata.uid },
+    metadata: { name, uid, ...(resourceVersion === undefined ? {} : { resourceVersion }) },
     status: layoutStatus({ state, nodeName, nowMs: clock.nowMs(), live }),
   };
-  const options = { fieldManager: FIELD_MANAGERS.agent, force: true, subresource: "status" } as const;
-  await applier.applyOnChange("agent-status/apply", FILESYSTEM_LAYOUTS, configuration, options, live);
 }
 
 /** The Filesystem, where users look. */

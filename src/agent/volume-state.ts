@@ -36,6 +36,11 @@ export interface VolumeState {
   recordProblem: string | undefined;
   /** Staging and adoption. */
   mounted: MountedVolume | undefined;
+  /**
+   * Members of other drivers may be in use here: from before the first is touched until all are let go of, or a stage that failed
+   * was undone. The announcement to the API server sets it, staging clears it.
+   */
+  held: boolean;
   /** The size of all members together, last measured or reached. */
   sizeBytes: number | undefined;
   /** The members of a mounted span, last looked at; empty where there is but one. */
@@ -56,6 +61,8 @@ export interface VolumeState {
   settleProblem: string | undefined;
   /** While the volume is being unstaged nothing new begins. */
   closing: boolean;
+  /** Why members that have left could not be let go of the last time; the filesystem works without them. */
+  leavingProblem: Problem | undefined;
   /** What keeps it from working, other than a hang. */
   problem: Problem | undefined;
   /** The refusal of the present target, when its epoch is a deposed leader's. */
@@ -71,6 +78,7 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
     recorded,
     recordProblem: undefined,
     mounted: undefined,
+    held: recorded && record.backend === "span" && record.stagingPath !== undefined,
     sizeBytes: undefined,
     members: [],
     removed: false,
@@ -82,6 +90,7 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
     unsettled: false,
     settleProblem: undefined,
     closing: false,
+    leavingProblem: undefined,
     problem: undefined,
     refusal: undefined,
   };

@@ -163,7 +163,11 @@ export const filesystemLayoutStatus = z
     nodeName: z.string().meta({ description: "The node whose agent reports." }).optional(),
     mounted: z
       .boolean()
-      .meta({ description: "Staged on its node, so that it is measured and can be resized." })
+      .meta({
+        description:
+          "Staged on its node, so that it is measured and can be resized. A span is said to be from before its first member is " +
+          "touched there until the last one is let go of.",
+      })
       .optional(),
     epoch: epochNumber("The highest epoch the agent has seen for it.").optional(),
     members: keyedList(

@@ -189,7 +189,7 @@ const ceilings = z
       .meta({ description: "The most that a policy may do, for each direction: Enforce > Approve > Recommend." })
       .optional(),
     bytesPerNamespace: quantity(
-      "No volume grows while the sizes of its namespace's volumes would then add up to more. Default: no ceiling.",
+      "No volume grows while what its namespace's volumes have, are growing to and may grow to by an emergency grant would then add up to more. Default: no ceiling.",
       ...USABLE_SIZE,
     ).optional(),
     storageClassNames: z

@@ -72,6 +72,14 @@ const DESCRIPTIONS: readonly Description[] = [
     selectableFields: ["spec.nodeName", "status.phase"],
   },
   { group: "", kind: "ConfigMap", plural: "configmaps", shortNames: ["cm"], scope: "Namespaced" },
+  {
+    group: "",
+    kind: "ResourceQuota",
+    plural: "resourcequotas",
+    shortNames: ["quota"],
+    scope: "Namespaced",
+    status: true,
+  },
   { group: "", kind: "Secret", plural: "secrets", scope: "Namespaced", selectableFields: ["type"] },
   {
     group: "",

@@ -227,6 +227,10 @@ const BODIES: Readonly<Record<string, Body>> = {
     description: "ConfigMap holds configuration for pods to consume.",
     properties: { data: stringMap, binaryData: stringMap, immutable: flag },
   },
+  ResourceQuota: {
+    description: "ResourceQuota is what a namespace may have; here nothing counts it.",
+    properties: { spec: anything, status: anything },
+  },
   Secret: {
     description: "Secret holds secret bytes, base64 encoded.",
     properties: { data: stringMap, stringData: stringMap, immutable: flag, type: { ...text, default: "Opaque" } },

@@ -7,6 +7,7 @@ import { directEffects } from "../process/effects.ts";
 import { GIB } from "../units/quantity.ts";
 import { type DemoConfig, readDemoConfig } from "./config.ts";
 import { type FixedVolume, makeFixedVolume, simulateFixedVolume } from "./fixed-volume.ts";
+import { storyText } from "./frame.ts";
 import { NOMINAL_BYTES, perform } from "./perform.ts";
 import { drawPicture } from "./picture.ts";
 import { type Places, placeLines } from "./places.ts";
@@ -15,7 +16,7 @@ import { complaintsOf } from "./process-logs.ts";
 import { PROCESS_NAMES } from "./processes.ts";
 import { createRunClock } from "./run-clock.ts";
 import { createRunDirectory, removeRun, removeStaleRuns } from "./run-directory.ts";
-import { createRunLog } from "./run-log.ts";
+import { createRunLog, type RunLog } from "./run-log.ts";
 import type { DemoView, Scene } from "./scene.ts";
 import { EXPECTED_DURATION_MS } from "./script.ts";
 import type { DemoSummary } from "./summary.ts";
@@ -84,9 +85,9 @@ async function makeRun(
     const summary = await perform({ config, runDirectory, fixedVolume, storage, log, clock, ending, announce });
     view.update(scene());
     view.close();
-    mkdirSync(dirname(config.picturePath), { recursive: true });
-    writeFileSync(config.picturePath, drawPicture(log, summary, FIXED_SIZE_BYTES));
-    showSummary(config, summary, say);
+    if (isLive(config)) changesToldOf(log).forEach(say);
+    const picture = writePicture(config.picturePath, drawPicture(log, summary, FIXED_SIZE_BYTES));
+    showSummary(config, summary, picture, say);
     if (config.keep) await stayUp(places, ending, say);
   } finally {
     clearInterval(timer);
@@ -116,17 +117,39 @@ function rootProblem(): string | undefined {
   return process.getuid?.() === 0 ? undefined : "not running as root";
 }
 
-function createView(config: DemoConfig, say: (line: string) => void): DemoView {
-  return process.stdout.isTTY && !config.json ? createTerminalView(process.stdout) : createPlainView(say);
+function isLive(config: DemoConfig): boolean {
+  return process.stdout.isTTY && !config.json;
 }
 
-function showSummary(config: DemoConfig, summary: DemoSummary, say: (line: string) => void): void {
+function createView(config: DemoConfig, say: (line: string) => void): DemoView {
+  return isLive(config) ? createTerminalView(process.stdout) : createPlainView(say);
+}
+
+/** What the live screen takes away with it. */
+function changesToldOf({ story }: RunLog): string[] {
+  return story
+    .filter(({ kind }) => kind === "extend" || kind === "shrink" || kind === "fault")
+    .map(({ kind, atMs, text }) => storyText(kind, atMs, text));
+}
+
+/** Where it is, or why it is not there: a whole run is not lost for its picture. */
+function writePicture(path: string, picture: string): string {
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, picture);
+    return path;
+  } catch (error) {
+    return `not written: ${(error as Error).message}`;
+  }
+}
+
+function showSummary(config: DemoConfig, summary: DemoSummary, picture: string, say: (line: string) => void): void {
   if (config.json) process.stdout.write(`${JSON.stringify(summary)}\n`);
-  else summaryLines(summary, config.picturePath).forEach(say);
+  else summaryLines(summary, picture).forEach(say);
   if (summary.corruptFiles > 0 || summary.writerErrors > 0) process.exitCode = 1;
 }
 
 async function stayUp(places: Places, ending: AbortSignal, say: (line: string) => void): Promise<void> {
-  placeLines("Staying up until Ctrl-C:  ", places).forEach(say);
+  placeLines("Staying up until Ctrl-C. In another terminal:", places).forEach(say);
   if (!ending.aborted) await new Promise((resolve) => ending.addEventListener("abort", resolve, { once: true }));
 }

@@ -20,7 +20,7 @@ const AXIS_WIDTH = 10;
 const CHART_ROWS_MAX = 16;
 const CHART_ROWS_MIN = 4;
 /** Lines that are neither chart nor story. */
-const FRAME_LINES = 12;
+const FRAME_LINES = 13;
 const STORY_LINES_MIN = 3;
 
 /** At most `size.rows` lines, none wider than `size.columns`. */
@@ -147,7 +147,7 @@ export function storyText(kind: StoryKind, atMs: number, text: string): string {
 }
 
 function footOf(places: Scene, columns: number, paint: Paint): string[] {
-  const lines = ["", ...placeLines("In another terminal:  ", places)];
+  const lines = ["", ...placeLines("In another terminal:", places)];
   return lines.map((line) => paint("faint", cut(line, columns)));
 }
 

@@ -73,7 +73,7 @@ async function play(performance: Performance, processes: Processes): Promise<Dem
   const volume = await untilMounted(client, processes.kubeletDirectory, storage, ending);
   const shortPath = join(runDirectory, "volume"); // what kubelet mounts at is too long for a line
   symlinkSync(volume.mountPath, shortPath);
-  announce({ mountPath: shortPath });
+  announce({ mountPath: shortPath, storage });
   tell(
     performance,
     "note",

@@ -5,6 +5,8 @@ export interface Places {
   readonly server?: string | undefined;
   /** Undefined until it is mounted. */
   readonly mountPath?: string | undefined;
+  /** A simulated disk is nothing that df could show. */
+  readonly storage?: "real" | "simulated" | undefined;
   /** Of each process; undefined until they are started. */
   readonly metricsUrls?: MetricsUrls | undefined;
 }
@@ -12,10 +14,11 @@ export interface Places {
 export type MetricsUrls = Readonly<Record<"policy-engine" | "operator" | "agent", string>>;
 
 /** One command a line; only what is there already. */
-function placeCommands({ server, mountPath, metricsUrls }: Places): string[] {
+function placeCommands({ server, mountPath, storage, metricsUrls }: Places): string[] {
   const commands: string[] = [];
-  if (mountPath !== undefined) commands.push(`df -h ${mountPath}`);
-  if (server !== undefined) commands.push(`kubectl --server ${server} get filesystems -w`); // kubectl watches one kind at a time
+  if (mountPath !== undefined && storage !== "simulated")
+    commands.push(`df -h ${mountPath}   # btrfs may show what was written up to 30 s late`);
+  if (server !== undefined) commands.push(`kubectl --server ${server} -n default get filesystems -w`); // kubectl watches one kind at a time
   if (metricsUrls === undefined) return commands;
   const engine = new URL(metricsUrls["policy-engine"]);
   const ports = Object.values(metricsUrls).map((url) => new URL(url).port);
@@ -26,7 +29,8 @@ function placeCommands({ server, mountPath, metricsUrls }: Places): string[] {
   ];
 }
 
-/** Under a heading, which stands before the first of them. */
+/** Under a heading of its own line: a terminal of 80 columns holds each command but the one with the path. */
 export function placeLines(heading: string, places: Places): string[] {
-  return placeCommands(places).map((command, index) => (index === 0 ? heading : " ".repeat(heading.length)) + command);
+  const commands = placeCommands(places);
+  return commands.length === 0 ? [] : [heading, ...commands.map((command) => `  ${command}`)];
 }

@@ -17,7 +17,7 @@ export function createPlainView(print: (line: string) => void): DemoView {
       for (const { kind, atMs, text } of scene.log.story.slice(told)) print(storyText(kind, atMs, text));
       told = scene.log.story.length;
       if (!placesTold && scene.mountPath !== undefined && scene.metricsUrls !== undefined) {
-        placeLines("In another terminal:  ", scene).forEach(print);
+        placeLines("In another terminal:", scene).forEach(print);
         placesTold = true;
       }
       if (scene.nowMs < nextStatusMs) return;

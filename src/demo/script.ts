@@ -17,11 +17,14 @@ export interface Act {
 export const EXPECTED_DURATION_MS = 75_000;
 
 const EXTENDS_WANTED = 3;
-/** A flood: so large, and so full, that the newest files lie where a shrink must move them away. */
-const FLOOD_CAPACITY_BYTES = 1.9 * GIB;
-const FLOOD_USED_RATIO = 0.65;
-/** Before the burst fuller still, yet under the extend rule's 80%: that shrink must last until the burst reaches its reserve. */
-const HIGH_FLOOD_USED_RATIO = 0.7;
+/** At least so large, and so full, that the newest files lie where a shrink must move them away. */
+interface Flood {
+  readonly capacityBytes: number;
+  readonly usedRatio: number;
+}
+const FLOOD: Flood = { capacityBytes: 1.9 * GIB, usedRatio: 0.65 };
+/** Before the burst, yet under the extend rule's 80%: that shrink must last until the burst reaches its reserve. */
+const HIGH_FLOOD: Flood = { capacityBytes: 2.4 * GIB, usedRatio: 0.7 };
 /** The share of the capacity that stays used when the oldest files were deleted: under the 30% of the shrink rule, each time. */
 const FIRST_EBB_USED_RATIO = 0.265;
 const EBB_USED_RATIO = 0.23;
@@ -58,14 +61,14 @@ async function firstRise(stage: Stage): Promise<void> {
   await until("the first extend", RISE_LIMIT_MS, stage.ending, () => extendsSoFar(stage) >= 1);
   await editPolicy(stage);
   await until(`${EXTENDS_WANTED} extends and a flood`, RISE_LIMIT_MS, stage.ending, () => {
-    return extendsSoFar(stage) >= EXTENDS_WANTED && isFlood(stage, FLOOD_USED_RATIO);
+    return extendsSoFar(stage) >= EXTENDS_WANTED && isFlood(stage, FLOOD);
   });
   await until("the unmanaged filesystem is full", RISE_LIMIT_MS, stage.ending, () => !stage.fixedWriter.running());
 }
 
 async function rise(stage: Stage): Promise<void> {
   stage.managedWriter.send({ rate: stage.bytesPerSecond * LATER_RISE_FACTOR });
-  await until("the flood is back", RISE_LIMIT_MS, stage.ending, () => isFlood(stage, HIGH_FLOOD_USED_RATIO));
+  await until("the flood is back", RISE_LIMIT_MS, stage.ending, () => isFlood(stage, HIGH_FLOOD));
 }
 
 async function ebb(stage: Stage): Promise<void> {
@@ -89,7 +92,7 @@ async function ebbWithKilledAgent(stage: Stage): Promise<void> {
 async function ebbWithBurst(stage: Stage): Promise<void> {
   let cancelled = false;
   do {
-    if (!isFlood(stage, FLOOD_USED_RATIO)) await rise(stage);
+    if (!isFlood(stage, FLOOD)) await rise(stage);
     const before = stage.log.operations.length;
     const endedShrink = () => stage.log.operations.slice(before).find(({ kind }) => kind === "Shrink");
     deleteDownTo(stage, EBB_USED_RATIO);
@@ -159,8 +162,8 @@ function extendsSoFar({ log }: Stage): number {
   return changesOf(log.operations).filter(({ kind, outcome }) => kind === "Extend" && outcome === "Succeeded").length;
 }
 
-function isFlood({ log }: Stage, usedRatio: number): boolean {
+function isFlood({ log }: Stage, { capacityBytes, usedRatio }: Flood): boolean {
   const last = log.points.at(-1);
-  if (last === undefined || last.capacityBytes < FLOOD_CAPACITY_BYTES) return false;
+  if (last === undefined || last.capacityBytes < capacityBytes) return false;
   return usedBytes(last) >= usedRatio * last.capacityBytes;
 }

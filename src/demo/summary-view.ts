@@ -4,7 +4,7 @@ import { formatPercent } from "../units/ratio.ts";
 import type { DemoSummary } from "./summary.ts";
 
 /** Lines of "what: how much". */
-export function summaryLines(summary: DemoSummary, picturePath: string): string[] {
+export function summaryLines(summary: DemoSummary, picture: string): string[] {
   const rows: [string, string][] = [
     ["storage", `${summary.storage}, ${summary.fsType}`],
     [
@@ -21,7 +21,7 @@ export function summaryLines(summary: DemoSummary, picturePath: string): string[
     ["average size", averageText(summary)],
     ["on the host", hostText(summary)],
     ["unmanaged 1 GiB", fixedText(summary)],
-    ["picture", picturePath],
+    ["picture", picture],
   ];
   const width = Math.max(...rows.map(([what]) => what.length));
   return rows.map(([what, text]) => `  ${what.padEnd(width)}  ${text}`);

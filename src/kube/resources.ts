@@ -39,6 +39,12 @@ export interface ConfigMap extends KubeObject {
   data?: Record<string, string>;
 }
 
+/** Of a class' storage: "CLASS.storageclass.storage.k8s.io/requests.storage". */
+export interface ResourceQuota extends KubeObject {
+  spec?: { hard?: Record<string, string> };
+  status?: { hard?: Record<string, string>; used?: Record<string, string> };
+}
+
 export interface Secret extends KubeObject {
   /** Immutable once set. */
   type?: string;
@@ -208,6 +214,7 @@ function storage<T extends KubeObject>(plural: string, kind: string): Resource<T
 
 export const NAMESPACES = core<Namespace>("namespaces", "Namespace", false);
 export const CONFIG_MAPS = core<ConfigMap>("configmaps", "ConfigMap", true);
+export const RESOURCE_QUOTAS = core<ResourceQuota>("resourcequotas", "ResourceQuota", true);
 export const SECRETS = core<Secret>("secrets", "Secret", true);
 export const NODES = core<Node>("nodes", "Node", false);
 export const EVENTS = core<Event>("events", "Event", true);

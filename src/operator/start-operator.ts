@@ -18,6 +18,7 @@ import { createCsiServices } from "./csi/csi-services.ts";
 import { createGuardKeeper } from "./member/guard-keeper.ts";
 import { registerMemberBytes } from "./member/member-bytes.ts";
 import { createPace } from "./member/pace.ts";
+import { createTurns } from "./member/turns.ts";
 import { createOperatorMetrics } from "./metrics.ts";
 import { createLayoutWatch } from "./volume/layout-watch.ts";
 import { createLayoutWriter } from "./volume/layout-writer.ts";
@@ -51,7 +52,8 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const watch = createLayoutWatch(client, caches.layouts);
   const reselection = createPace(clock, RESELECTION_INTERVAL_MS);
   const changes = createVolumeChanges(caches);
-  const loop = createVolumeLoop({ client, caches, layouts, events, metrics, clock, reselection }, log);
+  const turns = createTurns();
+  const loop = createVolumeLoop({ client, caches, layouts, events, metrics, clock, reselection, turns }, log);
   const claimCaches = createClaimCaches(client, caches, log);
   const optIn = createOptIn(claimCaches);
   const claimLoop = createClaimLoop({ client, caches: claimCaches, optIn, events, clock }, metrics, log);
@@ -69,7 +71,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const serve = (driver: Driver, socket: string): ReturnType<typeof serveOnSocket> =>
     serveOnSocket(
       socket,
-      createCsiServices({ serving, driver, clock, client, caches, layouts, watch, changes, isReady }),
+      createCsiServices({ serving, driver, clock, client, caches, layouts, watch, changes, turns, isReady }),
     );
   const csi = await serve(LOCAL, config.csiSocket);
   const spanCsi = config.spanCsiSocket === undefined ? undefined : await serve(SPAN, config.spanCsiSocket);

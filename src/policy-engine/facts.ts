@@ -33,7 +33,7 @@ export interface ClaimFacts {
   readonly initialSizeBytes: number;
   /** The class' maxSize, if it has one. */
   readonly classMaxBytes: number | undefined;
-  /** The request while it is raised over what was provided so far; undefined when nothing is asked for. */
+  /** The request while it is raised over what was provided so far, or was asked for in vain; undefined when nothing is asked for. */
   readonly raisedRequestBytes: number | undefined;
   readonly createdAtMs: number;
   readonly deleting: boolean;

@@ -1,5 +1,5 @@
 // Whether a wanted change may be made now: the direction's mode, then its cooldown, counts and windows. What is urgent waits for
-// the mode only.
+// the mode only, and a raised request only after a failure.
 import type { Mode } from "../api/volume-policy.ts";
 import { formatDuration } from "../units/duration.ts";
 import { formatBytes } from "../units/quantity.ts";
@@ -45,6 +45,7 @@ function effectiveMode({ policy, ceilings }: Question, { direction }: WantedChan
 
 function holdForPace(question: Question, wanted: WantedChange): HoldPlan | undefined {
   const { policy, facts } = question;
+  if (wanted.reason === "RequestRaised") return holdAfterFailure(question, wanted);
   if (wanted.urgent || policy === undefined) return undefined;
   const pace = policy[wanted.direction];
   return (

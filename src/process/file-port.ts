@@ -25,14 +25,15 @@ export interface FilePort {
   /** Writes and waits; kernel interfaces in /sys and /proc. */
   writeKernel(point: EffectPoint, path: string, text: string): Promise<void>;
   /**
-   * Overwrites these ranges of a block device with zeros and syncs, if `mayBeZeroed` says so of the first of them, read under the
-   * very descriptor that then writes. The device is opened for ourselves alone: throws EBUSY while anybody holds it.
+   * Overwrites with zeros, and syncs, those of these ranges of a block device of which `mayBeZeroed` says so, each read whole under
+   * the very descriptor that then writes; none where it does not say so of the first. The device is opened for ourselves alone:
+   * throws EBUSY while anybody holds it.
    */
   zeroExclusively(
     point: EffectPoint,
     devicePath: string,
     ranges: readonly FileRange[],
-    mayBeZeroed: (first: Buffer) => boolean,
+    mayBeZeroed: (block: Buffer) => boolean,
   ): Promise<"Zeroed" | "Refused">;
   makeDirectory(point: EffectPoint, path: string, mode?: number): Promise<void>;
   /** Removes a file or an empty directory tree of ours; no error when there is none. */
@@ -75,15 +76,18 @@ async function writeWhole(path: string, text: string, mode: number, durability: 
 async function zeroExclusively(
   devicePath: string,
   ranges: readonly FileRange[],
-  mayBeZeroed: (first: Buffer) => boolean,
+  mayBeZeroed: (block: Buffer) => boolean,
 ): Promise<"Zeroed" | "Refused"> {
   const [first] = ranges;
   return withHandle(devicePath, constants.O_RDWR | constants.O_EXCL, async (device) => {
-    if (first === undefined) return "Refused";
-    const found = Buffer.alloc(first.lengthBytes);
-    await device.read(found, 0, first.lengthBytes, first.offsetBytes);
-    if (!mayBeZeroed(found)) return "Refused";
-    for (const { offsetBytes, lengthBytes } of ranges)
+    const chosen: FileRange[] = [];
+    for (const range of ranges) {
+      const block = Buffer.alloc(range.lengthBytes);
+      const { bytesRead } = await device.read(block, 0, range.lengthBytes, range.offsetBytes);
+      if (bytesRead === range.lengthBytes && mayBeZeroed(block)) chosen.push(range);
+    }
+    if (first === undefined || chosen[0] !== first) return "Refused";
+    for (const { offsetBytes, lengthBytes } of chosen)
       await device.write(Buffer.alloc(lengthBytes), 0, lengthBytes, offsetBytes);
     await device.sync();
     return "Zeroed";

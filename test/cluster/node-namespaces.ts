@@ -74,12 +74,16 @@ export function bootIdOf(node: NodePlaces): string {
 
 /** This machine's mounts of loop devices came along as copies, and would keep those devices busy for as long as the node lives. */
 function unmountLoops(first: number): string[] {
-  return readFileSync(`/proc/${first}/mountinfo`, "utf8")
-    .split("\n")
-    .filter((line) => (line.split(" - ")[1] ?? "").split(" ")[1]?.startsWith("/dev/loop"))
-    .map((line) => line.split(" ")[4] ?? "")
-    .reverse()
-    .map((path) => `umount --lazy "$(printf ${quoted(path)})"`);
+  return (
+    readFileSync(`/proc/${first}/mountinfo`, "utf8")
+      .split("\n")
+      .filter((line) => (line.split(" - ")[1] ?? "").split(" ")[1]?.startsWith("/dev/loop"))
+      .map((line) => line.split(" ")[4] ?? "")
+      .reverse()
+      .map((path) => `"$(printf ${quoted(path)})"`)
+      // One that its owner has unmounted meanwhile is gone here, too.
+      .map((path) => `umount --lazy ${path} || if mountpoint --quiet ${path}; then exit 1; fi`)
+  );
 }
 
 function quoted(text: string): string {

@@ -1,8 +1,5 @@
 // Tidemark on a real Kubernetes, installed from its manifests and used as a user uses it: everything runs as pods, with no rights
 // but those of its roles.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
 import type { KubeClient } from "../../src/kube/client.ts";
@@ -11,6 +8,7 @@ import { kubeconfigConnection } from "../../src/kube/kube-config.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
+import { applyObject } from "./apply-object.ts";
 import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
 import { everyPodReady, install, loadImages, logsOf, podNames, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
 import { PODS } from "./pod.ts";
@@ -57,14 +55,6 @@ const files = (from: number, count: number): string[] =>
 let tested: ClusterUnderTest;
 let writer: Writer;
 
-async function apply(object: object): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), "tidemark-e2e-"));
-  const path = join(directory, "object.json");
-  writeFileSync(path, JSON.stringify(object));
-  await tested.kubectl("apply", "--server-side", "--filename", path);
-  rmSync(directory, { recursive: true });
-}
-
 const whatIsThere = async (): Promise<string> =>
   `${await tested.kubectl("get", "filesystems,filesystemlayouts,pods,pvc", "-o", "yaml")}\n${(await logsOf(tested)).slice(-20_000)}`;
 
@@ -105,9 +95,9 @@ describeReal(
     it(
       "gives a StatefulSet its filesystem, extends it as it fills, and shrinks it as it empties",
       async () => {
-        await apply(STORAGE_CLASS);
-        await apply(POLICY);
-        await apply(statefulWriter(tested.image, CLASS, "8Gi"));
+        await applyObject(tested, STORAGE_CLASS);
+        await applyObject(tested, POLICY);
+        await applyObject(tested, statefulWriter(tested.image, CLASS, "8Gi"));
         await writer.running();
         expect(await writer.capacityMiB()).toBe(1024);
         await writer.write(files(0, 60));
@@ -158,7 +148,7 @@ describeReal(
     it(
       "gives a pod a generic ephemeral volume for one writer, which goes with the pod",
       async () => {
-        await apply(shortLivedPod(tested.image));
+        await applyObject(tested, shortLivedPod(tested.image));
         await waitFor(
           "the pod to have ended",
           async () => (["Succeeded", "Failed"].includes(await phaseOf("short-lived")) ? true : undefined),

@@ -43,8 +43,8 @@ export function statefulWriter(image: string, storageClassName: string, request:
 
 /** What runs in the pod. The pod's view is the one that counts. */
 export interface Writer {
-  /** Fresh random files of 16 MiB each, synced; their checksums are kept. */
-  write(names: readonly string[]): Promise<void>;
+  /** Fresh random files of this size each, synced; their checksums are kept. */
+  write(names: readonly string[], eachMiB?: number): Promise<void>;
   remove(names: readonly string[]): Promise<void>;
   /** Lines of `sha256sum -c` that do not say OK. */
   damaged(): Promise<string>;
@@ -57,10 +57,10 @@ export function writerIn({ kubectl, namespace }: ClusterUnderTest): Writer {
     kubectl("exec", WRITER_POD, "--container", "shell", "--", "sh", "-ec", script);
   const capacityMiB = async (): Promise<number> => Number(await shell("df -m /data | awk 'NR == 2 { print $2 }'"));
   return {
-    write: async (names) => {
+    write: async (names, eachMiB = 16) => {
       for (const name of names)
         await shell(
-          `cd /data; dd if=/dev/urandom of=${name} bs=1M count=16 conv=fsync 2>/dev/null; sha256sum ${name} > ${name}.sum`,
+          `cd /data; dd if=/dev/urandom of=${name} bs=1M count=${eachMiB} conv=fsync 2>/dev/null; sha256sum ${name} > ${name}.sum`,
         );
     },
     remove: async (names) => {

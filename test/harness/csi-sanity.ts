@@ -19,6 +19,8 @@ export interface SanityOptions {
   readonly expandedBytes: number;
   /** Of csi-sanity itself, beyond those that the other options become. */
   readonly flags?: Readonly<Record<string, string>>;
+  /** The beginning of a command line that runs the rest where the sockets and kubelet's directory are; absent: here. */
+  readonly enter?: readonly [string, ...string[]];
 }
 
 export interface SpecResult {
@@ -50,7 +52,8 @@ export async function runCsiSanity(options: SanityOptions): Promise<SanityReport
     return at(name);
   };
   const [pods, plugins] = [join(options.kubeletDirectory, "pods"), join(options.kubeletDirectory, "plugins")];
-  for (const path of [pods, plugins]) mkdirSync(path, { recursive: true });
+  // On a node its kubelet has made them.
+  if (options.enter === undefined) for (const path of [pods, plugins]) mkdirSync(path, { recursive: true });
   const flags = {
     "csi.endpoint": `unix://${options.nodeSocket}`,
     "csi.controllerendpoint": `unix://${options.controllerSocket}`,
@@ -66,9 +69,10 @@ export async function runCsiSanity(options: SanityOptions): Promise<SanityReport
     ...options.flags,
   };
   const output = at("csi-sanity.log");
+  const [command, ...enter] = [...(options.enter ?? []), program];
   await run(
-    program,
-    Object.entries(flags).map(([name, value]) => `--${name}=${value}`),
+    command ?? program,
+    [...enter, ...Object.entries(flags).map(([name, value]) => `--${name}=${value}`)],
     output,
   );
   return {

@@ -32,6 +32,8 @@ export interface LoopMemberDriver {
   readonly requests: Map<string, object>;
   /** While a method is in it, its calls are refused with this. */
   readonly refusals: Map<string, { code: status; details: string }>;
+  /** While a method is in it, this is awaited before the driver does anything about a call of it. */
+  readonly before: Map<string, () => Promise<void>>;
   /** The node plugin ends: its sockets are gone; what is published stays. */
   stop(): Promise<void>;
 }
@@ -67,6 +69,7 @@ export async function startLoopMemberDriver(
     calls: [],
     requests: new Map(),
     refusals: new Map(),
+    before: new Map(),
   };
   const csiSocket = join(directory, "csi.sock");
   const csi = await serveOnSocket(csiSocket, [{ definition: NodeService, implementation: nodeServer(driver) }]);
@@ -88,10 +91,11 @@ function nodeServer(driver: Omit<LoopMemberDriver, "stop">): NodeServer {
       method: string,
       answer: (request: Request) => Response,
     ): handleUnaryCall<Request, Response> =>
-    ({ request }, callback) => {
+    async ({ request }, callback) => {
       const volumeHandle = "volumeId" in request ? String(request.volumeId) : "";
       driver.calls.push(`${method} ${volumeHandle}`.trim());
       driver.requests.set(method, request);
+      await driver.before.get(method)?.();
       const refusal = driver.refusals.get(method);
       if (refusal !== undefined) return callback(refusal);
       try {

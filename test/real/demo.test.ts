@@ -1,10 +1,12 @@
-// `tidemark demo` as a newcomer ends it: nothing of it stays on the machine. What it shows is timed, and for people to look at.
+// `tidemark demo` as a newcomer runs it, whole: what it does is in its summary, and nothing of it stays on the machine. How fast
+// it was is for people to look at; it decides nothing here.
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { loopDevicesUnder, mountsUnder } from "../../src/demo/mount-table.ts";
+import type { DemoSummary } from "../../src/demo/summary.ts";
 import { BUNDLE_PATH } from "../harness/bundle-process.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
@@ -22,18 +24,37 @@ afterEach(() => {
   rmSync(directory, { recursive: true });
 });
 
+interface Ending {
+  readonly exitCode: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
 interface Demo {
   readonly child: ChildProcess;
-  /** Its exit code. */
-  readonly ended: Promise<number | null>;
+  readonly ended: Promise<Ending>;
 }
 
 function startDemo(...flags: string[]): Demo {
   const picture = ["--picture", join(directory, "picture.svg")];
   const args = [BUNDLE_PATH, "demo", "--json", "--directory", join(directory, "runs"), ...picture, ...flags];
-  const child = spawn(process.execPath, args, { stdio: "ignore" });
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
   children.push(child);
-  return { child, ended: new Promise((resolve) => child.once("close", resolve)) };
+  const printed = { stdout: "", stderr: "" };
+  for (const name of ["stdout", "stderr"] as const)
+    child[name].on("data", (chunk: Buffer) => {
+      printed[name] += chunk.toString();
+    });
+  return {
+    child,
+    ended: new Promise((resolve) => child.once("close", (exitCode) => resolve({ exitCode, ...printed }))),
+  };
+}
+
+async function summaryOf(demo: Demo): Promise<DemoSummary> {
+  const { exitCode, stdout, stderr } = await demo.ended;
+  if (exitCode !== 0) throw new Error(`the demo ended with ${exitCode}: ${stderr}`);
+  return JSON.parse(stdout) as DemoSummary;
 }
 
 /** Both filesystems of a run that began after `before` was left. */
@@ -51,12 +72,28 @@ const left = (): string[] => [
 
 describeReal("the demo on a real filesystem", [...STACK_PARTS], () => {
   it(
+    "grows and shrinks it under a writer that loses nothing, draws it, and leaves nothing behind",
+    async () => {
+      const summary = await summaryOf(startDemo());
+      expect(summary).toMatchObject({ storage: "real", fsType: "btrfs", corruptFiles: 0, writerErrors: 0 });
+      expect(summary.extends).toBeGreaterThanOrEqual(3);
+      expect(summary.shrinks).toBeGreaterThanOrEqual(1);
+      expect(summary.writtenBytes).toBeGreaterThan(500_000_000);
+      expect(summary.filesVerified).toBeGreaterThan(0);
+      expect(summary.hostBytesEnd).toBeLessThan(summary.hostBytesMax);
+      expect(readFileSync(join(directory, "picture.svg"), "utf8")).toMatch(/^<svg[^]*<\/svg>\s*$/);
+      expect(left()).toEqual([]);
+    },
+    LIMIT_MS,
+  );
+
+  it(
     "leaves nothing behind after Ctrl-C",
     async () => {
       const demo = startDemo();
       await mounted();
       demo.child.kill("SIGINT");
-      expect(await demo.ended).toBe(130);
+      expect((await demo.ended).exitCode).toBe(130);
       expect(left()).toEqual([]);
     },
     LIMIT_MS,
@@ -75,6 +112,20 @@ describeReal("the demo on a real filesystem", [...STACK_PARTS], () => {
       await mounted(before);
       next.child.kill("SIGINT");
       await next.ended;
+      expect(left()).toEqual([]);
+    },
+    LIMIT_MS,
+  );
+});
+
+describe("the demo on a simulated disk", () => {
+  it(
+    "says so, and does the same",
+    async () => {
+      const summary = await summaryOf(startDemo("--simulated"));
+      expect(summary).toMatchObject({ storage: "simulated", corruptFiles: 0, writerErrors: 0 });
+      expect(summary.extends).toBeGreaterThanOrEqual(3);
+      expect(summary.shrinks).toBeGreaterThanOrEqual(1);
       expect(left()).toEqual([]);
     },
     LIMIT_MS,

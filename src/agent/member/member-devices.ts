@@ -21,7 +21,7 @@ import { type AttachedMember, describeAwaited, isAttached, type SpanMember } fro
 export interface MemberDevices {
   /** The device, if it is published already. */
   find(handle: string, name: string): BlockDevice | undefined;
-  /** Has the driver stage and publish it, where it has not yet. Throws WaitingForMember while it is not attached here. */
+  /** Has the driver stage and publish it, also where it has before. Throws WaitingForMember while it is not attached here. */
   publish(handle: string, member: SpanMember): Promise<BlockDevice>;
   /** Has the driver make the published device as large as its volume has become. */
   expand(handle: string, member: SpanMember, sizeBytes: number): Promise<void>;
@@ -54,8 +54,7 @@ export function createMemberDevices(parts: MemberDevicesParts): MemberDevices {
     publish: async (handle, member) => {
       const paths = pathsOf(handle, member.name);
       const attached = requireAttached(handle, member);
-      const present = blockDeviceAt(paths.device);
-      if (present !== undefined) return present;
+      // Also where a device is there already: which volume's it is by now, after a reboot, only its driver knows.
       await withNodeCalls(parts, attached.volume.driver, (calls) => publish(parts, calls, attached, paths));
       const device = blockDeviceAt(paths.device);
       if (device !== undefined) return device;

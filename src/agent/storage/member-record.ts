@@ -1,10 +1,10 @@
 // What the node's disk itself knows about a member: whose it is, and how far its one formatting has come. It is written before
 // each step that it describes, so that mkfs can never run twice on a member that may hold data; it never decides anything.
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { FS_TYPES } from "../../api/filesystem-layout.ts";
-import { type LoopVolume, StorageError } from "./storage.ts";
+import { readRecord } from "./read-record.ts";
+import type { LoopVolume } from "./storage.ts";
 
 const memberRecord = z.object({
   volumeUID: z.string(),
@@ -32,23 +32,6 @@ export function memberRecordText(volume: LoopVolume, state: MemberState): string
   return `${JSON.stringify(record, null, 2)}\n`;
 }
 
-/** Undefined when there is none. A record that cannot be read is an error, never "none": mkfs depends on it. */
 export function readMemberRecord(recordDirectory: string, memberFile: string): MemberRecord | undefined {
-  const path = memberRecordPath(recordDirectory, memberFile);
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
-  }
-  try {
-    return memberRecord.parse(JSON.parse(text));
-  } catch (error) {
-    throw new StorageError(
-      "AlreadyFormatted",
-      `the record ${path} cannot be understood, so nothing says that ${memberFile} holds no data; restore the record`,
-      error,
-    );
-  }
+  return readRecord(memberRecordPath(recordDirectory, memberFile), memberRecord, memberFile);
 }

@@ -17,7 +17,10 @@ import { boundSource } from "../member/claim-source.ts";
 import { type ClaimTrouble, claimTrouble } from "../member/claim-trouble.ts";
 import { newMember } from "../member/decide-members.ts";
 import { keptVolume, unfitVolume } from "../member/member-claim.ts";
+import { quotaMessage } from "../member/member-quota.ts";
 import { createMemberClaim, ForeignClaimError, keepVolume } from "../member/member-steps.ts";
+import { readMemberQuota } from "../member/read-member-quota.ts";
+import type { Turns } from "../member/turns.ts";
 import { topologiesOf } from "../member/volume-topology.ts";
 import { newLayout } from "../volume/layout-fields.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
@@ -29,6 +32,7 @@ export interface CreatingSpan {
   readonly client: KubeClient;
   readonly layouts: LayoutWriter;
   readonly changes: VolumeChanges;
+  readonly turns: Turns;
   /** How long one call waits for the member. */
   readonly memberWaitLimitMs: number;
 }
@@ -52,7 +56,9 @@ export async function createSpan(creating: CreatingSpan, order: SpanOrder): Prom
   const { client } = creating;
   const unusable = await refusalOfClass(client, order.record.memberRules?.className ?? "");
   if (unusable !== undefined) return unusable;
-  const layout = order.existing ?? (await writeLayout(client, order));
+  const { namespace } = order.record.claim;
+  const layout = order.existing ?? (await creating.turns.take(namespace, () => orderLayout(client, order)));
+  if (layout instanceof Refusal) return layout;
   const first = layout.spec.members?.[0];
   if (first === undefined) return new Refusal("ABORTED", `${layout.metadata.name} has no member; ask again`);
   const claim = await orderClaim(client, layout, first);
@@ -70,6 +76,15 @@ async function refusalOfClass(client: KubeClient, className: string): Promise<Re
   return invalidArgument(
     `parameter memberStorageClassName: ${className} is of ${storageClass.provisioner}, and Tidemark's own volumes cannot be members`,
   );
+}
+
+async function orderLayout(client: KubeClient, order: SpanOrder): Promise<FilesystemLayout | Refusal> {
+  const { claim, memberRules, handle } = order.record;
+  const quota = await readMemberQuota(client, claim.namespace, memberRules?.className ?? "", handle);
+  const exceeded = quota && quotaMessage(quota, order.memberBytes);
+  return exceeded === undefined
+    ? writeLayout(client, order)
+    : new Refusal("RESOURCE_EXHAUSTED", `QuotaExceeded: ${exceeded}`);
 }
 
 function writeLayout(client: KubeClient, { record, memberBytes, selectedNode }: SpanOrder): Promise<FilesystemLayout> {

@@ -13,6 +13,7 @@ import {
 import type { KubeClient } from "../../kube/client.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { GrpcService } from "../../process/grpc.ts";
+import type { Turns } from "../member/turns.ts";
 import type { LayoutWatch } from "../volume/layout-watch.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import type { VolumeCaches } from "../volume/volume-caches.ts";
@@ -38,6 +39,7 @@ export interface CsiServicesOptions {
   readonly layouts: LayoutWriter;
   readonly watch: LayoutWatch;
   readonly changes: VolumeChanges;
+  readonly turns: Turns;
   /** False until the caches are filled: Probe says so, and the sidecars wait. */
   readonly isReady: () => boolean;
 }
@@ -62,11 +64,11 @@ function capabilitiesOf({ attaches }: Driver): readonly Rpc[] {
 }
 
 function controllerServer(options: CsiServicesOptions): ControllerServer {
-  const { serving, driver, client, caches, layouts, watch, changes, clock } = options;
+  const { serving, driver, client, caches, layouts, watch, changes, turns, clock } = options;
   const alone = createOneAtATime();
-  const creating = { client, driver, watch, layouts, changes, memberWaitLimitMs: MEMBER_WAIT_LIMIT_MS };
+  const creating = { client, driver, watch, layouts, changes, turns, memberWaitLimitMs: MEMBER_WAIT_LIMIT_MS };
   const deleting = { client, caches, layouts, watch, changes, waitLimitMs: REMOVAL_WAIT_LIMIT_MS };
-  const expanding = { client, caches, layouts, clock };
+  const expanding = { client, caches, layouts, turns, clock };
   return {
     createVolume: unaryMethod(serving, "CreateVolume", (request) =>
       alone(request.name, () => createVolume(creating, request)),

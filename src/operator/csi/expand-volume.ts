@@ -1,11 +1,12 @@
 // ControllerExpandVolume: writes the raised request as the layout's target and answers with exactly the request. The
 // node's agent grows the filesystem by itself; nothing is left for NodeExpandVolume.
-import { FILESYSTEM_LAYOUTS } from "../../api/filesystem-layout.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import { handleOf, noVolume } from "../../csi/volume-id.ts";
 import type { ControllerExpandVolumeRequest, ControllerExpandVolumeResponse } from "../../gen/csi/v1/csi.ts";
 import type { Clock } from "../../process/clock.ts";
 import { readMemberClass } from "../member/member-class.ts";
+import type { Turns } from "../member/turns.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { type TargetRefusal, targetFields } from "../volume/target-fields.ts";
 import { expansionTarget, refusalOfExpansion } from "./expansion.ts";
@@ -13,6 +14,7 @@ import { type Binding, refusalOfForeignClaim } from "./volume-binding.ts";
 
 export interface Expanding extends Binding {
   readonly layouts: LayoutWriter;
+  readonly turns: Turns;
   readonly clock: Clock;
 }
 
@@ -20,7 +22,7 @@ export async function expandVolume(
   expanding: Expanding,
   { volumeId, capacityRange }: ControllerExpandVolumeRequest,
 ): Promise<ControllerExpandVolumeResponse | Refusal> {
-  const { client, layouts, clock } = expanding;
+  const { client } = expanding;
   const handle = handleOf(volumeId);
   if (handle instanceof Refusal) return handle;
   const requestBytes = capacityRange?.requiredBytes ?? 0;
@@ -32,6 +34,15 @@ export async function expandVolume(
     (await refusalOfForeignClaim(expanding, layout));
   if (refusal !== undefined) return refusal;
 
+  return expanding.turns.take(layout.spec.claimRef?.namespace ?? "", () => expand(expanding, layout, requestBytes));
+}
+
+async function expand(
+  { client, layouts, clock }: Expanding,
+  layout: FilesystemLayout,
+  requestBytes: number,
+): Promise<ControllerExpandVolumeResponse | Refusal> {
+  const { name: handle } = layout.metadata;
   const memberClass = await readMemberClass(client, layout);
   let held: TargetRefusal | undefined;
   const written = await layouts.update("expand-volume/target", layout, (current) => {

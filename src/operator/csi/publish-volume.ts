@@ -114,9 +114,12 @@ async function give(
   nodeName: string,
 ): Promise<FilesystemLayout | Refusal> {
   const before = layout.spec.nodeName;
+  const wasMounted = layout.status?.mounted === true;
   let taken: string | undefined;
-  const given = await layouts.update("publish-volume/give-node", layout, ({ spec }) => {
+  const given = await layouts.update("publish-volume/give-node", layout, ({ spec, status }) => {
     taken = spec.nodeName !== before && spec.nodeName !== nodeName ? (spec.nodeName ?? "nobody") : undefined;
+    // A node that was lost when it was looked at may have come back, and said that it has the volume.
+    if (!wasMounted && status?.mounted === true && status.nodeName !== nodeName) taken = status.nodeName ?? "a node";
     if (taken !== undefined || spec.nodeName === nodeName) return undefined;
     const members = (spec.members ?? []).map((member) =>
       member.source.claim === undefined

@@ -5,8 +5,9 @@ import { volumeUIDOf } from "../../api/identity.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
+import type { VolumeAttachment } from "../../kube/resources.ts";
 import { withoutAttachment } from "../member/claim-source.ts";
-import { describeAttachment, detach } from "../member/tear-down-member.ts";
+import { attachmentsOf, describeAttachment, detach } from "../member/tear-down-member.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import type { VolumeChanges } from "../volume/volume-changes.ts";
 import { holdingNode } from "./holding-node.ts";
@@ -51,11 +52,20 @@ export async function unpublishVolume(
   // The node goes first: what is attached from now on is a stray, and nobody attaches it again.
   if (layout !== undefined && !(await takeBack(layouts, layout, isAsked)))
     return new Refusal("ABORTED", `${volumeId} was mounted on its node meanwhile; ask again`);
+  let isGivenAgain = false;
   const look = async (): Promise<string | undefined> => {
-    const left = await detach(client, volumeUID, ({ spec }) => isAsked(spec.nodeName));
+    // Before the layout is read: an attachment that is made after that is the next publication's.
+    const listed = new Set((await attachmentsOf(client, volumeUID)).map(({ metadata }) => metadata.uid));
+    const nodeName = (await client.get(FILESYSTEM_LAYOUTS, { name: volumeId }))?.spec.nodeName;
+    isGivenAgain = nodeName !== undefined && isAsked(nodeName);
+    if (isGivenAgain) return undefined;
+    const isOver = ({ metadata, spec }: VolumeAttachment): boolean =>
+      listed.has(metadata.uid) && isAsked(spec.nodeName);
+    const left = await detach(client, volumeUID, isOver);
     return left.length === 0 ? undefined : left.map(describeAttachment).join(", ");
   };
   const left = await changes.until(volumeId, look, unpublishing.detachWaitLimitMs);
+  if (isGivenAgain) return new Refusal("ABORTED", `${volumeId} was published there again meanwhile; ask again`);
   return left === undefined ? {} : new Refusal("ABORTED", `${volumeId}: ${left}; it goes on, ask again`);
 }
 

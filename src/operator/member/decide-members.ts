@@ -5,17 +5,21 @@ import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.t
 import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { formatBytes, formatQuantity, GIB, parseQuantity } from "../../units/quantity.ts";
+import { isOut } from "../volume/layout-facts.ts";
 import { memberClaimName, memberIndex, memberName } from "./member-names.ts";
+import { type MemberQuota, quotaMessage } from "./member-quota.ts";
 import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 
 export interface MemberClassFacts {
   readonly rules: MemberRules;
   /** Whether the members' class says allowVolumeExpansion. */
   readonly mayGrow: boolean;
+  /** Undefined: nobody has said how much of the class the claim's namespace may have. */
+  readonly quota?: MemberQuota | undefined;
 }
 
 type MemberHold =
-  | Extract<HoldReason, "ShrinkFloorReached">
+  | Extract<HoldReason, "ShrinkFloorReached" | "QuotaExceeded">
   | Extract<ConditionReason, "MemberLimitReached" | "WaitingForNode">;
 
 export type MembersPlan =
@@ -45,7 +49,26 @@ export function decideMembers(layout: FilesystemLayout, target: SizeTarget, fact
   const wantedBytes = parseQuantity(target.size);
   const presentBytes = sumOf(shares.filter(({ member }) => member.state !== "Removed"));
   if (wantedBytes < presentBytes) return shrink(layout, target, shares);
-  return extend(layout, target, shares, facts);
+  const plan = extend(layout, target, shares, facts);
+  return overQuota(layout, shares, plan, facts.quota) ?? plan;
+}
+
+/** Bytes that the members have or are to have, those that shall leave among them: they are paid for until they have left. */
+export function memberBytesOf(layout: FilesystemLayout): number {
+  return sumOf(sharesOf(layout).filter(({ member }) => !isOut(layout, member)));
+}
+
+function overQuota(
+  layout: FilesystemLayout,
+  before: readonly Share[],
+  plan: MembersPlan,
+  quota: MemberQuota | undefined,
+): MembersPlan | undefined {
+  if (plan.do === "hold" || quota === undefined) return undefined;
+  const wantedBytes = memberBytesOf({ ...layout, spec: { ...layout.spec, members: plan.members } });
+  if (wantedBytes <= sumOf(before)) return undefined;
+  const message = quotaMessage(quota, wantedBytes);
+  return message === undefined ? undefined : { do: "hold", reason: "QuotaExceeded", message };
 }
 
 /** The number of the member that is made next: above every one that was ever made. */

@@ -1,9 +1,11 @@
-// What the StorageClass of a volume's members says now: whether members may grow in place. A class that is gone lets none grow.
+// What the StorageClass of a volume's members says now: whether members may grow in place, and how much
+// of it the claim's namespace may have. A class that is gone lets none grow.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { STORAGE_CLASSES } from "../../kube/resources.ts";
 import type { MemberClassFacts } from "./decide-members.ts";
 import { rulesOfRecords } from "./member-rules.ts";
+import { readMemberQuota } from "./read-member-quota.ts";
 
 /** Undefined: the layout is of another backend, or does not say of which class its members are. */
 export async function readMemberClass(
@@ -12,6 +14,11 @@ export async function readMemberClass(
 ): Promise<MemberClassFacts | undefined> {
   const rules = layout.spec.backend === "span" ? rulesOfRecords(layout.metadata.annotations) : undefined;
   if (rules === undefined) return undefined;
-  const storageClass = await client.get(STORAGE_CLASSES, { name: rules.className });
-  return { rules, mayGrow: storageClass?.allowVolumeExpansion === true };
+  const { className } = rules;
+  const { claimRef } = layout.spec;
+  const [storageClass, quota] = await Promise.all([
+    client.get(STORAGE_CLASSES, { name: className }),
+    readMemberQuota(client, claimRef?.namespace ?? "", className, layout.metadata.name),
+  ]);
+  return { rules, mayGrow: storageClass?.allowVolumeExpansion === true, quota };
 }

@@ -6,6 +6,7 @@ import { FILESYSTEM_LAYOUTS } from "../../api/filesystem-layout.ts";
 import type { ConditionReason } from "../../api/reasons.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { isKubeError, KubeError } from "../../kube/kube-error.ts";
+import type { VolumeAttachment } from "../../kube/resources.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { isOut, isRemoving } from "../volume/layout-facts.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
@@ -15,7 +16,7 @@ import { ForeignClaimError, takeStep } from "./member-steps.ts";
 import type { Pace } from "./pace.ts";
 import { type MemberPlan, planMember } from "./plan-member.ts";
 import { settledState } from "./settled-state.ts";
-import { detach, tearDownMember } from "./tear-down-member.ts";
+import { attachmentsOf, detach, tearDownMember } from "./tear-down-member.ts";
 
 export interface MemberTending {
   readonly client: KubeClient;
@@ -101,12 +102,16 @@ async function removeStrays(
   { metadata: { name: handle }, spec: cached }: FilesystemLayout,
 ): Promise<string[]> {
   const seen = caches.attachments.store.byIndex("volume", handle);
-  if (seen.every(({ spec }) => spec.nodeName === cached.nodeName)) return [];
+  if (cached.volumeUID === undefined || seen.every(({ spec }) => spec.nodeName === cached.nodeName)) return [];
+  // Before the layout is read: an attachment that is made after that belongs to a node that the volume is given to meanwhile.
+  const listed = new Set((await attachmentsOf(client, cached.volumeUID)).map(({ metadata }) => metadata.uid));
   const live = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
-  const { volumeUID, nodeName } = live?.spec ?? {};
-  if (live === undefined || volumeUID === undefined) return [];
+  if (live === undefined || live.spec.volumeUID !== cached.volumeUID) return [];
+  const { nodeName } = live.spec;
   const isMountedOn = (node: string): boolean => live.status?.mounted === true && live.status.nodeName === node;
-  const left = await detach(client, volumeUID, ({ spec }) => spec.nodeName !== nodeName && !isMountedOn(spec.nodeName));
+  const isStray = ({ metadata, spec }: VolumeAttachment): boolean =>
+    listed.has(metadata.uid) && spec.nodeName !== nodeName && !isMountedOn(spec.nodeName);
+  const left = await detach(client, cached.volumeUID, isStray);
   return left.map(({ spec }) => `to be detached from node ${spec.nodeName}`);
 }
 

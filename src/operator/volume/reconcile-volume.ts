@@ -12,6 +12,7 @@ import type { Clock } from "../../process/clock.ts";
 import { readMemberClass } from "../member/member-class.ts";
 import type { Pace } from "../member/pace.ts";
 import { type MemberReport, tendMembers } from "../member/tend-members.ts";
+import type { Turns } from "../member/turns.ts";
 import type { OperatorMetrics } from "../metrics.ts";
 import { decideRebuild, looksLost } from "./decide-rebuild.ts";
 import { decideStatus } from "./decide-status.ts";
@@ -31,6 +32,8 @@ export interface VolumeReconciling {
   readonly metrics: OperatorMetrics;
   readonly clock: Clock;
   readonly reselection: Pace;
+  /** By namespace, whose volumes share its quotas. */
+  readonly turns: Turns;
 }
 
 /** What a member fails for, such as a quota or a node without room, comes and goes without a change of the volume. */
@@ -47,16 +50,17 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   const { filesystem } = facts;
   if (facts.layout !== undefined && isRemoving(facts.layout)) return "done";
   const carried =
-    facts.layout && filesystem ? await carryTarget(reconciling, facts.layout, filesystem) : { layout: facts.layout };
+    facts.layout && filesystem ? await carryInTurn(reconciling, facts.layout, filesystem) : { layout: facts.layout };
   const { layout, refusal } = carried;
   const members = layout?.spec.backend === "span" ? await tendMembers(reconciling, layout) : undefined;
-  if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcomeOf(members);
+  if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcomeOf(members, refusal);
   await reportStatus(reconciling, { handle, filesystem, layout, missing, refusal, members });
-  return outcomeOf(members);
+  return outcomeOf(members, refusal);
 }
 
-function outcomeOf(members: MemberReport | undefined): Outcome {
+function outcomeOf(members: MemberReport | undefined, refusal: TargetRefusal | undefined): Outcome {
   if (members === undefined) return "done";
+  if (refusal?.reason === "QuotaExceeded") return { againAfterMs: FAILED_RETRY_MS };
   if (members.problem !== undefined) return { againAfterMs: FAILED_RETRY_MS };
   return members.waiting.length > 0 ? { againAfterMs: WAITING_RETRY_MS } : "done";
 }
@@ -92,13 +96,24 @@ interface Carried {
   readonly refusal?: TargetRefusal;
 }
 
+function carryInTurn(
+  reconciling: VolumeReconciling,
+  layout: FilesystemLayout,
+  filesystem: Filesystem,
+): Promise<Carried> {
+  if (decideTarget(layout, filesystem).do === "keep") return Promise.resolve({ layout });
+  const carry = (): Promise<Carried> => carryTarget(reconciling, layout, filesystem);
+  return layout.spec.backend === "span"
+    ? reconciling.turns.take(layout.spec.claimRef?.namespace ?? "", carry)
+    : carry();
+}
+
 /** Copies a newer target to the layout, with the members that it takes. */
 async function carryTarget(
   { client, layouts, events }: VolumeReconciling,
   layout: FilesystemLayout,
   filesystem: Filesystem,
 ): Promise<Carried> {
-  if (decideTarget(layout, filesystem).do === "keep") return { layout };
   const memberClass = await readMemberClass(client, layout);
   let refusal: TargetRefusal | undefined;
   const written = await layouts.update("carry-target/layout", layout, (current) => {

@@ -8,13 +8,13 @@ import type { LayoutFields } from "./layout-fields.ts";
 
 /** Why a target is not carried out, for the Filesystem's condition. */
 export interface TargetRefusal {
-  readonly reason: ConditionReason | Extract<HoldReason, "ShrinkFloorReached">;
+  readonly reason: ConditionReason | Extract<HoldReason, "ShrinkFloorReached" | "QuotaExceeded">;
   readonly message: string;
 }
 
 /** The target waits or is not to be had, and nothing is wrong with the volume. */
 export function isHold({ reason }: TargetRefusal): boolean {
-  return reason === "ShrinkFloorReached" || reason === "WaitingForNode";
+  return reason === "ShrinkFloorReached" || reason === "QuotaExceeded" || reason === "WaitingForNode";
 }
 
 export function targetFields(

@@ -11,6 +11,7 @@ import { parseQuantity } from "../../units/quantity.ts";
 import { type ClaimFacts, claimKey, type Facts, type FilesystemFacts, type LastOperationFacts } from "../facts.ts";
 import type { Caches } from "./caches.ts";
 import type { NamespacePromises } from "./namespace-promises.ts";
+import { raisedRequestBytes } from "./raised-request.ts";
 import type { PendingTarget, VolumeState } from "./volume-registry.ts";
 
 /** The caches that a decision reads. */
@@ -113,7 +114,7 @@ function claimFacts(
     backend: layout.spec.backend ?? "loop",
     // Of what kubelet mounts for others, nothing but its overhead matters here: that of ext4 is as large as any.
     fsType: layout.spec.fsType ?? (isOrdinary ? "ext4" : "btrfs"),
-    ...(isOrdinary ? ordinaryWishes(claim, layout) : ownWishes(caches, claim)),
+    ...(isOrdinary ? ordinaryWishes(claim, layout) : ownWishes(caches, claim, layout)),
     createdAtMs: Date.parse(claim.metadata.creationTimestamp ?? ""),
     deleting: claim.metadata.deletionTimestamp !== undefined,
   };
@@ -125,15 +126,18 @@ type ClaimWishes = Pick<
   "nominalBytes" | "initialSizeBytes" | "classMaxBytes" | "raisedRequestBytes" | "otherAutoscaler" | "infeasibleResize"
 >;
 
-function ownWishes(caches: Pick<Caches, "storageClasses">, claim: PersistentVolumeClaim): ClaimWishes {
+function ownWishes(
+  caches: Pick<Caches, "storageClasses">,
+  claim: PersistentVolumeClaim,
+  layout: FilesystemLayout,
+): ClaimWishes {
   const parameters = caches.storageClasses.store.get(claim.spec.storageClassName ?? "")?.parameters ?? {};
   const nominalBytes = requestBytes(claim);
-  const providedBytes = parseQuantity(claim.status?.capacity?.["storage"] ?? "0");
   return {
     nominalBytes,
     initialSizeBytes: quantityParameter(parameters["initialSize"]) ?? nominalBytes,
     classMaxBytes: quantityParameter(parameters["maxSize"]),
-    raisedRequestBytes: providedBytes > 0 && nominalBytes > providedBytes ? nominalBytes : undefined,
+    raisedRequestBytes: raisedRequestBytes(claim, layout),
     otherAutoscaler: undefined,
     infeasibleResize: undefined,
   };

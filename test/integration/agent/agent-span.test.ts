@@ -1,12 +1,14 @@
 // The agent's main job on a filesystem of several members, each a real block device of another CSI driver: stage, add, grow in
 // place, remove, survive, let go.
+
+import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import type { FilesystemLayout, MemberSpec } from "../../../src/api/filesystem-layout.ts";
-import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout, type MemberSpec } from "../../../src/api/filesystem-layout.ts";
+import { GIB, MIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { type AgentUnderTest, NODE_NAME, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
 import {
@@ -28,6 +30,7 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
   let agent: AgentUnderTest;
   let parts: SpanParts;
   let span: SpanUnderTest;
+  let reports: Reports;
   let m0: MemberSpec;
   let m1: MemberSpec;
   let m2: MemberSpec;
@@ -45,9 +48,11 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
     agent = await startAgentUnderTest();
     parts = await createSpanParts(agent);
     span = spanUnderTest(agent, parts, randomUUID());
+    reports = recordReports(agent, span.handle);
     await agent.startAgent({}, parts.flags);
   });
   afterAll(async () => {
+    reports.stop();
     await parts.close();
     await agent.dispose();
   });
@@ -60,9 +65,14 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
     expect(condition(await span.layout(), "Ready")).toMatchObject({ status: "False", reason: "Provisioning" });
     expect(parts.driver.calls).toEqual([]);
     m0 = attached(m0);
+    const said: (boolean | undefined)[] = [];
+    parts.driver.before.set("NodeStageVolume", async () => void said.push((await span.layout()).status?.mounted));
     await span.applyLayout({ members: [m0] });
     await staging; // It has waited for the layout to say so.
+    parts.driver.before.clear();
     expect(span.capacityBytes()).toBe(GIB);
+    // Whoever would unplug the member knew by then that it is in use here.
+    expect(said).toEqual([true]);
   });
 
   it("says what the filesystem is made of", async () => {
@@ -166,6 +176,45 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
     await waitFor("m2 to be forgotten", async () => (await memberStates())?.length === 2);
   });
 
+  it("stays ready while the driver does not take a removed member back, and tells why", async () => {
+    const m4 = span.member("m4", GIB);
+    await span.applyLayout({ members: [m0, m1, m4], target: target("6Gi", "5Gi") });
+    await waitFor("6Gi", async () => (await lastOperation())?.reached === "6Gi");
+    parts.driver.refusals.set("NodeUnpublishVolume", { code: status.INTERNAL, details: "the array is on fire" });
+    await span.applyLayout({ members: [m0, m1, leaving(m4)], target: target("5Gi", "6Gi") });
+    await waitFor("the reason", async () => condition(await span.layout(), "Stalled")?.reason === "MemberFailed");
+    expect(condition(await span.layout(), "Stalled")?.message).toContain("the array is on fire");
+    expect(condition(await span.layout(), "Ready")?.status).toBe("True");
+    expect(span.capacityBytes()).toBe(5 * GIB);
+    parts.driver.refusals.clear();
+    await waitFor("Removed", async () => (await memberStates())?.includes("m4 1Gi Removed") === true);
+    await waitFor("all is well", async () => condition(await span.layout(), "Stalled")?.status === "False");
+    await span.applyLayout({ members: [m0, m1], target: target("5Gi", "5Gi") });
+    await waitFor("m4 to be forgotten", async () => (await memberStates())?.length === 2);
+  });
+
+  it("holds every change of size while a device is in it that was added by hand, also after a restart", async () => {
+    const file = join(agent.directory, "driver/volumes/by-hand");
+    parts.driver.createVolume("by-hand", GIB);
+    execFileSync("losetup", ["--find", file]);
+    const byHand = parts.driver.deviceOf("by-hand") ?? "";
+    execFileSync("btrfs", ["device", "add", "-K", byHand, span.stagingPath]);
+    await agent.killAgent();
+    await agent.startAgent({}, parts.flags);
+    const stalled = async () => condition(await span.layout(), "Stalled");
+    await waitFor("why it is held", async () => (await stalled())?.reason === "ResizeFailed");
+    expect((await stalled())?.message).toContain(`${basename(byHand)}, which is no device of its members`);
+    await span.applyLayout({ members: [m0, leaving(m1)], target: target("3Gi", "5Gi") });
+    await seen();
+    expect((await span.layout()).status).toMatchObject({ mounted: true, lastOperation: { reached: "5Gi" } });
+    expect(readdirSync(`/sys/fs/btrfs/${(await span.layout()).status?.fsid}/devices`)).toHaveLength(3);
+    await span.applyLayout({ members: [m0, m1], target: target("5Gi", "5Gi") });
+    execFileSync("btrfs", ["device", "remove", byHand, span.stagingPath]);
+    execFileSync("losetup", ["--detach", byHand]);
+    await waitFor("all is well", async () => (await stalled())?.status === "False");
+    expect(await memberStates()).toEqual(["m0 3Gi Present", "m1 2Gi Present"]);
+  });
+
   it("leaves everything mounted when it is killed, and takes it over without the driver's help", async () => {
     await agent.killAgent();
     expect(readFileSync(join(span.targetPath, "file"), "utf8")).toBe("written by the pod");
@@ -194,6 +243,20 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
     await span.unstage();
   });
 
+  it("gives back what a stage had that failed, and does not say that it is mounted any more", async () => {
+    parts.driver.refusals.set("NodeStageVolume", { code: status.INTERNAL, details: "the array is on fire" });
+    const staging = span.stage();
+    await expect(staging).rejects.toThrow("the array is on fire");
+    await waitFor("not mounted", async () => (await span.layout()).status?.mounted === false);
+    parts.driver.refusals.clear();
+    parts.driver.refusals.set("NodePublishVolume", { code: status.INTERNAL, details: "no more slots" });
+    await expect(span.stage()).rejects.toThrow("no more slots");
+    await waitFor("nothing staged", () => [m0, m1, m2].every((member) => deviceOf(member) === undefined));
+    await waitFor("not mounted", async () => (await span.layout()).status?.mounted === false);
+    expect(await memberStates()).toEqual(["m0 3Gi Present", "m1 2Gi Present", "m3 1Gi Present"]);
+    parts.driver.refusals.clear();
+  });
+
   it("forgets a span that has gone to another node, and comes back to what it has become there", async () => {
     const recordPath = join(agent.directory, "state/volumes", `${span.handle}.json`);
     await waitFor("a record", () => existsSync(recordPath));
@@ -217,4 +280,44 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
     expect(calls.slice(before)).toEqual([]);
     expect(await memberStates()).toEqual(["m0 3Gi Present", "m1 2Gi Present", "m3 1Gi Present"]);
   });
+
+  it("has never reported a size without the members that it is of", () => {
+    const told = reports.seen.filter(
+      ({ status: of }) => of?.mounted === true && (of.operation ?? undefined) === undefined,
+    );
+    const sizes = told.flatMap(({ status: of }) => {
+      const { kind, reached } = of?.lastOperation ?? {};
+      if (kind !== "Extend" || reached === undefined) return [];
+      const present = (of?.members ?? []).filter(({ state }) => state === "Present");
+      return [
+        { reached: parseQuantity(reached), members: present.reduce((sum, { size }) => sum + parseQuantity(size), 0) },
+      ];
+    });
+    expect(sizes.length).toBeGreaterThan(5);
+    expect(sizes.filter(({ reached, members }) => members < reached)).toEqual([]);
+  });
 });
+
+interface Reports {
+  readonly seen: readonly FilesystemLayout[];
+  stop(): void;
+}
+
+/** Every version of the layout that anybody could have read. */
+function recordReports({ client }: AgentUnderTest, handle: string): Reports {
+  const seen: FilesystemLayout[] = [];
+  const controller = new AbortController();
+  const record = async (): Promise<void> => {
+    let { resourceVersion } = await client.list(FILESYSTEM_LAYOUTS);
+    while (!controller.signal.aborted)
+      for await (const event of client.watch(FILESYSTEM_LAYOUTS, { resourceVersion, signal: controller.signal })) {
+        resourceVersion =
+          event.type === "BOOKMARK" ? event.resourceVersion : (event.object.metadata.resourceVersion ?? "");
+        if (event.type !== "BOOKMARK" && event.object.metadata.name === handle) seen.push(event.object);
+      }
+  };
+  record().catch((error: unknown) => {
+    if (!controller.signal.aborted) throw error;
+  });
+  return { seen, stop: () => controller.abort() };
+}

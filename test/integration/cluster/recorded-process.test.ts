@@ -7,6 +7,7 @@ import { type ClusterPlaces, clusterPlaces, logOf, makeClusterDirectories } from
 import {
   endRecorded,
   endRecordedChild,
+  onlyChild,
   recordedNames,
   runningProcess,
   startRecorded,
@@ -70,6 +71,10 @@ describe("a recorded process", () => {
   it("that only waits for its child ends when the child is ended", async () => {
     const script = "sleep 1000; echo child ended";
     await startRecorded(places, { name: "parent", command: "sh", args: ["-c", script] });
+    const parent = runningProcess(places, "parent");
+    if (parent === undefined) throw new Error("the parent has ended by itself");
+    const child = await onlyChild(parent);
+    await waitFor("the child to be a sleep", () => commandOf(child) === "sleep" || undefined);
     await endRecordedChild(places, "parent", "SIGTERM");
     expect(runningProcess(places, "parent")).toBeUndefined();
     expect(readFileSync(logOf(places, "parent"), "utf8")).toContain("child ended");
@@ -81,3 +86,7 @@ describe("a recorded process", () => {
     expect(readFileSync(logOf(places, "nothing"), "utf8")).toContain("/no/such/program");
   });
 });
+
+function commandOf(pid: number): string {
+  return readFileSync(`/proc/${pid}/comm`, "utf8").trim();
+}

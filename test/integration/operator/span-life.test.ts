@@ -1,9 +1,13 @@
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import type { FilesystemLayout, FilesystemLayoutStatus } from "../../../src/api/filesystem-layout.ts";
+import {
+  FILESYSTEM_LAYOUTS,
+  type FilesystemLayout,
+  type FilesystemLayoutStatus,
+} from "../../../src/api/filesystem-layout.ts";
 import { fsidOf } from "../../../src/api/identity.ts";
-import { MEMBER_NAMESPACE } from "../../../src/api/names.ts";
+import { MEMBER_NAMESPACE, RECORDS } from "../../../src/api/names.ts";
 import {
   CSI_NODES,
   EVENTS,
@@ -11,9 +15,11 @@ import {
   NODES,
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
+  RESOURCE_QUOTAS,
 } from "../../../src/kube/resources.ts";
+import { memberBytesOf } from "../../../src/operator/member/decide-members.ts";
 import { createLogger } from "../../../src/process/log.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+import { formatQuantity, GIB } from "../../../src/units/quantity.ts";
 import { buildClaim } from "../../builders/claim.ts";
 import {
   createDriver,
@@ -433,6 +439,45 @@ describe("the members of a span", () => {
     expect(hold).toMatchObject({ status: "False", message: expect.stringContaining("only one member") });
     expect((await conditionOf(claim, "Stalled"))?.status).toBe("False");
     expect((await span.layout(handle))?.spec.target).toBeUndefined();
+  }, 60_000);
+
+  it("are none beyond the quota of the claim's namespace on their class, and come once that is raised", async () => {
+    const { handle, claim } = await inUse();
+    const key = `${MEMBER_CLASS}.storageclass.storage.k8s.io/requests.storage`;
+    const taken = (await cluster.client.list(FILESYSTEM_LAYOUTS)).items
+      .filter(({ metadata }) => metadata.annotations?.[RECORDS.memberClass] === MEMBER_CLASS)
+      .reduce((sum, layout) => sum + memberBytesOf(layout), 0);
+    const limit = async (bytes: number): Promise<void> => {
+      await cluster.client.apply(
+        "test/quota",
+        RESOURCE_QUOTAS,
+        {
+          apiVersion: "v1",
+          kind: "ResourceQuota",
+          metadata: { namespace: "shop", name: "members" },
+          spec: { hard: { [key]: formatQuantity(bytes) } },
+        },
+        { fieldManager: "test" },
+      );
+    };
+    await limit(taken);
+    await span.target(claim, "3Gi", "2Gi");
+    const hold = await untilRead(
+      "the hold",
+      () => conditionOf(claim, "Reconciling"),
+      (one) => one?.reason === "QuotaExceeded",
+    );
+    expect(hold).toMatchObject({ status: "False", message: expect.stringContaining("ResourceQuota members") });
+    await expect(span.expand(handle, 3 * GIB)).rejects.toMatchObject({ code: status.RESOURCE_EXHAUSTED });
+    await expect(span.create(span.request())).rejects.toMatchObject({
+      code: status.RESOURCE_EXHAUSTED,
+      details: expect.stringContaining("QuotaExceeded"),
+    });
+    expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
+    await limit(taken + GIB);
+    await span.target(claim, "3Gi", "2Gi");
+    await span.untilLayout("m1 is attached", handle, isAttached("m1"));
+    await cluster.client.delete("test/quota", RESOURCE_QUOTAS, { namespace: "shop", name: "members" });
   }, 60_000);
 
   it("that have no room are said so with their provisioner's words, and are asked for again", async () => {

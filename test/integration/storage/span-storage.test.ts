@@ -1,7 +1,7 @@
 // What the span adapter of the storage port does, on real btrfs over the block volumes of a real CSI node plugin.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { SpanMember } from "../../../src/agent/member/span-member.ts";
@@ -40,6 +40,12 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
   const capacity = async (mounted: MountedSpan): Promise<number> => (await storage.freshReading(mounted)).capacityBytes;
   const deviceOf = ({ volume: of }: SpanMember): string | undefined => fixture.driver.deviceOf(of?.volumeHandle ?? "");
   const fileOf = ({ volume: of }: SpanMember): string => fixture.driver.fileOf(of?.volumeHandle ?? "");
+
+  /** As a driver may do that makes the device larger before it is told to. */
+  const growDevice = (member: SpanMember, sizeBytes: number): void => {
+    fixture.driver.growVolume(member.volume?.volumeHandle ?? "", sizeBytes);
+    execFileSync("losetup", ["--set-capacity", deviceOf(member) ?? ""]);
+  };
 
   it("makes the filesystem on its first member with the fsid that was chosen for it, and mounts it", async () => {
     const mounted = await stage();
@@ -141,6 +147,80 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
       volumePath: join(fixture.deviceDirectory, volume.handle, "m0/device"),
       capacityRange: { requiredBytes: 2 * GIB },
     });
+  });
+
+  it("grows no member before its driver has said that it has, though the device shows it", async () => {
+    const mounted = await stage();
+    const handle = m0.volume?.volumeHandle ?? "";
+    growDevice(m0, 2 * GIB);
+    const grown = withMembers(mounted, [{ ...m0, sizeBytes: 2 * GIB, capacityBytes: 2 * GIB }]);
+    fixture.driver.refusals.set("NodeExpandVolume", { code: status.INTERNAL, details: "the array is busy" });
+    const once = new AbortController();
+    fixture.driver.before.set("NodeExpandVolume", async () => once.abort());
+    await expect(storage.extend(grown, 2 * GIB, once.signal)).rejects.toMatchObject({
+      code: "WaitingForMember",
+      message: expect.stringContaining("the array is busy"),
+    });
+    expect(await capacity(grown)).toBe(GIB);
+    fixture.driver.before.clear();
+    fixture.driver.refusals.clear();
+    expect(await storage.extend(grown, 2 * GIB)).toBe(2 * GIB);
+    expect(fixture.driver.calls.filter((call) => call === `NodeExpandVolume ${handle}`)).toHaveLength(2);
+  });
+
+  it("leaves what a device has beyond what was asked for alone, after a restart too", async () => {
+    const mounted = await stage();
+    growDevice(m0, 3 * GIB);
+    expect(await storage.recover(mounted)).toBe(GIB);
+    const grown = withMembers(mounted, [{ ...m0, sizeBytes: 3 * GIB, capacityBytes: 2 * GIB }]);
+    expect(await storage.recover(grown)).toBe(GIB);
+    expect(await storage.extend(grown, 2 * GIB)).toBe(2 * GIB);
+    expect(await capacity(grown)).toBe(2 * GIB);
+  });
+
+  it("uses all of a member again whose removal was interrupted, and no more than before", async () => {
+    const m1 = makeMember(fixture, "m1", 2 * GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 3 * GIB);
+    const [, { devid = 0, deviceUUID = "" } = {}] = await storage.members(mounted);
+    const record = join(fixture.recordDirectory, `${volume.handle}.span.json`);
+    const removal = { member: "m1", devid, deviceUUID, sizeBytes: 2 * GIB, state: "leaving" };
+    writeFileSync(record, JSON.stringify({ ...JSON.parse(readFileSync(record, "utf8")), removals: [removal] }));
+    execFileSync("btrfs", ["filesystem", "resize", `${devid}:1g`, mountPath]);
+    growDevice(m1, 4 * GIB);
+    expect(await storage.recover(mounted)).toBe(3 * GIB);
+  });
+
+  it("changes nothing about a filesystem with a device that was added by hand, and loses none of it", async () => {
+    const m1 = makeMember(fixture, "m1", GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    const byHand = makeMember(fixture, "by-hand", GIB);
+    execFileSync("losetup", ["--find", fileOf(byHand)]);
+    execFileSync("btrfs", ["device", "add", "-K", deviceOf(byHand) ?? "", mountPath]);
+    const found = await storage.find(withMembers(volume, [m0, m1]), mountPath);
+    if (found === undefined) throw new Error("it is mounted all the same");
+    const held = { code: "WrongFilesystem", message: expect.stringContaining(basename(deviceOf(byHand) ?? "-")) };
+    await expect(storage.recover(found)).rejects.toMatchObject(held);
+    await expect(storage.extend(found, 3 * GIB)).rejects.toMatchObject(held);
+    const shrunk = withMembers(found, [m0, leaving(m1)]);
+    await expect(storage.shrink(shrunk, GIB, makeShrinkControl())).rejects.toMatchObject(held);
+    expect(readdirSync(`/sys/fs/btrfs/${volume.fsid}/devices`)).toHaveLength(3);
+    execFileSync("btrfs", ["device", "remove", deviceOf(byHand) ?? "", mountPath]);
+    expect(await storage.shrink(shrunk, GIB, makeShrinkControl())).toMatchObject({ outcome: "Succeeded" });
+    execFileSync("losetup", ["--detach", deviceOf(byHand) ?? ""]);
+  });
+
+  it("finds no volume of its own in what is mounted from a copy of its member", async () => {
+    await storage.unstage(await stage(), mountPath);
+    const copy = makeMember(fixture, "copy", GIB);
+    execFileSync("cp", ["--sparse=always", fileOf(m0), fileOf(copy)]);
+    execFileSync("losetup", ["--find", fileOf(copy)]);
+    execFileSync("mount", [deviceOf(copy) ?? "", mountPath]);
+    await expect(storage.find(volume, mountPath)).rejects.toMatchObject({ code: "WrongFilesystem" });
+    await expect(stage()).rejects.toMatchObject({ code: "WrongFilesystem" });
+    await storage.unstage(volume, mountPath);
+    expect(await capacity(await stage())).toBe(GIB);
   });
 
   it("says that members are missing for an extend, and keeps those that are there", async () => {
@@ -279,6 +359,27 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     await expect(storage.settle(shrunk)).rejects.toMatchObject({ code: "WrongFilesystem" });
     expect(bytesOf(fileOf(m1), 65_536, 4096).some((byte) => byte !== 0)).toBe(true);
     expect(deviceOf(m1)).toBeDefined();
+  });
+
+  it("neither wipes nor lets go of a member whose device has come back under another name", async () => {
+    const m1 = makeMember(fixture, "m1", GIB);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    const superblock = bytesOf(fileOf(m1), 65_536, 4096);
+    // The filesystem goes on with the device that it has; where the member was published another one of the same volume is found.
+    const another = execFileSync("losetup", ["--find", "--show", fileOf(m1)], { encoding: "utf8" }).trim();
+    const published = join(fixture.deviceDirectory, volume.handle, "m1", "device");
+    execFileSync("mount", ["--bind", another, published]);
+    try {
+      const shrunk = withMembers(mounted, [m0, leaving(m1)]);
+      await expect(storage.settle(shrunk)).rejects.toMatchObject({ code: "WrongFilesystem" });
+      expect(bytesOf(fileOf(m1), 65_536, 4096).equals(superblock)).toBe(true);
+      expect(readdirSync(`/sys/fs/btrfs/${volume.fsid}/devices`)).toHaveLength(2);
+    } finally {
+      execFileSync("umount", [published]);
+      execFileSync("losetup", ["--detach", another]);
+    }
+    expect(await capacity(mounted)).toBe(2 * GIB);
   });
 
   it("lets go of a member that another node has taken out right before it died", async () => {

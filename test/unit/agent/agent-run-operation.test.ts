@@ -58,6 +58,7 @@ function nearlyFull() {
   const state: VolumeState = { ...newVolumeState(record, true), mounted, sizeBytes: GIB };
   const done: string[] = [];
   const storage = {
+    members: async () => [],
     extend: async (_volume: MountedVolume, sizeBytes: number) => {
       done.push(`extended to ${sizeBytes / GIB} GiB`);
       return sizeBytes;
@@ -206,5 +207,36 @@ describe("an interrupted shrink that nobody wants any more", () => {
     state.sizeBytes = sizeBytes;
     await runner.abandon(state, operationOf("Shrink", "512Mi"), "another size has been decided since");
     expect(state.record.lastOperation).toMatchObject({ outcome, kind: "Shrink" });
+  });
+});
+
+describe("the end of an operation", () => {
+  const present = (name: string) => ({ name, state: "Present", sizeBytes: GIB }) as const;
+  const extendedWith = async (members: Storage["members"]) => {
+    const { state, environment } = nearlyFull();
+    const told: string[][] = [];
+    const runner = createOperationRunner({
+      ...environment,
+      storage: { ...environment.storage, members },
+      reporter: {
+        report: async () => undefined,
+        operationEnded: (one: VolumeState) => void told.push(one.members.map(({ name }) => name)),
+      } as Partial<StatusReporter> as StatusReporter,
+    });
+    state.members = [present("m0")];
+    await runner.start(state, operationOf("Extend", "2Gi"), "Anew");
+    await eventually("its end", () => state.running === undefined);
+    return { state, told };
+  };
+
+  it("is told together with the members that have come with it", async () => {
+    const { told } = await extendedWith(async () => [present("m0"), present("m1")]);
+    expect(told).toEqual([["m0", "m1"]]);
+  });
+
+  it("does not wait for members that cannot be listed: those of before stand until the next look", async () => {
+    const { state, told } = await extendedWith(() => Promise.reject(new Error("no answer")));
+    expect(told).toEqual([["m0"]]);
+    expect(state.record.lastOperation).toMatchObject({ outcome: "Succeeded", reached: "2Gi" });
   });
 });

@@ -93,6 +93,11 @@ describe("reading the layout of a span", () => {
   });
 });
 
+it("does not take a volume for formatted that is only about to be staged", () => {
+  const record = recordWithLayout(buildSpanLayout({}, { mounted: true, nodeName: "node-a" }), undefined);
+  expect(volumeOf(record)).toMatchObject({ formatted: false });
+});
+
 describe("the members without which a span is not mounted", () => {
   const attached = buildSpanMember("m0");
   const onItsWay = (name: string, change: Partial<MemberSpec> = {}) => buildSpanMember(name, ON_ITS_WAY, change);
@@ -290,6 +295,8 @@ describe("the status of a span's layout", () => {
     const span = mountedSpan(members, [present("m0")], before);
     const kept = before.members?.slice(0, 2);
     expect(statusOf(span, { mounted: undefined, sizeBytes: undefined, members: [] }).members).toEqual(kept);
+    // Mounted, and not looked at yet: nothing that was there may seem to have gone.
+    expect(statusOf(span, { members: [] }).members).toEqual(kept);
     expect(statusOf(span).members).toContainEqual({ name: "m1", size: "1Gi", state: "Removed" });
   });
 
@@ -308,6 +315,28 @@ describe("the status of a span's layout", () => {
       const record = { ...state.record, lastOperation: { ...lastOperation, outcome: "Failed" as const } };
       const { conditions } = statusOf({ state: { ...state, record }, live });
       expect(conditions?.find(({ type }) => type === "Stalled")?.status).toBe(stalled ? "True" : "False");
+    },
+  );
+
+  it("says that it is mounted as long as members may be in use here", () => {
+    const span = mountedSpan([m0], [present("m0")]);
+    expect(statusOf(span, { mounted: undefined, held: true }).mounted).toBe(true);
+    expect(statusOf(span, { mounted: undefined, held: false }).mounted).toBe(false);
+    const recorded = { ...span.state.record, stagingPath: "/staged" };
+    expect(newVolumeState(recorded, true).held).toBe(true);
+    expect(newVolumeState(span.state.record, true).held).toBe(false);
+  });
+
+  it.each([
+    ["has failed", "MemberFailed", "Reconciling False Ready", "Stalled True MemberFailed"],
+    ["is not here", "WaitingForMember", "Reconciling True WaitingForMember", "Stalled False Ready"],
+  ] as const)(
+    "is ready while a member cannot be let go of since its driver %s",
+    (_why, reason, reconciling, stalled) => {
+      const span = mountedSpan([m0], [present("m0"), { name: "m1", state: "Leaving" }]);
+      const { conditions } = statusOf(span, { leavingProblem: { reason, message: "the array is on fire" } });
+      const said = conditions?.map(({ type, status, reason: because }) => `${type} ${status} ${because}`);
+      expect(said).toEqual(["Ready True Ready", reconciling, stalled]);
     },
   );
 

@@ -35,7 +35,7 @@ describe("a frame of the live view", () => {
   it("says where to look from another terminal", () => {
     const text = renderFrame(SCENE, { columns: 100, rows: 34 }, noPaint).join("\n");
     expect(text).toContain("df -h /run/demo/volume");
-    expect(text).toContain("kubectl --server http://127.0.0.1:8001 get");
+    expect(text).toContain("kubectl --server http://127.0.0.1:8001 -n default get");
   });
 
   it("tells the latest of the story, with its times", () => {

@@ -1,12 +1,14 @@
 import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
 import { decideMembers, type MemberClassFacts, type MembersPlan } from "../../../src/operator/member/decide-members.ts";
+import type { MemberQuota } from "../../../src/operator/member/member-quota.ts";
 import type { Strategy } from "../../../src/operator/member/member-rules.ts";
 import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { buildSpan, type SpanFields } from "../../builders/span.ts";
 import { HANDLE } from "../../builders/volume.ts";
 
 interface ClassFields {
+  readonly quota?: MemberQuota;
   readonly mayGrow?: boolean;
   readonly strategy?: Strategy;
   readonly maxMembers?: number;
@@ -18,8 +20,9 @@ function classOf({
   strategy = "Auto",
   maxMembers = 4,
   spareMembers = 0,
+  quota,
 }: ClassFields): MemberClassFacts {
-  return { rules: { className: "member-class", maxMembers, spareMembers, strategy }, mayGrow };
+  return { rules: { className: "member-class", maxMembers, spareMembers, strategy }, mayGrow, quota };
 }
 
 function decide(fields: SpanFields, size: string, ofClass: ClassFields = {}): MembersPlan {
@@ -189,5 +192,44 @@ describe("whatever the target", () => {
         expect(new Set(plan.members.map(({ name }) => name)).size).toBe(plan.members.length);
       }),
     );
+  });
+});
+
+describe("a quota on the members' class", () => {
+  const quotaOf = (limitGiB: number, takenGiB: number): MemberQuota => ({
+    namespace: "shop",
+    className: "member-class",
+    name: "storage",
+    limitBytes: limitGiB * GIB,
+    takenBytes: takenGiB * GIB,
+  });
+
+  it.each<[string, SpanFields, string, MemberQuota, string]>([
+    ["is used up to its end", { sizes: ["2Gi"] }, "3Gi", quotaOf(5, 2), "m0 2Gi, m1 1Gi → 3Gi"],
+    [
+      "is not exceeded, rounding up included",
+      { sizes: ["2Gi"] },
+      "2500Mi",
+      quotaOf(4, 2),
+      "QuotaExceeded: ResourceQuota storage gives namespace shop 4 GiB of class member-class, 2 GiB are taken beside this volume, " +
+        "and its members would have 3 GiB",
+    ],
+    [
+      "lets a volume become smaller that is over it",
+      { sizes: ["2Gi", "1Gi"] },
+      "2Gi",
+      quotaOf(1, 0),
+      "m0 2Gi, -m1 → 2Gi",
+    ],
+    ["lets a volume stay that is over it", { sizes: ["2Gi", "1Gi"] }, "3Gi", quotaOf(1, 0), "m0 2Gi, m1 1Gi → 3Gi"],
+    [
+      "lets a removal be taken back, which is paid for until its end",
+      { sizes: ["2Gi", "1Gi"], states: { m1: "Removed" } },
+      "3Gi",
+      quotaOf(3, 0),
+      "m0 2Gi, m1 1Gi → 3Gi",
+    ],
+  ])("%s", (_what, fields, size, quota, expected) => {
+    expect(summary(decide(fields, size, { quota }))).toBe(expected);
   });
 });

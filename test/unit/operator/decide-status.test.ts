@@ -123,6 +123,12 @@ describe("a Filesystem's status", () => {
       { Ready: "True Ready", Reconciling: "False ShrinkFloorReached", Stalled: "False Ready" },
     ],
     [
+      "holds, and is not Stalled, while a quota lets it have no member",
+      buildSpan({ sizes: ["1Gi"] }),
+      { refusal: { reason: "QuotaExceeded", message: "4 GiB" } },
+      { Ready: "True Ready", Reconciling: "False QuotaExceeded", Stalled: "False Ready" },
+    ],
+    [
       "is Stalled when the layout cannot be made again",
       undefined,
       { missing: ["claimRef"] },

@@ -316,6 +316,25 @@ const cases: Record<string, Case> = {
     message: /DiskFull/,
     nextEligibleMs: NOW_MS + 8000,
   },
+  "waits a little after an extend to a raised request that failed": {
+    facts: aVolume({
+      claim: { raisedRequestBytes: 20 * GIB },
+      filesystem: {
+        lastOperation: {
+          kind: "Extend",
+          outcome: "Failed",
+          endedAtMs: NOW_MS - 2000,
+          reason: "DiskFull",
+          floorBytes: undefined,
+        },
+      },
+    }),
+    policy: "none",
+    plan: "hold",
+    reason: "CoolingDown",
+    message: /DiskFull/,
+    nextEligibleMs: NOW_MS + 8000,
+  },
   "waits until the rule has held for long enough": {
     facts: aVolume(empty),
     policy: aPolicy({ rules: [{ ...SHRINK_BELOW_30, for: "1h" }] }),

@@ -9,8 +9,6 @@ export interface DeviceUsage {
   readonly devid: number;
   /** Of the part that the filesystem uses. */
   readonly sizeBytes: number;
-  /** The device is larger by this than what the filesystem uses of it. */
-  readonly slackBytes: number;
   readonly unallocatedBytes: number;
 }
 
@@ -39,6 +37,6 @@ export function parseDeviceUsage(text: string): DeviceUsage[] {
     const slackBytes = figures.get("Device slack");
     const unallocatedBytes = figures.get("Unallocated");
     if (sizeBytes === undefined || slackBytes === undefined || unallocatedBytes === undefined) return [];
-    return [{ deviceName: basename(path), devid, sizeBytes: sizeBytes - slackBytes, slackBytes, unallocatedBytes }];
+    return [{ deviceName: basename(path), devid, sizeBytes: sizeBytes - slackBytes, unallocatedBytes }];
   });
 }

@@ -2,8 +2,8 @@
 // yet are added, as many as it takes. It decides on no member: which there are is the layout's to say.
 
 import { formatBytes } from "../../../units/quantity.ts";
-import { blockSizeBytes } from "../../member/block-device.ts";
-import { deliveredBytes, isAttached, type SpanMember } from "../../member/span-member.ts";
+import { type BlockDevice, blockSizeBytes } from "../../member/block-device.ts";
+import { type AttachedMember, deliveredBytes, isAttached, type SpanMember } from "../../member/span-member.ts";
 import { exclusiveOperation, stopExclusiveOperation } from "../exclusive-operation.ts";
 import { assertWritable } from "../grow.ts";
 import { openReader } from "../read-filesystem.ts";
@@ -13,7 +13,8 @@ import { expectSuccess } from "../tools.ts";
 import { waitUntil } from "../wait-until.ts";
 import { identityWithin } from "./device-identity.ts";
 import { readDeviceUsage } from "./device-usage.ts";
-import { type MemberDevice, membersInside, mountedDeviceNames } from "./span-devices.ts";
+import { resizeDevice, restoreDevices } from "./restore-devices.ts";
+import { assertOnlyMembers, membersInside, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 import { readSpanRecord, removalOf } from "./span-record.ts";
 
@@ -22,6 +23,11 @@ const EXPAND_LIMIT_MS = 60_000;
 const EXPAND_INTERVAL_MS = 1_000;
 /** btrfs uses whole sectors. */
 const SECTOR_BYTES = 4096;
+
+interface AttachedDevice {
+  readonly member: AttachedMember;
+  readonly device: BlockDevice;
+}
 
 /** Returns the size reached, which may be more than was asked for. Throws WaitingForMember when it is less. */
 export async function extendSpan(
@@ -32,8 +38,9 @@ export async function extendSpan(
 ): Promise<number> {
   assertWritable(volume);
   if (exclusiveOperation(volume.fsid) !== "none") await stopExclusiveOperation(host.tools, volume);
-  for (const each of membersInside(host, volume)) await expandDevice(host, volume, each, signal);
-  await useWholeDevices(host, volume);
+  assertOnlyMembers(host, volume);
+  await restoreDevices(host, volume);
+  await growMembers(host, volume, signal);
   // As many as it takes: one that is kept for an emergency stays out until then.
   for (const member of outside(host, volume))
     if (capacityBytes(volume) < sizeBytes) await addMember(host, volume, member);
@@ -88,28 +95,44 @@ async function addMember(host: SpanHost, volume: MountedSpan, member: SpanMember
   );
 }
 
-/** Where the volume has become larger than its device on this node: the driver is told, until the device shows it. */
+/** As far as their volumes were asked to grow and have grown; a device that is larger is not used before that is said of it. */
+async function growMembers(host: SpanHost, volume: MountedSpan, signal: AbortSignal | undefined): Promise<void> {
+  const usage = new Map((await readDeviceUsage(host.tools, volume)).map((each) => [each.deviceName, each]));
+  for (const { member, device } of membersInside(host, volume)) {
+    const used = usage.get(device.name);
+    const sizeBytes = wholeSectors(deliveredBytes(member));
+    if (member.wanted === "Removed" || !isAttached(member) || used === undefined || used.sizeBytes >= sizeBytes)
+      continue;
+    await expandDevice(host, volume, { member, device }, sizeBytes, signal);
+    await resizeDevice(host, volume, used, sizeBytes);
+  }
+}
+
+/** The driver is told that the volume has grown, and has to agree, also where the device shows it already. */
 async function expandDevice(
   host: SpanHost,
   volume: MountedSpan,
-  { member, device }: MemberDevice,
+  { member, device }: AttachedDevice,
+  sizeBytes: number,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  const sizeBytes = deliveredBytes(member);
-  if (member.wanted === "Removed" || !isAttached(member)) return;
-  const isLarge = (): boolean => blockSizeBytes(device) >= sizeBytes;
   let refusal: unknown;
   const askedAtMs = host.clock.monotonicMs();
+  const isExpanded = async (): Promise<boolean> => {
+    refusal = await host.devices.expand(volume.handle, member, sizeBytes).catch((error: unknown) => error);
+    return refusal === undefined && blockSizeBytes(device) >= sizeBytes;
+  };
+  let expanded = false;
   await waitUntil(
     async () => {
-      if (isLarge() || signal?.aborted === true) return true;
-      refusal = await host.devices.expand(volume.handle, member, sizeBytes).catch((error: unknown) => error);
-      return isLarge();
+      if (signal?.aborted === true) return true;
+      expanded = await isExpanded();
+      return expanded;
     },
     EXPAND_LIMIT_MS,
     EXPAND_INTERVAL_MS,
   );
-  if (isLarge()) return;
+  if (expanded) return;
   const said = refusal instanceof Error ? `: ${refusal.message}` : "";
   throw new StorageError(
     "WaitingForMember",
@@ -119,12 +142,6 @@ async function expandDevice(
   );
 }
 
-/** Also what an interrupted removal has left: the filesystem then ends before its device. */
-export async function useWholeDevices(host: SpanHost, volume: MountedSpan): Promise<void> {
-  for (const { devid, slackBytes, deviceName } of await readDeviceUsage(host.tools, volume)) {
-    if (slackBytes < SECTOR_BYTES) continue;
-    const args = ["filesystem", "resize", `${devid}:max`, volume.mountPath];
-    const resized = await host.tools.run("span/resize-device", "btrfs", args);
-    expectSuccess(resized, `using all of ${deviceName} for ${volume.handle}`);
-  }
+function wholeSectors(bytes: number): number {
+  return bytes - (bytes % SECTOR_BYTES);
 }

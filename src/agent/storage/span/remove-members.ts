@@ -13,7 +13,7 @@ import { identityWithin } from "./device-identity.ts";
 import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
 import { nextRemovalMove, type RemovalMove } from "./removal-decision.ts";
 import { recordRemoval, settleMembers } from "./settle-members.ts";
-import { type MemberDevice, membersInside, mountedDeviceNames } from "./span-devices.ts";
+import { assertOnlyMembers, type MemberDevice, membersInside, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 
 const REMOVE_LIMIT_MS = 24 * 3_600_000;
@@ -101,6 +101,7 @@ async function decide(
   { devid, sizeBytes, unallocatedBytes }: DeviceUsage,
   balancesDone: number,
 ): Promise<RemovalMove> {
+  assertOnlyMembers(host, volume);
   const others = (await readDeviceUsage(host.tools, volume)).filter((usage) => usage.devid !== devid);
   const staying = new Set(
     membersInside(host, volume)

@@ -4,9 +4,10 @@ import { blockSizeBytes } from "../../member/block-device.ts";
 import { isAttached, type SpanMember } from "../../member/span-member.ts";
 import { deviceOfBlock, superblockRanges } from "../btrfs-superblock.ts";
 import { syncFilesystem } from "../fresh-reading.ts";
+import { assertWritable } from "../grow.ts";
 import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
 import { identityWithin } from "./device-identity.ts";
-import { type MemberDevice, mountedDeviceNames } from "./span-devices.ts";
+import { assertOnlyMembers, type MemberDevice, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 import { type Removal, readSpanRecord, removalOf, spanRecordPath, spanRecordText, withRemoval } from "./span-record.ts";
 
@@ -28,8 +29,23 @@ export function unsettledMembers(host: SpanHost, volume: MountedSpan): SpanMembe
 export async function settleMembers(host: SpanHost, volume: MountedSpan): Promise<void> {
   const unsettled = unsettledMembers(host, volume);
   if (unsettled.length === 0) return;
+  assertAllKnown(host, volume);
   await syncFilesystem(host.tools, volume);
   for (const member of unsettled) await settle(host, volume, member);
+}
+
+/**
+ * Throws unless the filesystem is mounted, can be written to, and is made of devices of its members alone: a member whose device has
+ * dropped out and come back under another name is none that was taken out, though its new name is not in the filesystem.
+ */
+function assertAllKnown(host: SpanHost, volume: MountedSpan): void {
+  assertWritable(volume);
+  assertOnlyMembers(host, volume);
+  if (mountedDeviceNames(volume.fsid).length > 0) return;
+  throw new StorageError(
+    "WrongFilesystem",
+    `the kernel shows no device of btrfs ${volume.fsid} of ${volume.handle}; none of its members is let go of`,
+  );
 }
 
 async function settle(host: SpanHost, volume: MountedSpan, member: SpanMember): Promise<void> {
@@ -42,6 +58,7 @@ async function settle(host: SpanHost, volume: MountedSpan, member: SpanMember): 
   const removal = recorded ?? (device === undefined ? undefined : await removalFound(host, volume, { member, device }));
   if (device !== undefined) {
     if (removal !== undefined) await wipe(host, volume, { member, device }, removal);
+    else assertAllKnown(host, volume);
     await host.tools.run("span/forget-device", "btrfs", ["device", "scan", "--forget", device.path]);
   }
   await host.devices.unpublish(volume.handle, member);
@@ -63,11 +80,14 @@ async function removalFound(
 
 async function wipe(
   host: SpanHost,
-  { fsid, handle }: MountedSpan,
+  volume: MountedSpan,
   { member, device }: MemberDevice,
   removal: Removal,
 ): Promise<void> {
+  const { fsid, handle } = volume;
   const mayBeZeroed = (block: Buffer): boolean => {
+    // Asked again while nobody else can take the device in.
+    assertAllKnown(host, volume);
     const identity = deviceOfBlock(block);
     // All zero: an agent that died before it could record it has wiped it.
     return identity === undefined || (identity.fsid === fsid && identity.deviceUUID === removal.deviceUUID);

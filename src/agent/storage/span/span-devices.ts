@@ -41,6 +41,21 @@ export function membersInside(
   return publishedMembers(host, volume).filter(({ device }) => names.has(device.name));
 }
 
+/**
+ * Throws WrongFilesystem when the mounted filesystem has a device that is none of its members: what was added by hand is neither used
+ * nor taken out, and what its size is to be is not known while it is there.
+ */
+export function assertOnlyMembers(host: Pick<SpanHost, "devices">, volume: MountedSpan): void {
+  const own = new Set(publishedMembers(host, volume).map(({ device }) => device.name));
+  const foreign = mountedDeviceNames(volume.fsid).filter((name) => !own.has(name));
+  if (foreign.length === 0) return;
+  throw new StorageError(
+    "WrongFilesystem",
+    `btrfs ${volume.fsid} of ${volume.handle} has ${foreign.join(", ")}, which is no device of its members; its size stays as it ` +
+      `is until what was added by hand is taken out by hand (btrfs device remove, ${volume.mountPath})`,
+  );
+}
+
 /** Throws WrongFilesystem when the kernel has a device in the filesystem that is none of its members, or the reverse. */
 export function assertSameDevices({ handle, fsid }: MountedSpan, expected: readonly MemberDevice[]): void {
   const names = mountedDeviceNames(fsid).sort();

@@ -1,10 +1,10 @@
 // What the node's disk knows of a span: how far its one formatting has come, and which members are on their way out (R1). It is
 // written before each step that it describes; it never decides anything.
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { FS_TYPES } from "../../../api/filesystem-layout.ts";
-import { type SpanVolume, StorageError } from "../storage.ts";
+import { readRecord } from "../read-record.ts";
+import type { SpanVolume } from "../storage.ts";
 import type { SpanHost } from "./span-host.ts";
 
 const removal = z.object({
@@ -38,25 +38,8 @@ export function spanRecordText(record: SpanRecord): string {
   return `${JSON.stringify(record, null, 2)}\n`;
 }
 
-/** Undefined when there is none. A record that cannot be read is an error, never "none": mkfs depends on it. */
 export function readSpanRecord(host: Pick<SpanHost, "recordDirectory">, volume: SpanVolume): SpanRecord | undefined {
-  const path = spanRecordPath(host, volume);
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
-  }
-  try {
-    return spanRecord.parse(JSON.parse(text));
-  } catch (error) {
-    throw new StorageError(
-      "AlreadyFormatted",
-      `the record ${path} cannot be understood, so nothing says that ${volume.handle} holds no data; restore the record`,
-      error,
-    );
-  }
+  return readRecord(spanRecordPath(host, volume), spanRecord, volume.handle);
 }
 
 /** Replaces what is recorded of this removal. Removals of members that have left the layout are dropped: no name comes again. */

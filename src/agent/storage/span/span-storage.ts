@@ -12,13 +12,15 @@ import type { SpanVolume, Storage } from "../storage.ts";
 import { createTools } from "../tools.ts";
 import { trim } from "../trim.ts";
 import { createVolumeQueue } from "../volume-queue.ts";
-import { capacityBytes, extendSpan, useWholeDevices } from "./extend-span.ts";
+import { readDeviceUsage } from "./device-usage.ts";
+import { capacityBytes, extendSpan } from "./extend-span.ts";
 import { findMembers } from "./find-members.ts";
 import { removeMembers } from "./remove-members.ts";
+import { restoreDevices } from "./restore-devices.ts";
 import { settleMembers } from "./settle-members.ts";
-import { mountedDeviceNames } from "./span-devices.ts";
+import { assertOnlyMembers, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
-import { findMountedSpan, stageSpan } from "./stage-span.ts";
+import { findOwnSpan, stageSpan } from "./stage-span.ts";
 import { forgetSpan, unstageSpan } from "./unstage-span.ts";
 
 export interface SpanStorageParts {
@@ -37,11 +39,20 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
     kind: "real",
     stage: (volume, _sizeBytes, mountPath) => queue.run(volume.handle, () => stageSpan(host, volume, mountPath)),
     unstage: (volume, mountPath) => queue.runPreempting(volume.handle, () => unstageSpan(host, volume, mountPath)),
-    find: async (volume, mountPath) => findMountedSpan(host, volume, mountPath),
+    find: async (volume, mountPath) => findOwnSpan(host, volume, mountPath),
     mountPath: async ({ fsid }) => mountsOfBtrfs(mountedDeviceNames(fsid))[0]?.mountPath,
     sizeBytes: async (volume) => {
-      const mount = mountsOfBtrfs(mountedDeviceNames(volume.fsid))[0];
-      return mount === undefined ? undefined : capacityBytes({ ...volume, device: "", mountPath: mount.mountPath });
+      const names = mountedDeviceNames(volume.fsid);
+      const mount = mountsOfBtrfs(names)[0];
+      if (mount === undefined) return undefined;
+      // By a program of its own: this is asked before anybody knows whether the filesystem answers.
+      const devices = await readDeviceUsage(host.tools, {
+        ...volume,
+        device: mount.source,
+        mountPath: mount.mountPath,
+      });
+      // Without one of them it is not the size.
+      return devices.length < names.length ? undefined : devices.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
     },
     members: (volume) => findMembers(host, volume),
     extend: (volume, sizeBytes, signal) =>
@@ -54,7 +65,8 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
       queue.run(volume.handle, async () => {
         // Members that are out already are let go of by settle: a driver that does not take one back holds nothing up.
         await stopExclusiveOperation(host.tools, volume);
-        await useWholeDevices(host, volume);
+        assertOnlyMembers(host, volume);
+        await restoreDevices(host, volume);
         return capacityBytes(volume);
       }),
     settle: (volume) => queue.run(volume.handle, () => settleMembers(host, volume)),

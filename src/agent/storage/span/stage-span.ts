@@ -11,12 +11,18 @@ import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
 import { identityWithin } from "./device-identity.ts";
 import { decideMount, type MountCandidate } from "./mount-decision.ts";
-import { assertSameDevices, type MemberDevice, publishedMembers } from "./span-devices.ts";
+import {
+  assertSameDevices,
+  type MemberDevice,
+  membersInside,
+  mountedDeviceNames,
+  publishedMembers,
+} from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 import { readSpanRecord, removalOf, type SpanRecord, spanRecordPath, spanRecordText } from "./span-record.ts";
 
 export async function stageSpan(host: SpanHost, volume: SpanVolume, mountPath: string): Promise<MountedSpan> {
-  const found = findMountedSpan(host, volume, mountPath);
+  const found = findOwnSpan(host, volume, mountPath);
   if (found !== undefined) {
     assertWritable(found);
     return found;
@@ -28,7 +34,26 @@ export async function stageSpan(host: SpanHost, volume: SpanVolume, mountPath: s
   return mountMembers(host, volume, await findInside(host, volume, members), mountPath);
 }
 
-/** The volume when it is what is mounted at mountPath; throws WrongFilesystem when something else is. */
+/** The volume when it is mounted at mountPath from its members; throws WrongFilesystem when something else is. */
+export function findOwnSpan(
+  host: Pick<SpanHost, "devices">,
+  volume: SpanVolume,
+  mountPath: string,
+): MountedSpan | undefined {
+  const found = findMountedSpan(host, volume, mountPath);
+  if (found === undefined || membersInside(host, volume).length > 0) return found;
+  const names = mountedDeviceNames(volume.fsid).join(", ") || "no device";
+  throw new StorageError(
+    "WrongFilesystem",
+    `btrfs ${volume.fsid} is mounted from ${names}, and no member of ${volume.handle} is among them: a copy of one is attached to this ` +
+      `node; detach it, and unmount ${mountPath}`,
+  );
+}
+
+/**
+ * The same, or what came up in its place and nobody has compared yet: a copy of a member, or a member beside one, which the kernel
+ * mounts under another fsid.
+ */
 export function findMountedSpan(
   host: Pick<SpanHost, "devices">,
   volume: SpanVolume,
@@ -36,13 +61,13 @@ export function findMountedSpan(
 ): MountedSpan | undefined {
   const mount = mountAt(mountPath);
   if (mount === undefined) return undefined;
-  if (mountedAnywhere(mount.source)?.endsWith(volume.fsid) !== true)
+  const published = publishedMembers(host, volume).map(({ device }) => device.path);
+  if (mountedAnywhere(mount.source)?.endsWith(volume.fsid) !== true && !published.includes(mount.source))
     throw new StorageError(
       "WrongFilesystem",
       `${mountPath} of ${volume.handle} has ${mount.fsType} from ${mount.source} mounted, not btrfs ${volume.fsid}; unmount it by hand`,
     );
-  const [first] = publishedMembers(host, volume);
-  return { ...volume, device: first?.device.path ?? mount.source, mountPath };
+  return { ...volume, device: published[0] ?? mount.source, mountPath };
 }
 
 /** Those that the filesystem is known to be made of: another one's driver must not keep a pod from starting. */
@@ -87,7 +112,8 @@ async function formatFirst(host: SpanHost, volume: SpanVolume, members: readonly
     remedy: "Delete that claim if its data is not needed",
   };
   const decision = decideFormat(subject, {
-    record: recorded ?? (volume.formatted ? { ...volume, state: "mounted" } : undefined),
+    // A node that was down while others used the volume knows less than the cluster.
+    record: volume.formatted ? { ...volume, state: "mounted" } : recorded,
     signatures: await probe(host.tools, volume, first.device.path),
     allocatedBytes: 0, // Nobody can tell of a device what was never written.
   });

@@ -17,7 +17,7 @@ const INTERVAL_MS = 20;
 export async function unstageSpan(host: SpanHost, volume: SpanVolume, mountPath: string): Promise<void> {
   const mounted = findMountedSpan(host, volume, mountPath);
   if (mounted !== undefined) {
-    await stopExclusiveOperation(host.tools, mounted);
+    if (mountedDeviceNames(volume.fsid).length > 0) await stopExclusiveOperation(host.tools, mounted);
     await unmount(volume, mountPath, (args, limitMs) => host.tools.run("span/unmount", "umount", args, limitMs));
   }
   if (!(await waitUntil(() => mountedDeviceNames(volume.fsid).length === 0, RELEASE_LIMIT_MS, INTERVAL_MS)))

@@ -3,11 +3,17 @@ import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { MemberSpec } from "../../../src/api/filesystem-layout.ts";
-import { GIB } from "../../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
-import { type AgentUnderTest, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
-import { createSpanParts, leaving, type SpanParts, type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
+import type { MemberSpec } from "../../src/api/filesystem-layout.ts";
+import { GIB } from "../../src/units/quantity.ts";
+import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
+import { type AgentUnderTest, startAgentUnderTest, waitFor } from "../integration/agent/agent-under-test.ts";
+import {
+  createSpanParts,
+  leaving,
+  type SpanParts,
+  type SpanUnderTest,
+  spanUnderTest,
+} from "../integration/agent/span-under-test.ts";
 
 const target = (size: string, from: string, epoch = 1) => ({ size, from, epoch, decidedAt: new Date().toISOString() });
 
@@ -48,6 +54,23 @@ describeReal("an agent that dies at work on a span", LOOP_PARTS, () => {
     await waitFor("the extend", async () => (await lastOperation())?.reached === "2Gi");
     await waitFor("both members", async () => (await memberStates())?.length === 2);
   }
+
+  it.each(["span/announce/before", "span/announce/after", "span/publish-member/after", "span/format/before"])(
+    "at %s of its first stage: the next one gives back what it had, says so, and stages it",
+    async (fault) => {
+      const fresh = spanUnderTest(agent, parts, randomUUID());
+      const only = fresh.member("m0", GIB);
+      await restartWith(fault);
+      await fresh.applyLayout({ members: [only] });
+      await expect(fresh.stage()).rejects.toThrow();
+      await agent.agentEnded();
+      await agent.startAgent({}, parts.flags);
+      await waitFor("not mounted", async () => (await fresh.layout()).status?.mounted === false);
+      expect(parts.driver.deviceOf(`${fresh.handle}-m0`)).toBeUndefined();
+      await fresh.stage();
+      expect(fresh.capacityBytes()).toBe(GIB);
+    },
+  );
 
   it.each(["span/publish-member/after", "span/add-device/before", "span/add-device/after"])(
     "at %s: the next one adds the member, once",

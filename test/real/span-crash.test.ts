@@ -1,22 +1,29 @@
 // The process ended by SIGKILL around each side effect on a span, on real btrfs with a real member driver: the next process
 // finishes or undoes, no byte is lost, and no member is wiped, added or formatted that should not be.
-import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import { buildSync } from "esbuild";
-import type { SpanMember } from "../../../src/agent/member/span-member.ts";
-import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
-import type { MountedSpan, SpanVolume } from "../../../src/agent/storage/storage.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
-import { createSpanFixture, leaving, makeMember, makeSpan, type SpanFixture, withMembers } from "./span-fixture.ts";
-import { GIB, makeShrinkControl } from "./storage-fixture.ts";
-import { scatterFiles, verifyFiles } from "./written-files.ts";
+import type { SpanMember } from "../../src/agent/member/span-member.ts";
+import { exclusiveOperation } from "../../src/agent/storage/exclusive-operation.ts";
+import type { MountedSpan, SpanVolume } from "../../src/agent/storage/storage.ts";
+import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
+import {
+  createSpanFixture,
+  leaving,
+  makeMember,
+  makeSpan,
+  type SpanFixture,
+  withMembers,
+} from "../integration/storage/span-fixture.ts";
+import { GIB, makeShrinkControl } from "../integration/storage/storage-fixture.ts";
+import { scatterFiles, verifyFiles } from "../integration/storage/written-files.ts";
 
 const ATTEMPTS_LIMIT = 10;
-const OPERATION = fileURLToPath(new URL("run-span-operation.ts", import.meta.url));
+const OPERATION = fileURLToPath(new URL("../integration/storage/run-span-operation.ts", import.meta.url));
 const MEMBER_POINTS = ["make-member-directory", "stage-member", "publish-member"];
 const LEAVING_POINTS = ["unpublish-member", "unstage-member", "remove-member-directory"];
 
@@ -162,6 +169,56 @@ describeReal("after kill -9 in the middle of work on a span", LOOP_PARTS, () => 
     for (const { volume: of } of [m0, m1]) expect(fixture.driver.deviceOf(of?.volumeHandle ?? "")).toBeUndefined();
     await expectWhole([m0, m1], 2 * GIB);
   });
+
+  it.each(["span/remove-record/before", "span/remove-record/after"])(
+    "at %s, the next one forgets the span",
+    async (fault) => {
+      const mounted = await stageWithData([m0]);
+      await fixture.storage.unstage(mounted, mountPath);
+      await runUntil(fault, withMembers(volume, [m0]), "remove", 0);
+      await fixture.storage.remove(withMembers(volume, [m0]));
+      expect(existsSync(join(fixture.recordDirectory, `${volume.handle}.span.json`))).toBe(false);
+    },
+  );
+
+  it.each(["span/unmount-stranger/before", "span/unmount-stranger/after"])(
+    "at %s, no process takes the copy of a member for the member",
+    async (fault) => {
+      const of = withMembers(volume, [m0]);
+      await fixture.storage.unstage(await stageWithData([m0]), mountPath);
+      const copy = makeMember(fixture, "copy", GIB);
+      const fileOf = (member: SpanMember): string => fixture.driver.fileOf(member.volume?.volumeHandle ?? "");
+      execFileSync("cp", ["--sparse=always", fileOf(m0), fileOf(copy)]);
+      const elsewhere = join(fixture.directory, "mounts", "copy");
+      mkdirSync(elsewhere, { recursive: true });
+      execFileSync("losetup", ["--find", fileOf(copy)]);
+      execFileSync("mount", [fixture.driver.deviceOf(copy.volume?.volumeHandle ?? "") ?? "", elsewhere]);
+      await runUntil(fault, of, "stage", 0);
+      await expect(fixture.storage.stage(of, 0, mountPath)).rejects.toMatchObject({ code: "WrongFilesystem" });
+      execFileSync("umount", [elsewhere]);
+      await fixture.storage.unstage(of, mountPath);
+      await fixture.storage.stage(of, 0, mountPath);
+      await expectWhole([m0], GIB);
+    },
+  );
+
+  it.each(["span/cancel-remove/before", "span/cancel-remove/after"])(
+    "at %s, the member stays or goes as a whole",
+    async (fault) => {
+      const [big, other] = [makeMember(fixture, "m2", 3 * GIB), makeMember(fixture, "m3", 3 * GIB)];
+      const mounted = withMembers(await stageWithData([m0]), [m0, big, other]);
+      await fixture.storage.extend(mounted, 7 * GIB);
+      scatterFiles(mountPath, manifest, 150, 1);
+      const members = [m0, leaving(big), other];
+      await runUntil(fault, withMembers(volume, members), "stopped-shrink", 4 * GIB);
+      const recovered = await recoverAfterRestart(members);
+      expect(exclusiveOperation(volume.fsid)).toBe("none");
+      expect(await fixture.storage.shrink(recovered, 4 * GIB, makeShrinkControl())).toMatchObject({
+        outcome: "Succeeded",
+      });
+      expect(verifyFiles(mountPath, manifest).corrupt).toEqual([]);
+    },
+  );
 
   it("while the kernel goes on with a dead process' removal, recover stops it, and the member stays or goes as a whole", async () => {
     const [big, other] = [makeMember(fixture, "m2", 3 * GIB), makeMember(fixture, "m3", 3 * GIB)];

@@ -1,0 +1,57 @@
+// How large a volume is at this moment, and which members it has: asked of storage, within limits, and kept in the volume's state.
+// Nothing here touches a mount on the main thread: one that does not answer would take the agent along.
+import type { FoundMember, MountedVolume, Storage } from "./storage/storage.ts";
+import { withTimeLimit } from "./time-limit.ts";
+import { mountedVolumeOf, type VolumeState, volumeOf } from "./volume-state.ts";
+
+type Measurable = Pick<Storage, "members" | "sizeBytes">;
+
+const MEMBERS_LIMIT_MS = 10_000;
+
+/** While an operation runs it says itself how far it has come. */
+export async function measureVolume(storage: Measurable, state: VolumeState): Promise<void> {
+  await findMembersWhileIdle(storage, state);
+  const sizeBytes = await measuredBytes(storage, state);
+  if (state.running === undefined) state.sizeBytes = sizeBytes;
+  if (sizeBytes !== undefined && !state.record.memberMade) state.record = { ...state.record, memberMade: true };
+}
+
+/** The members of a mounted volume as it is recorded now; empty where there is but one. */
+export function findMembers(
+  storage: Pick<Storage, "members">,
+  mounted: MountedVolume,
+  { handle, record }: VolumeState,
+): Promise<readonly FoundMember[]> {
+  const finding = storage.members(mountedVolumeOf(mounted, record));
+  return withTimeLimit(finding, MEMBERS_LIMIT_MS, `finding the members of volume ${handle}`);
+}
+
+/** Nothing else runs on a volume while its devices are listed: those of a running operation come and go. */
+async function findMembersWhileIdle(storage: Measurable, state: VolumeState): Promise<void> {
+  const { mounted } = state;
+  if (mounted === undefined || state.closing || state.hung || state.running !== undefined) return;
+  const members = await findMembers(storage, mounted, state);
+  if (state.mounted !== mounted || state.running !== undefined) return;
+  state.members = members;
+  if (!members.some((member) => member.state === "Leaving")) state.leavingProblem = undefined;
+}
+
+/** Several members have told their sizes with their names. Where they could not be asked what was known last stands. */
+async function measuredBytes(storage: Measurable, state: VolumeState): Promise<number | undefined> {
+  const { members, record, hung } = state;
+  const sumBytes = sumOfPresent(members);
+  if (sumBytes !== undefined) return sumBytes;
+  if (hung && record.backend === "span") return state.sizeBytes;
+  return storage.sizeBytes(volumeOf(record));
+}
+
+/** Undefined while the size of one is not known: a part of the sum would read as a smaller filesystem. */
+function sumOfPresent(members: readonly FoundMember[]): number | undefined {
+  let sumBytes = 0;
+  for (const { state, sizeBytes } of members) {
+    if (state !== "Present") continue;
+    if (sizeBytes === undefined) return undefined;
+    sumBytes += sizeBytes;
+  }
+  return sumBytes || undefined;
+}

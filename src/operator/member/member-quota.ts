@@ -1,0 +1,46 @@
+// What a namespace may have of the members' class. Members are claims in another namespace, where its ResourceQuota does not count
+// them, so they are counted here: beside what the namespace's own claims have of the class. Pure.
+import type { ResourceQuota } from "../../kube/resources.ts";
+import { formatBytes, parseQuantity } from "../../units/quantity.ts";
+
+export interface MemberQuota {
+  readonly namespace: string;
+  readonly className: string;
+  /** Of the ResourceQuota. */
+  readonly name: string;
+  readonly limitBytes: number;
+  /** What the namespace has of the class without the volume that is decided on. */
+  readonly takenBytes: number;
+}
+
+export function quotaKey(className: string): string {
+  return `${className}.storageclass.storage.k8s.io/requests.storage`;
+}
+
+/** The quota that leaves the least; undefined: none limits the class. `othersBytes`: of the members of its other volumes. */
+export function tightestQuota(
+  quotas: readonly ResourceQuota[],
+  namespace: string,
+  className: string,
+  othersBytes: number,
+): MemberQuota | undefined {
+  const key = quotaKey(className);
+  return quotas
+    .flatMap(({ metadata: { name }, spec, status }) => {
+      const limit = spec?.hard?.[key];
+      if (limit === undefined) return [];
+      const takenBytes = parseQuantity(status?.used?.[key] ?? "0") + othersBytes;
+      return [{ namespace, className, name, limitBytes: parseQuantity(limit), takenBytes }];
+    })
+    .sort((a, b) => a.limitBytes - a.takenBytes - (b.limitBytes - b.takenBytes))[0];
+}
+
+/** Why a volume cannot have members of so many bytes; undefined: it can. */
+export function quotaMessage(quota: MemberQuota, wantedBytes: number): string | undefined {
+  const { namespace, className, name, limitBytes, takenBytes } = quota;
+  if (takenBytes + wantedBytes <= limitBytes) return undefined;
+  return (
+    `ResourceQuota ${name} gives namespace ${namespace} ${formatBytes(limitBytes)} of class ${className}, ` +
+    `${formatBytes(takenBytes)} are taken beside this volume, and its members would have ${formatBytes(wantedBytes)}`
+  );
+}

@@ -1,0 +1,124 @@
+import { describe, expect, it } from "@jest/globals";
+import { recordWithLayout } from "../../../src/agent/layout-record.ts";
+import { createStatusReporter } from "../../../src/agent/status-reporter.ts";
+import { newVolumeState } from "../../../src/agent/volume-state.ts";
+import type { FilesystemLayout, FilesystemLayoutStatus } from "../../../src/api/filesystem-layout.ts";
+import { createApplier } from "../../../src/kube/apply.ts";
+import type { ApplyConfiguration, KubeClient } from "../../../src/kube/client.ts";
+import { KubeError } from "../../../src/kube/kube-error.ts";
+import { createLogger } from "../../../src/process/log.ts";
+import { buildSpanLayout } from "../../builders/span-layout.ts";
+
+/** An API server with one layout; a status that names another version than the present one is refused. */
+function layoutOnServer() {
+  let version = 1;
+  let live: FilesystemLayout | undefined = buildSpanLayout();
+  const said: (boolean | undefined)[] = [];
+  const server = {
+    onRead: (): void => undefined,
+    onApply: async (): Promise<void> => undefined,
+    said,
+    give: (nodeName: string | undefined): void => {
+      version += 1;
+      live = live && { ...live, spec: { ...live.spec, nodeName } };
+    },
+    delete: (): void => {
+      live = undefined;
+    },
+    layout: () => live && { ...live, metadata: { ...live.metadata, resourceVersion: String(version) } },
+  };
+  const client = {
+    get: async () => {
+      const layout = server.layout();
+      server.onRead();
+      return layout;
+    },
+    apply: async (_point: string, _resource: unknown, configuration: ApplyConfiguration) => {
+      await server.onApply();
+      const { resourceVersion } = configuration.metadata;
+      if (resourceVersion !== undefined && resourceVersion !== String(version))
+        throw new KubeError("Conflict", 409, "the object has been modified");
+      version += 1;
+      const status = configuration["status"] as FilesystemLayoutStatus;
+      said.push(status.mounted);
+      live = live && { ...live, status };
+      return live;
+    },
+  } as unknown as KubeClient;
+  return { server, client };
+}
+
+function spanOfNode() {
+  const { server, client } = layoutOnServer();
+  const cached = buildSpanLayout();
+  const state = newVolumeState(recordWithLayout(cached, undefined), false);
+  const reporter = createStatusReporter({
+    nodeName: "node-a",
+    states: new Map([[state.handle, state]]),
+    layouts: { get: () => cached, keys: () => [] } as never,
+    client,
+    applier: createApplier(client),
+    events: { record: () => undefined } as never,
+    clock: { nowMs: () => 0, monotonicMs: () => 0 },
+    log: createLogger("test", "silent"),
+  });
+  return { state, reporter, server };
+}
+
+describe("announcing that a node holds a volume", () => {
+  it("says so in the layout, and marks it as held", async () => {
+    const { state, reporter, server } = spanOfNode();
+    await reporter.announce(state.handle);
+    expect(server.layout()?.status).toMatchObject({ mounted: true, nodeName: "node-a" });
+    expect(state.held).toBe(true);
+  });
+
+  it.each([
+    ["given to another node", "node-b"],
+    ["taken back", undefined],
+  ])("says nothing of a volume that was %s, whatever is remembered of it here", async (_what, nodeName) => {
+    const { state, reporter, server } = spanOfNode();
+    server.give(nodeName);
+    await expect(reporter.announce(state.handle)).rejects.toThrow(`gives the volume to ${nodeName ?? "no node"}`);
+    expect(server.said).toEqual([]);
+    expect(state.held).toBe(false);
+  });
+
+  it("says nothing of one that is taken back right after it was looked at", async () => {
+    const { state, reporter, server } = spanOfNode();
+    server.onRead = () => {
+      server.onRead = () => undefined;
+      server.give(undefined);
+    };
+    await expect(reporter.announce(state.handle)).rejects.toThrow("gives the volume to no node");
+    expect(server.said).toEqual([]);
+    expect(state.held).toBe(false);
+  });
+
+  it.each([
+    ["was under way before", ["report", "announce"]],
+    ["was asked for meanwhile", ["report", "announce", "report"]],
+  ] as const)("is what the layout says in the end, though a report %s that knew less", async (_when, calls) => {
+    const { state, reporter, server } = spanOfNode();
+    const underWay: (() => void)[] = [];
+    server.onApply = () => new Promise((resolve) => underWay.push(resolve));
+    let done = false;
+    const all = Promise.all(calls.map((call) => reporter[call](state.handle))).then(() => {
+      done = true;
+    });
+    while (!done) {
+      // What came last goes first, after all that could have come has come.
+      for (let turn = 0; turn < 10; turn += 1) await new Promise(setImmediate);
+      underWay.pop()?.();
+    }
+    await all;
+    expect(server.layout()?.status?.mounted).toBe(true);
+  });
+
+  it("rejects when nobody can be told", async () => {
+    const { state, reporter, server } = spanOfNode();
+    server.onApply = () => Promise.reject(new KubeError("Unreachable", 0, "no answer"));
+    await expect(reporter.announce(state.handle)).rejects.toThrow("no answer");
+    expect(state.held).toBe(false);
+  });
+});

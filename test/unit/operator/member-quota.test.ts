@@ -1,0 +1,37 @@
+import { describe, expect, it } from "@jest/globals";
+import type { ResourceQuota } from "../../../src/kube/resources.ts";
+import { tightestQuota } from "../../../src/operator/member/member-quota.ts";
+import { GIB } from "../../../src/units/quantity.ts";
+
+const KEY = "gp3.storageclass.storage.k8s.io/requests.storage";
+
+function quota(name: string, hard: Record<string, string>, used: Record<string, string> = {}): ResourceQuota {
+  return {
+    apiVersion: "v1",
+    kind: "ResourceQuota",
+    metadata: { namespace: "shop", name },
+    spec: { hard },
+    status: { used },
+  };
+}
+
+describe("the quota of a namespace on a class", () => {
+  it("counts what the namespace's own claims have of the class beside its other volumes' members", () => {
+    expect(tightestQuota([quota("a", { [KEY]: "10Gi" }, { [KEY]: "3Gi" })], "shop", "gp3", 2 * GIB)).toMatchObject({
+      limitBytes: 10 * GIB,
+      takenBytes: 5 * GIB,
+    });
+  });
+
+  it("is the one that leaves the least", () => {
+    const quotas = [quota("wide", { [KEY]: "10Gi" }), quota("tight", { [KEY]: "12Gi" }, { [KEY]: "8Gi" })];
+    expect(tightestQuota(quotas, "shop", "gp3", 0)?.name).toBe("tight");
+  });
+
+  it.each([
+    ["another class", { "gp2.storageclass.storage.k8s.io/requests.storage": "1Gi" }],
+    ["storage of any class, of which a claim's request is a part already", { "requests.storage": "1Gi" }],
+  ])("is none where quotas are on %s", (_what, hard: Record<string, string>) => {
+    expect(tightestQuota([quota("other", hard)], "shop", "gp3", GIB)).toBeUndefined();
+  });
+});
