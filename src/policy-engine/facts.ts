@@ -56,7 +56,7 @@ export interface FilesystemFacts {
   /** The operation that runs on it now. */
   readonly operationInProgress: OperationKind | undefined;
   readonly lastOperation: LastOperationFacts | undefined;
-  /** What it showed when its last extend was decided; known of ordinary claims only, whose filesystems others grow. */
+  /** What it showed when its last extend was decided, once its volume has grown; known of ordinary claims only, whose filesystems others grow. */
   readonly capacityAtExtendBytes: number | undefined;
   readonly history: UsageWindows;
 }

@@ -164,13 +164,13 @@ async function change(
 ): Promise<void> {
   const { nowMs } = gathered.facts;
   const decidedAt = decisionTime(nowMs, gathered.layout, gathered.filesystem);
-  state.capacityAtExtendBytes = gathered.facts.filesystem.reading?.capacityBytes;
   // Before the write: from here on it may have happened, whatever the answer says.
   state.pending = {
     kind: plan.kind === "extend" ? "Extend" : "Shrink",
     sizeBytes: plan.sizeBytes,
     decidedAt,
     writtenAtMs: nowMs,
+    capacityBytes: gathered.facts.filesystem.reading?.capacityBytes,
   };
   try {
     await applyTarget(options.client, gathered.filesystem, {

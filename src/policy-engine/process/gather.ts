@@ -74,7 +74,7 @@ function claimOperations(
   return {
     // Nobody may speak for one that is attached nowhere.
     mounted: spec.nodeName !== undefined && state.reading !== undefined,
-    capacityAtExtendBytes: state.capacityAtExtendBytes,
+    capacityAtExtendBytes: claimGrowth?.capacityBeforeBytes,
     operationInProgress: stage === "None" ? pendingTarget(state, nowMs)?.kind : "Extend",
     lastOperation:
       claimGrowth?.grownAtMs === undefined

@@ -21,6 +21,8 @@ export interface PendingTarget {
   readonly sizeBytes: number;
   readonly decidedAt: string;
   readonly writtenAtMs: number;
+  /** What the filesystem showed when it was decided. */
+  readonly capacityBytes: number | undefined;
 }
 
 /** What the agent was last asked to look out for, and on which ground. */
@@ -37,13 +39,13 @@ export interface ClaimGrowth {
   readonly sizeBytes: number;
   /** When it was first seen to be larger than before; undefined: it was not, since this process began. */
   readonly grownAtMs: number | undefined;
+  /** What its filesystem showed when that was decided; undefined: it was not our target that it followed. */
+  readonly capacityBeforeBytes: number | undefined;
 }
 
 export interface VolumeState {
   readonly handle: string;
   claimGrowth: ClaimGrowth | undefined;
-  /** What the filesystem showed when its last extend was decided. */
-  capacityAtExtendBytes: number | undefined;
   readonly history: UsageHistory;
   reading: Reading | undefined;
   growthBytesPerSecond: number | undefined;
@@ -108,7 +110,6 @@ function newState(handle: string): VolumeState {
   return {
     handle,
     claimGrowth: undefined,
-    capacityAtExtendBytes: undefined,
     history: new UsageHistory(),
     reading: undefined,
     growthBytesPerSecond: undefined,
@@ -171,7 +172,8 @@ function takeLayout(state: VolumeState, layout: FilesystemLayout, nowMs: number)
       noteChange(last.kind === "Extend" ? state.extendsAtMs : state.shrinksAtMs, last.endedAt, nowMs);
   }
   const { pending } = state;
-  if (pending === undefined) return;
+  // Of an ordinary claim's size its layout tells later than the claim.
+  if (pending === undefined || layout.spec.backend === "claim") return;
   const reachedBytes = filesystemSizeBytes(layout);
   const ended =
     last?.decidedAt === pending.decidedAt ||
@@ -182,7 +184,9 @@ function takeLayout(state: VolumeState, layout: FilesystemLayout, nowMs: number)
 function takeClaim(state: VolumeState, sizeBytes: number, nowMs: number): void {
   const known = state.claimGrowth;
   const hasGrown = known !== undefined && sizeBytes > known.sizeBytes;
-  state.claimGrowth = { sizeBytes, grownAtMs: hasGrown ? nowMs : known?.grownAtMs };
+  state.claimGrowth = hasGrown
+    ? { sizeBytes, grownAtMs: nowMs, capacityBeforeBytes: state.pending?.capacityBytes }
+    : { sizeBytes, grownAtMs: known?.grownAtMs, capacityBeforeBytes: known?.capacityBeforeBytes };
   if (hasGrown) noteChange(state.extendsAtMs, new Date(nowMs).toISOString(), nowMs);
   if (state.pending !== undefined && sizeBytes >= state.pending.sizeBytes) state.pending = undefined;
 }
