@@ -56,7 +56,7 @@ export interface FilesystemFacts {
   /** The operation that runs on it now. */
   readonly operationInProgress: OperationKind | undefined;
   readonly lastOperation: LastOperationFacts | undefined;
-  /** What it showed when its last extend was decided, once its volume has grown; known of ordinary claims only, whose filesystems others grow. */
+  /** What it showed when the extend was decided that its volume has followed; of ordinary claims only, which others grow. */
   readonly capacityAtExtendBytes: number | undefined;
   readonly history: UsageWindows;
 }

@@ -61,13 +61,14 @@ function sourceOf({ claim }: Pick<OrdinaryClaim, "claim">, { metadata, spec }: P
   };
 }
 
-// A request over all that we asked for is its user's: limits that default to the nominal size follow him, and never us.
+// A request over all that we asked for is its user's, and so is one under the record: we never lower one, and the API server lets
+// him down to what was provided. Limits that default to the nominal size follow him, and never us.
 function nominalSize({ claim, layout, filesystem }: OrdinaryClaim): string {
-  const request = claim.spec.resources?.requests?.storage ?? "0";
   const recorded = layout?.metadata.annotations?.[RECORDS.requestedSize];
+  const request = claim.spec.resources?.requests?.storage ?? recorded ?? "0";
+  if (recorded === undefined) return request;
   // The claim may be heard of before the layout that says what was asked for.
   const asked = [layout?.spec.target, filesystem?.spec.target].map((target) => parseQuantity(target?.size ?? "0"));
-  return recorded !== undefined && parseQuantity(request) <= Math.max(...asked, parseQuantity(recorded))
-    ? recorded
-    : request;
+  const [requestBytes, recordedBytes] = [parseQuantity(request), parseQuantity(recorded)];
+  return requestBytes < recordedBytes || requestBytes > Math.max(...asked, recordedBytes) ? request : recorded;
 }

@@ -62,6 +62,12 @@ describe("the layout of an ordinary claim", () => {
 
   it("takes over a request that its user has raised beyond ours", () =>
     expect(nominal({ request: "50Gi", carried: aTarget("20Gi") }, "10Gi")).toBe("50Gi"));
+
+  it("follows a user who lowers what his driver could not carry out", () =>
+    expect(nominal({ request: "20Gi", carried: aTarget("15Gi") }, "50Gi")).toBe("20Gi"));
+
+  it("keeps it when he lowers what we asked for", () =>
+    expect(nominal({ request: "15Gi", carried: aTarget("20Gi") }, "10Gi")).toBe("10Gi"));
 });
 
 describe("a claim's request", () => {
