@@ -167,6 +167,7 @@ export function makeFacts(index: number, team: Team): Facts {
       peakWriteBytesPerSecond: undefined,
       operationInProgress: undefined,
       lastOperation: undefined,
+      extendsInVain: 0,
       capacityAtExtendBytes: undefined,
       history: historyOf(index, usedBytes),
     },

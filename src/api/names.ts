@@ -48,6 +48,9 @@ export const SELECTED_NODE_ANNOTATION = "tidemark.dev/selected-node";
 /** On a layout: the number of the member that is made next, so that no name is ever used again. */
 export const NEXT_MEMBER_ANNOTATION = "tidemark.dev/next-member";
 
+/** On an ordinary claim's layout: why its present target did not become the claim's request. */
+export const REFUSAL_ANNOTATION = "tidemark.dev/refusal";
+
 /** The epoch on the leader's Lease. */
 export const EPOCH_ANNOTATION = "tidemark.dev/epoch";
 

@@ -56,6 +56,8 @@ export interface FilesystemFacts {
   /** The operation that runs on it now. */
   readonly operationInProgress: OperationKind | undefined;
   readonly lastOperation: LastOperationFacts | undefined;
+  /** How many extends in a row came to nothing, the last one included; 0: none did. */
+  readonly extendsInVain: number;
   /** What it showed when the extend was decided that its volume has followed; of ordinary claims only, which others grow. */
   readonly capacityAtExtendBytes: number | undefined;
   readonly history: UsageWindows;

@@ -40,6 +40,7 @@ export function aVolume(shape: VolumeShape = {}): Facts {
       peakWriteBytesPerSecond: 0,
       operationInProgress: undefined,
       lastOperation: undefined,
+      extendsInVain: 0,
       capacityAtExtendBytes: undefined,
       history: shape.history ?? steadyHistory(peakBytes),
       ...shape.filesystem,

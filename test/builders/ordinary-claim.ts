@@ -23,6 +23,8 @@ export interface OrdinaryShape {
   readonly facts?: Partial<OrdinaryClaim>;
   /** The last one that was carried out. */
   readonly carried?: SizeTarget;
+  /** Why that did not become the request. */
+  readonly refusal?: string;
   /** What the policy-engine wants. */
   readonly target?: SizeTarget;
 }
@@ -65,7 +67,8 @@ export function anOrdinaryClaim(shape: OrdinaryShape = {}): OrdinaryClaim & {
       ...(shape.target === undefined ? {} : { target: shape.target }),
     },
   };
-  const layout = claimLayout({ ...bare, filesystem }, volume, shape.carried) as unknown as FilesystemLayout;
+  const carried = shape.carried && { target: shape.carried, refusal: shape.refusal };
+  const layout = claimLayout({ ...bare, filesystem }, volume, carried) as unknown as FilesystemLayout;
   return { ...bare, volume, filesystem, layout };
 }
 

@@ -6,17 +6,12 @@ import type { Filesystem } from "../../api/filesystem.ts";
 import { API_VERSION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
-import { formatBytes, formatQuantity } from "../../units/quantity.ts";
+import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
 import type { OrdinaryClaim } from "./claim-facts.ts";
-import type { RequestRefusal } from "./decide-request.ts";
+import { carriedTarget } from "./decide-adoption.ts";
 
 /** The operator's part of the status, whole. */
-export function claimStatus(
-  facts: OrdinaryClaim,
-  filesystem: Filesystem,
-  refusal: RequestRefusal | undefined,
-  nowMs: number,
-): ApplyConfiguration {
+export function claimStatus(facts: OrdinaryClaim, filesystem: Filesystem, nowMs: number): ApplyConfiguration {
   const { namespace, name, generation } = filesystem.metadata;
   const resize = claimResizeOf(facts.claim);
   const capacity = resize === undefined ? filesystem.status?.capacity : formatQuantity(resize.capacityBytes);
@@ -29,7 +24,7 @@ export function claimStatus(
       ...(capacity === undefined ? {} : { capacity }),
       volumeHandle: facts.handle,
       ...(facts.nodeName === undefined ? {} : { nodeName: facts.nodeName }),
-      conditions: statementsOf(facts, resize, refusal).map((statement) =>
+      conditions: statementsOf(facts, filesystem, resize).map((statement) =>
         datedCondition(statement, filesystem.status?.conditions, generation, nowMs),
       ),
     },
@@ -47,17 +42,13 @@ function statement(
   return { type, status: holds ? "True" : "False", reason, message };
 }
 
-function statementsOf(
-  facts: OrdinaryClaim,
-  resize: ClaimResize | undefined,
-  refusal: RequestRefusal | undefined,
-): Statement[] {
+function statementsOf(facts: OrdinaryClaim, filesystem: Filesystem, resize: ClaimResize | undefined): Statement[] {
   const ready = readyOf(facts, resize);
   const quiet = (type: ConditionType): Statement => ({ ...ready, type, status: "False" });
   return [
     ready,
     reconcilingOf(facts, resize) ?? quiet("Reconciling"),
-    stalledOf(facts, resize, refusal) ?? quiet("Stalled"),
+    stalledOf(facts, filesystem, resize) ?? quiet("Stalled"),
   ];
 }
 
@@ -94,12 +85,21 @@ function onNodeText({ nodeName }: OrdinaryClaim): string {
 
 function stalledOf(
   facts: OrdinaryClaim,
+  filesystem: Filesystem,
   resize: ClaimResize | undefined,
-  refusal: RequestRefusal | undefined,
 ): Statement | undefined {
   if (resize?.stage === "Infeasible")
     return statement("Stalled", true, "ResizeInfeasible", infeasibleMessage(resize, driverOf(facts)));
-  return refusal?.reason === "ResizeFailed" ? statement("Stalled", true, refusal.reason, refusal.message) : undefined;
+  const carried = facts.layout && carriedTarget(facts.layout);
+  if (carried?.refusal === undefined || !isStillWanted(filesystem)) return undefined;
+  const isMet = resize !== undefined && resize.requestBytes >= parseQuantity(carried.target.size);
+  return isMet ? undefined : statement("Stalled", true, "ResizeFailed", carried.refusal);
+}
+
+/** Until the policy-engine says anything else it wants what it wanted last; it waits before it asks again. */
+function isStillWanted({ status }: Filesystem): boolean {
+  const { plan, reason } = status?.scaling ?? { plan: "extend" };
+  return plan === "extend" || reason === "OperationInProgress" || reason === "CoolingDown";
 }
 
 function driverOf({ volume, claim }: OrdinaryClaim): string {

@@ -2,8 +2,14 @@
 // once stays until the claim goes, so that a policy that comes back finds what it knew; nobody applies anything meanwhile.
 
 import type { SizeTarget } from "../../api/filesystem.ts";
-import { type ClaimSource, FILESYSTEM_LAYOUTS, FS_TYPES, type MemberSpec } from "../../api/filesystem-layout.ts";
-import { API_VERSION, RECORDS } from "../../api/names.ts";
+import {
+  type ClaimSource,
+  FILESYSTEM_LAYOUTS,
+  type FilesystemLayout,
+  FS_TYPES,
+  type MemberSpec,
+} from "../../api/filesystem-layout.ts";
+import { API_VERSION, RECORDS, REFUSAL_ANNOTATION } from "../../api/names.ts";
 import { driverNamed } from "../../csi/driver.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
 import type { PersistentVolume } from "../../kube/resources.ts";
@@ -21,11 +27,22 @@ export function isAdopted(facts: OrdinaryClaim): boolean {
   return layout !== undefined || (facts.optedInBy !== undefined && storageClass?.allowVolumeExpansion === true);
 }
 
-/** The whole layout. `target` is the last one that was carried out, or set aside. */
+/** The last target that was carried out, or set aside. */
+export interface CarriedTarget {
+  readonly target: SizeTarget;
+  /** What the API server said against it, for people. */
+  readonly refusal: string | undefined;
+}
+
+export function carriedTarget({ metadata, spec }: FilesystemLayout): CarriedTarget | undefined {
+  return spec.target && { target: spec.target, refusal: metadata.annotations?.[REFUSAL_ANNOTATION] };
+}
+
+/** The whole layout. */
 export function claimLayout(
   facts: OrdinaryClaim,
   volume: PersistentVolume,
-  target: SizeTarget | undefined,
+  carried: CarriedTarget | undefined,
 ): ApplyConfiguration {
   const { handle, claim, nodeName } = facts;
   const { namespace, name, uid } = claim.metadata;
@@ -36,7 +53,10 @@ export function claimLayout(
     kind: FILESYSTEM_LAYOUTS.kind,
     metadata: {
       name: handle,
-      annotations: { [RECORDS.requestedSize]: nominalSize(facts) },
+      annotations: {
+        [RECORDS.requestedSize]: nominalSize(facts),
+        ...(carried?.refusal === undefined ? {} : { [REFUSAL_ANNOTATION]: carried.refusal }),
+      },
     },
     spec: {
       claimRef: { namespace, name, uid },
@@ -45,7 +65,7 @@ export function claimLayout(
       ...(fsType === undefined ? {} : { fsType }),
       ...(nodeName === undefined ? {} : { nodeName }),
       members,
-      ...(target === undefined ? {} : { target }),
+      ...(carried === undefined ? {} : { target: carried.target }),
     },
   };
 }

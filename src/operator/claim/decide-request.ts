@@ -1,5 +1,6 @@
 // Whether the size that the policy-engine wants becomes the claim's request. Pure. A request is only ever raised, once for each
-// target, while somebody opts the claim in and nobody else raises it; any other target is set aside and never taken up later.
+// target, while somebody opts the claim in and nobody else raises it; any other target is set aside and never taken up later, when
+// the reason for it may long be gone: the engine decides again.
 import { claimResizeOf, infeasibleMessage } from "../../api/claim-resize.ts";
 import type { Filesystem, SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
@@ -12,8 +13,6 @@ import type { OrdinaryClaim } from "./claim-facts.ts";
 export type RequestPlan =
   | { readonly do: "keep" }
   | { readonly do: "raise"; readonly target: SizeTarget }
-  /** It cannot be raised now, for a reason that people have to take away: tried again. */
-  | { readonly do: "wait"; readonly refusal: RequestRefusal }
   /** Nothing is to be raised; the target is done with. */
   | { readonly do: "set aside"; readonly target: SizeTarget; readonly refusal: RequestRefusal | undefined };
 
@@ -32,8 +31,7 @@ export function decideRequest(facts: OrdinaryClaim, layout: FilesystemLayout, fi
   if (resize !== undefined && sizeBytes <= resize.requestBytes && sizeBytes >= parseQuantity(target.from))
     return { do: "set aside", target, refusal: undefined };
   const refusal = refusalOf(facts, sizeBytes);
-  if (refusal === undefined) return { do: "raise", target };
-  return refusal.reason === "ResizeFailed" ? { do: "wait", refusal } : { do: "set aside", target, refusal };
+  return refusal === undefined ? { do: "raise", target } : { do: "set aside", target, refusal };
 }
 
 function refusalOf(facts: OrdinaryClaim, sizeBytes: number): RequestRefusal | undefined {

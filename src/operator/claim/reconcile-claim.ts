@@ -15,7 +15,7 @@ import { writeFilesystem } from "../volume/filesystem-writer.ts";
 import type { ClaimCaches } from "./claim-caches.ts";
 import { gatherClaim, type OrdinaryClaim } from "./claim-facts.ts";
 import { claimStatus } from "./claim-status.ts";
-import { claimLayout, isAdopted } from "./decide-adoption.ts";
+import { type CarriedTarget, carriedTarget, claimLayout, isAdopted } from "./decide-adoption.ts";
 import { decideRequest, type RequestRefusal } from "./decide-request.ts";
 import type { OptIn } from "./opt-in.ts";
 
@@ -27,8 +27,6 @@ export interface ClaimReconciling {
   readonly clock: Clock;
 }
 
-/** A quota comes and goes without a change of the claim. */
-const FAILED_RETRY_MS = 30_000;
 const APPLY = { fieldManager: FIELD_MANAGERS.operator, force: true } as const;
 
 export async function reconcileClaim(reconciling: ClaimReconciling, handle: string): Promise<Outcome> {
@@ -40,41 +38,44 @@ export async function reconcileClaim(reconciling: ClaimReconciling, handle: stri
   }
   const { volume, claim } = facts;
   if (volume === undefined || !isAdopted(facts)) return "done";
-  const layout = await writeLayout(client, facts, volume, facts.layout?.spec.target);
+  const layout = await writeLayout(client, facts, volume, facts.layout && carriedTarget(facts.layout));
   const { namespace = "", name, uid = "" } = claim.metadata;
   const filesystem = facts.filesystem ?? (await writeFilesystem(client, { namespace, name, uid }, true));
-  const refusal = await carryTarget(reconciling, facts, volume, layout, filesystem);
-  await reportStatus(reconciling, facts, filesystem, refusal);
-  return refusal?.reason === "ResizeFailed" ? { againAfterMs: FAILED_RETRY_MS } : "done";
+  const carried = await carryTarget(reconciling, facts, volume, layout, filesystem);
+  await reportStatus(reconciling, { ...facts, layout: carried }, filesystem);
+  return "done";
 }
 
 async function writeLayout(
   client: KubeClient,
   facts: OrdinaryClaim,
   volume: PersistentVolume,
-  target: SizeTarget | undefined,
+  carried: CarriedTarget | undefined,
 ): Promise<FilesystemLayout> {
-  const wanted = claimLayout(facts, volume, target);
+  const wanted = claimLayout(facts, volume, carried);
   const { layout } = facts;
-  const isGone = facts.nodeName === undefined && layout?.spec.nodeName !== undefined;
+  const isGone =
+    (facts.nodeName === undefined && layout?.spec.nodeName !== undefined) ||
+    (carried?.refusal === undefined && layout !== undefined && carriedTarget(layout)?.refusal !== undefined);
   if (layout !== undefined && !isGone && shows(layout, wanted)) return layout;
   return client.apply("claim/apply-layout", FILESYSTEM_LAYOUTS, wanted, APPLY);
 }
 
+/** Returns the layout as it is afterwards. */
 async function carryTarget(
   { client, events }: ClaimReconciling,
   facts: OrdinaryClaim,
   volume: PersistentVolume,
   layout: FilesystemLayout,
   filesystem: Filesystem,
-): Promise<RequestRefusal | undefined> {
+): Promise<FilesystemLayout> {
   const plan = decideRequest(facts, layout, filesystem);
-  if (plan.do === "keep") return undefined;
-  const refusal = plan.do === "raise" ? await raiseRequest(client, facts, plan.target) : plan.refusal;
-  if (refusal !== undefined) events.record(filesystem, "Warning", refusal.reason, refusal.message);
-  if (plan.do !== "wait" && refusal?.reason !== "ResizeFailed")
-    await writeLayout(client, { ...facts, layout, filesystem }, volume, plan.target);
-  return refusal;
+  if (plan.do === "keep") return layout;
+  const { target } = plan;
+  const refused = plan.do === "raise" ? await raiseRequest(client, facts, target) : plan.refusal;
+  if (refused !== undefined) events.record(filesystem, "Warning", refused.reason, refused.message);
+  const refusal = refused?.reason === "ResizeFailed" ? refused.message : undefined;
+  return writeLayout(client, { ...facts, layout, filesystem }, volume, { target, refusal });
 }
 
 /**
@@ -123,9 +124,8 @@ async function reportStatus(
   { client, clock }: ClaimReconciling,
   facts: OrdinaryClaim,
   filesystem: Filesystem,
-  refusal: RequestRefusal | undefined,
 ): Promise<void> {
-  const status = claimStatus(facts, filesystem, refusal, clock.nowMs());
+  const status = claimStatus(facts, filesystem, clock.nowMs());
   if (shows(filesystem, status)) return;
   try {
     await client.apply("claim/report-status", FILESYSTEMS, status, { ...APPLY, subresource: "status" });

@@ -171,6 +171,7 @@ async function change(
     decidedAt,
     writtenAtMs: nowMs,
     capacityBytes: gathered.facts.filesystem.reading?.capacityBytes,
+    attempt: gathered.facts.filesystem.extendsInVain + 1,
   };
   try {
     await applyTarget(options.client, gathered.filesystem, {

@@ -28,8 +28,12 @@ export interface Gathered {
   readonly layout: FilesystemLayout;
 }
 
-/** A target that nobody has acted on for this long no longer counts as under way. */
+/** A target that nobody has acted on for this long no longer counts as under way … */
 const PENDING_LIMIT_MS = 30_000;
+/** … and after this long no longer against the next. */
+const IN_VAIN_LIMIT_MS = 600_000;
+
+type ClaimOperations = "mounted" | "operationInProgress" | "lastOperation" | "extendsInVain" | "capacityAtExtendBytes";
 
 /** Undefined while the volume's objects are not all there: there is nothing to decide on, and nobody to tell. */
 export function gather(world: World, state: VolumeState, nowMs: number): Gathered | undefined {
@@ -69,24 +73,31 @@ function claimOperations(
   { spec }: FilesystemLayout,
   { stage }: ClaimResize,
   nowMs: number,
-): Pick<FilesystemFacts, "mounted" | "operationInProgress" | "lastOperation" | "capacityAtExtendBytes"> {
+): Pick<FilesystemFacts, ClaimOperations> {
   const { claimGrowth } = state;
+  const vain = stage === "None" ? targetInVain(state, nowMs) : undefined;
   return {
     // Nobody may speak for one that is attached nowhere.
     mounted: spec.nodeName !== undefined && state.reading !== undefined,
     capacityAtExtendBytes: claimGrowth?.capacityBeforeBytes,
     operationInProgress: stage === "None" ? pendingTarget(state, nowMs)?.kind : "Extend",
     lastOperation:
-      claimGrowth?.grownAtMs === undefined
-        ? undefined
-        : {
-            kind: "Extend",
-            outcome: "Succeeded",
-            endedAtMs: claimGrowth.grownAtMs,
-            reason: undefined,
-            floorBytes: undefined,
-          },
+      vain === undefined
+        ? endedExtend("Succeeded", claimGrowth?.grownAtMs)
+        : endedExtend("Failed", vain.writtenAtMs + PENDING_LIMIT_MS),
+    extendsInVain: vain?.attempt ?? 0,
   };
+}
+
+function endedExtend(outcome: "Succeeded" | "Failed", endedAtMs: number | undefined): LastOperationFacts | undefined {
+  const reason = outcome === "Failed" ? "ResizeFailed" : undefined;
+  return endedAtMs === undefined ? undefined : { kind: "Extend", outcome, endedAtMs, reason, floorBytes: undefined };
+}
+
+/** The target that was set aside: nobody asks the driver for it. */
+function targetInVain({ pending }: VolumeState, nowMs: number): PendingTarget | undefined {
+  const sinceMs = nowMs - (pending?.writtenAtMs ?? Number.NaN);
+  return sinceMs >= PENDING_LIMIT_MS && sinceMs < IN_VAIN_LIMIT_MS ? pending : undefined;
 }
 
 /** The claim that a layout belongs to. A claim of the same name that was made anew is another claim: undefined. */
@@ -193,6 +204,7 @@ function filesystemFacts(
     // An extend that was asked for while a shrink runs is under way, although the layout still tells of the shrink.
     operationInProgress: pending?.kind === "Extend" ? "Extend" : (status?.operation?.kind ?? pending?.kind),
     lastOperation: status?.lastOperation === undefined ? undefined : lastOperationFacts(status.lastOperation),
+    extendsInVain: status?.lastOperation?.outcome === "Failed" ? 1 : 0,
     capacityAtExtendBytes: undefined,
     history: state.history,
   };

@@ -23,6 +23,8 @@ export interface PendingTarget {
   readonly writtenAtMs: number;
   /** What the filesystem showed when it was decided. */
   readonly capacityBytes: number | undefined;
+  /** Which one it is since the last that was carried out: 1 is the first. */
+  readonly attempt: number;
 }
 
 /** What the agent was last asked to look out for, and on which ground. */

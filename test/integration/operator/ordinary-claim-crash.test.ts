@@ -7,6 +7,7 @@ import { RECORDS } from "../../../src/api/names.ts";
 import { type ControlPlane, startControlPlane } from "../../../src/apiserver/server.ts";
 import { createEventRecorder } from "../../../src/kube/events.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
+import { KubeError } from "../../../src/kube/kube-error.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/resources.ts";
 import { createClaimCaches } from "../../../src/operator/claim/claim-caches.ts";
 import { createOptIn } from "../../../src/operator/claim/opt-in.ts";
@@ -140,5 +141,35 @@ describe("an ordinary claim", () => {
     await lookOnce(handle, directEffects);
     const claim = await client.get(PERSISTENT_VOLUME_CLAIMS, { namespace, name });
     expect(claim?.spec.resources?.requests?.storage).toBe("50Gi");
+  }, 30_000);
+
+  it("that a quota refused is not raised to that target later, but to the next", async () => {
+    const name = "over-quota";
+    const handle = await driver.provide(name);
+    await lookOnce(handle, directEffects);
+    const decidedAt = await driver.want(name, "15Gi", "10Gi");
+    const overQuota: Effects = {
+      run: async (point, effect) => {
+        if (point === "claim/raise-request") throw new KubeError("Forbidden", 403, "exceeded quota: gold");
+        return effect();
+      },
+    };
+    await lookOnce(handle, overQuota);
+    // The quota has room again.
+    await lookOnce(handle, directEffects);
+    const claim = () => client.get(PERSISTENT_VOLUME_CLAIMS, { namespace, name });
+    expect((await claim())?.spec.resources?.requests?.storage).toBe("10Gi");
+    expect((await client.get(FILESYSTEM_LAYOUTS, { name: handle }))?.spec.target?.decidedAt).toBe(decidedAt);
+    const stalled = async () =>
+      (await client.get(FILESYSTEMS, { namespace, name }))?.status?.conditions?.find(({ type }) => type === "Stalled");
+    expect(await stalled()).toMatchObject({
+      ...{ status: "True", reason: "ResizeFailed" },
+      message: "the request was not raised to 15Gi: Forbidden: exceeded quota: gold",
+    });
+    await driver.want(name, "12Gi", "10Gi");
+    await lookOnce(handle, directEffects);
+    await lookOnce(handle, directEffects);
+    expect((await claim())?.spec.resources?.requests?.storage).toBe("12Gi");
+    expect(await stalled()).toMatchObject({ status: "False" });
   }, 30_000);
 });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
+import type { ScalingStatus } from "../../../src/api/filesystem.ts";
 import { RECORDS, SPAN_DRIVER } from "../../../src/api/names.ts";
 import type { PersistentVolumeClaim, VolumeAttachment } from "../../../src/kube/resources.ts";
 import { claimStatus } from "../../../src/operator/claim/claim-status.ts";
@@ -113,22 +114,22 @@ describe("a claim's request", () => {
       { claimStatus: { allocatedResourceStatuses: { storage: "NodeResizePending" } } },
       "OperationRunning",
     ],
+    [
+      "is not raised in a class that no longer allows expansion",
+      { storageClass: { allowVolumeExpansion: false } },
+      "ResizeFailed",
+    ],
     ["is not raised further than the driver can", { request: "12Gi", claimStatus: infeasible }, "ResizeInfeasible"],
   ])("%s: the target is set aside, and never taken up later", (_what, shape, reason) =>
     expect(plan({ target: aTarget("15Gi"), ...shape })).toMatchObject({ do: "set aside", refusal: { reason } }),
   );
-
-  it("waits for a class that allows expansion again", () =>
-    expect(plan({ target: aTarget("15Gi"), storageClass: { allowVolumeExpansion: false } })).toMatchObject({
-      do: "wait",
-      refusal: { reason: "ResizeFailed" },
-    }));
 });
 
 describe("the status of an ordinary claim", () => {
-  const conditions = (shape: OrdinaryShape) => {
+  const conditions = (shape: OrdinaryShape, scaling?: ScalingStatus) => {
     const facts = anOrdinaryClaim(shape);
-    const { status } = claimStatus(facts, facts.filesystem, undefined, 0) as { status?: { conditions: unknown[] } };
+    const filesystem = { ...facts.filesystem, ...(scaling && { status: { scaling } }) };
+    const { status } = claimStatus(facts, filesystem, 0) as { status?: { conditions: unknown[] } };
     return status?.conditions;
   };
   const condition = (type: string, message: string) => [{ type, status: "True" as const, message }];
@@ -185,6 +186,23 @@ describe("the status of an ordinary claim", () => {
       expect.objectContaining(expected),
     ),
   );
+
+  describe("whose request the API server refused", () => {
+    const refused: OrdinaryShape = { carried: aTarget("15Gi"), target: aTarget("15Gi"), refusal: "exceeded quota" };
+    const stalled = (status: "True" | "False") => expect.objectContaining({ type: "Stalled", status });
+    const hold = (reason: ScalingStatus["reason"]): ScalingStatus => ({ plan: "hold", reason, message: "" });
+
+    it("says so", () =>
+      expect(conditions(refused)).toContainEqual(
+        expect.objectContaining({ type: "Stalled", reason: "ResizeFailed", message: "exceeded quota" }),
+      ));
+    it("says so until it is tried again", () =>
+      expect(conditions(refused, hold("CoolingDown"))).toContainEqual(stalled("True")));
+    it("says so no longer when its user has raised it himself", () =>
+      expect(conditions({ ...refused, request: "20Gi" })).toContainEqual(stalled("False")));
+    it("says so no longer when no more is wanted", () =>
+      expect(conditions(refused, hold("WithinBounds"))).toContainEqual(stalled("False")));
+  });
 });
 
 describe("the node that may speak for an ordinary claim", () => {

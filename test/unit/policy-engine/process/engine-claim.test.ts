@@ -43,4 +43,20 @@ describe("a claim of another driver", () => {
     await claim.decide(12, 0.9);
     expect(sizes(claim)).toEqual(["12Gi", "14746Mi", "14746Mi"]);
   });
+
+  it.each([
+    ["a rule asks for", 0.9],
+    ["a full disk needs", 0.999],
+  ])("is asked less and less often for what %s and nobody carries out", async (_what, usedRatio) => {
+    const claim = watchClaim(metrics);
+    const reasons = new Set<string | undefined>();
+    for (let second = 0; second < 1200; second += 1) reasons.add(await claim.decide(10, usedRatio));
+    expect(reasons).toContain("CoolingDown");
+    const waitedS = claim.targets.slice(1).map(({ decidedAt }, index) => {
+      const before = claim.targets[index]?.decidedAt ?? "";
+      return Math.round((Date.parse(decidedAt) - Date.parse(before)) / 1000);
+    });
+    expect(waitedS.slice(-2)).toEqual([190, 190]);
+    expect(waitedS).toEqual([...waitedS].sort((a, b) => a - b));
+  });
 });
