@@ -16,7 +16,7 @@ export interface MeasuredClaim {
 }
 
 export interface ClaimMeasurer {
-  /** The layouts have changed: looks again at once. */
+  /** The layouts have changed: looks again soon, once for all that change by then. */
   look(): void;
   all(): Iterable<MeasuredClaim>;
   /** The newest of all. */
@@ -45,6 +45,7 @@ interface Measured extends MeasuredClaim {
 
 /** A pod that starts or ends tells nobody but the kernel's table. */
 const LOOK_INTERVAL_MS = 2000;
+const LOOK_DELAY_MS = 50;
 
 export function createClaimMeasurer(parts: ClaimMeasurerParts): ClaimMeasurer {
   const { clock, log, offer } = parts;
@@ -90,7 +91,10 @@ export function createClaimMeasurer(parts: ClaimMeasurerParts): ClaimMeasurer {
     for (const handle of [...measured.keys()]) if (!handles.has(handle)) forget(handle);
     for (const claim of found) watch(claim);
   };
+  let soon: NodeJS.Timeout | undefined;
   const lookSafely = (): void => {
+    clearTimeout(soon);
+    soon = undefined;
     try {
       look();
     } catch (err) {
@@ -99,7 +103,9 @@ export function createClaimMeasurer(parts: ClaimMeasurerParts): ClaimMeasurer {
   };
   const timer = setInterval(lookSafely, LOOK_INTERVAL_MS);
   return {
-    look: lookSafely,
+    look: () => {
+      soon ??= setTimeout(lookSafely, LOOK_DELAY_MS);
+    },
     all: () => measured.values(),
     samples: () =>
       [...measured.values()].flatMap(({ claim, reading }) =>
@@ -109,6 +115,7 @@ export function createClaimMeasurer(parts: ClaimMeasurerParts): ClaimMeasurer {
     strandedThreads: () => sampler?.strandedThreads() ?? 0,
     stop: async () => {
       clearInterval(timer);
+      clearTimeout(soon);
       await sampler?.stop();
     },
   };
