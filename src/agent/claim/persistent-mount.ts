@@ -13,8 +13,7 @@ const volumeRecord = z.object({
   volumeLifecycleMode: z.string().default("Persistent"),
 });
 
-export function isPersistentMount({ isCsi, mountPath }: KubeletMount, source: ClaimSource): boolean {
-  if (source.driver === undefined || !isCsi) return source.driver === undefined && !isCsi;
+export function isPersistentMount({ mountPath }: KubeletMount, source: ClaimSource): boolean {
   const record = readRecord(join(dirname(mountPath), "vol_data.json"));
   return (
     record?.volumeLifecycleMode === "Persistent" &&

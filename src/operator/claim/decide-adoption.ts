@@ -23,7 +23,9 @@ const MEMBER_NAME = "claim";
 export function isAdopted(facts: OrdinaryClaim): boolean {
   const { claim, volume, storageClass, layout } = facts;
   if (volume === undefined || (layout !== undefined && layout.spec.backend !== "claim")) return false;
-  if (driverNamed(volume.spec.csi?.driver) !== undefined || claim.spec.volumeMode === "Block") return false;
+  // Only CSI drivers expand, and only what has a filesystem is measured.
+  if (volume.spec.csi === undefined || claim.spec.volumeMode === "Block") return false;
+  if (driverNamed(volume.spec.csi.driver) !== undefined) return false;
   return layout !== undefined || (facts.optedInBy !== undefined && storageClass?.allowVolumeExpansion === true);
 }
 

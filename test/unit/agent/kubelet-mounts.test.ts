@@ -14,24 +14,16 @@ const found = (...paths: string[]) =>
     })),
   );
 
-describe("kubelet's mounts of PersistentVolumes", () => {
+describe("kubelet's mounts of CSI volumes", () => {
   it("are those of CSI drivers", () =>
     expect(found("pods/u1/volumes/kubernetes.io~csi/pvc-1/mount")).toEqual([
-      { volumeName: "pvc-1", isCsi: true, mountPath: `${KUBELET}/pods/u1/volumes/kubernetes.io~csi/pvc-1/mount` },
-    ]));
-
-  it("are those of plugins in kubelet itself, and of flex volumes", () =>
-    expect(
-      found("pods/u1/volumes/kubernetes.io~local-volume/pv-1", "pods/u1/volumes/acme~disk/pv-2").map(
-        ({ volumeName, isCsi }) => [volumeName, isCsi],
-      ),
-    ).toEqual([
-      ["pv-1", false],
-      ["pv-2", false],
+      { volumeName: "pvc-1", mountPath: `${KUBELET}/pods/u1/volumes/kubernetes.io~csi/pvc-1/mount` },
     ]));
 
   it.each([
     ["an emptyDir in memory that a pod calls like a volume", "pods/u1/volumes/kubernetes.io~empty-dir/pvc-1"],
+    ["a local volume, which nobody can expand", "pods/u1/volumes/kubernetes.io~local-volume/pv-1"],
+    ["a flex volume", "pods/u1/volumes/acme~disk/pv-2"],
     ["a projected volume", "pods/u1/volumes/kubernetes.io~projected/pvc-1"],
     ["a path below a volume", "pods/u1/volumes/kubernetes.io~csi/pvc-1/mount/lost+found"],
     ["a container's subPath", "pods/u1/volume-subpaths/pvc-1/app/0"],

@@ -17,6 +17,7 @@ describe("an ordinary claim is adopted", () => {
     ["nobody opts it in", { facts: { optedInBy: undefined } }],
     ["its class does not allow expansion", { storageClass: { allowVolumeExpansion: false } }],
     ["our own driver provides it", { volume: { csi: { driver: SPAN_DRIVER, volumeHandle: "fs-1" } } }],
+    ["no CSI driver provides it, as with NFS", { volume: { csi: undefined } }],
     ["it is a raw block device", { claimSpec: { volumeMode: "Block" } }],
   ])("not when %s", (_when, shape) => expect(isNew(shape)).toBe(false));
 
