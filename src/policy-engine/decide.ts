@@ -122,7 +122,7 @@ function anotherAutoscalerActs(question: Question): Plan | undefined {
   if (otherAutoscaler === undefined) return undefined;
   return question.hold(
     "OtherAutoscaler",
-    `the claim carries ${otherAutoscaler}, by which another autoscaler raises its request: take it away, or the policy`,
+    `the claim has ${otherAutoscaler}, by which another autoscaler raises its request: take it away, or the policy`,
   );
 }
 

@@ -37,7 +37,7 @@ export interface ClaimFacts {
   readonly raisedRequestBytes: number | undefined;
   readonly createdAtMs: number;
   readonly deleting: boolean;
-  /** Of an ordinary claim: the annotation by which another autoscaler acts on it. */
+  /** Of an ordinary claim: the annotation, its own or its class', by which another autoscaler acts on it. */
   readonly otherAutoscaler: string | undefined;
   /** Of an ordinary claim: what its driver says of a resize that it cannot carry out. */
   readonly infeasibleResize: string | undefined;

@@ -6,7 +6,7 @@ import { Sample } from "../../src/gen/tidemark/samples/v1/samples.ts";
 import type { KubeClient } from "../../src/kube/client.ts";
 import type { KubeError } from "../../src/kube/kube-error.ts";
 import type { KubeObject } from "../../src/kube/object.ts";
-import type { PersistentVolumeClaim } from "../../src/kube/resources.ts";
+import type { PersistentVolumeClaim, StorageClass } from "../../src/kube/resources.ts";
 import { NO_CEILINGS } from "../../src/policy-engine/index.ts";
 import { createEngine } from "../../src/policy-engine/process/engine.ts";
 import type { World } from "../../src/policy-engine/process/gather.ts";
@@ -31,12 +31,12 @@ export type WatchedClaim = ReturnType<typeof watchClaim>;
 
 /** 10 GiB, adopted, opted in. */
 export function watchClaim(metrics: EngineMetrics) {
-  const { handle, claim, layout, filesystem } = anOrdinaryClaim();
+  const { handle, claim, layout, filesystem, storageClass } = anOrdinaryClaim();
   const caches = {
     claims: cacheOf<PersistentVolumeClaim>(),
     filesystems: cacheOf<Filesystem>(),
     layouts: cacheOf<FilesystemLayout>(),
-    storageClasses: cacheOf(),
+    storageClasses: cacheOf<StorageClass>(),
   };
   const registry = createVolumeRegistry();
   const targets: SizeTarget[] = [];
@@ -81,6 +81,10 @@ export function watchClaim(metrics: EngineMetrics) {
   return {
     targets,
     claimSays,
+    annotateClass: (annotations: Record<string, string>): void => {
+      if (storageClass !== undefined)
+        caches.storageClasses.put({ ...storageClass, metadata: { ...storageClass.metadata, annotations } });
+    },
     wait: (seconds: number): void => {
       nowMs += seconds * 1000;
     },

@@ -94,6 +94,7 @@ function isNews(now: KubeObject & Partial<StorageClass>, before: KubeObject & Pa
   const essence = ({ metadata, allowVolumeExpansion }: typeof now): unknown[] => [
     metadata.generation,
     metadata.labels,
+    metadata.annotations,
     allowVolumeExpansion,
   ];
   return !isDeepStrictEqual(essence(now), essence(before));

@@ -39,9 +39,9 @@ function refusalOf(facts: OrdinaryClaim, sizeBytes: number): RequestRefusal | un
   const refuse = (reason: RequestRefusal["reason"], message: string): RequestRefusal => ({ reason, message });
   if (optedInBy === undefined)
     return refuse("ClaimBackendDisabled", "no policy opts the claim in any more: its request stays as it is");
-  const autoscaler = otherAutoscalerOf(claim.metadata.annotations);
+  const autoscaler = otherAutoscalerOf(claim, storageClass);
   if (autoscaler !== undefined)
-    return refuse("OtherAutoscaler", `the claim carries ${autoscaler}: another autoscaler raises its request`);
+    return refuse("OtherAutoscaler", `the claim has ${autoscaler}: another autoscaler raises its request`);
   const resize = claimResizeOf(claim);
   if (resize === undefined || volume === undefined)
     return refuse("ResizeFailed", "the claim does not say what it asks for and has: its request stays as it is");

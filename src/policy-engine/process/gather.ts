@@ -125,7 +125,7 @@ function claimFacts(
     backend: layout.spec.backend ?? "loop",
     // Of what kubelet mounts for others, nothing but its overhead matters here: that of ext4 is as large as any.
     fsType: layout.spec.fsType ?? (isOrdinary ? "ext4" : "btrfs"),
-    ...(isOrdinary ? ordinaryWishes(claim, layout) : ownWishes(caches, claim, layout)),
+    ...(isOrdinary ? ordinaryWishes(caches, claim, layout) : ownWishes(caches, claim, layout)),
     createdAtMs: Date.parse(claim.metadata.creationTimestamp ?? ""),
     deleting: claim.metadata.deletionTimestamp !== undefined,
   };
@@ -156,14 +156,18 @@ function ownWishes(
 
 // An ordinary claim's request is what we raise: its nominal size is the one that its user asked for. What he raises, its own driver
 // carries out.
-function ordinaryWishes(claim: PersistentVolumeClaim, layout: FilesystemLayout): ClaimWishes {
+function ordinaryWishes(
+  caches: Pick<Caches, "storageClasses">,
+  claim: PersistentVolumeClaim,
+  layout: FilesystemLayout,
+): ClaimWishes {
   const nominalBytes = quantityParameter(layout.metadata.annotations?.[RECORDS.requestedSize]) ?? requestBytes(claim);
   return {
     nominalBytes,
     initialSizeBytes: nominalBytes,
     classMaxBytes: undefined,
     raisedRequestBytes: undefined,
-    otherAutoscaler: otherAutoscalerOf(claim.metadata.annotations),
+    otherAutoscaler: otherAutoscalerOf(claim, caches.storageClasses.store.get(claim.spec.storageClassName ?? "")),
     infeasibleResize: infeasibleResize(claim, layout),
   };
 }

@@ -41,14 +41,28 @@ describe("the size of an ordinary claim's filesystem", () => {
 });
 
 describe("another autoscaler", () => {
+  const IGNORED = { "volume.autoscaler.kubernetes.io/ignore": "true" };
+  const TRIDENT = "trident.netapp.io/autogrowPolicy";
+  const of = (annotations: Record<string, string>, ofClass: Record<string, string> = {}) =>
+    otherAutoscalerOf({ metadata: { annotations } }, { metadata: { annotations: ofClass } });
+
   it.each([
     ["resize.topolvm.io/storage_limit", "1Ti"],
     ["volume.autoscaler.kubernetes.io/scale-above-percent", "80"],
     ["pvc.autoscaling.gardener.cloud/is-enabled", "true"],
-    ["trident.netapp.io/autogrowPolicy", "fast"],
-  ])("is known by %s", (key, value) => expect(otherAutoscalerOf({ team: "shop", [key]: value })).toBe(key));
+    [TRIDENT, "fast"],
+  ])("is known by %s", (key, value) => expect(of({ team: "shop", [key]: value })).toBe(key));
   it("is not seen in annotations of others", () =>
-    expect(otherAutoscalerOf({ "volume.kubernetes.io/selected-node": "node-a" })).toBeUndefined());
-  it("that is told to leave the claim alone does not count", () =>
-    expect(otherAutoscalerOf({ "volume.autoscaler.kubernetes.io/ignore": "true" })).toBeUndefined());
+    expect(of({ "volume.kubernetes.io/selected-node": "node-a" })).toBeUndefined());
+  it("that is told to leave the claim alone does not count", () => expect(of(IGNORED)).toBeUndefined());
+  it("is not hidden by another one that is told to", () =>
+    expect(of({ ...IGNORED, "resize.topolvm.io/storage_limit": "1Ti" })).toBe("resize.topolvm.io/storage_limit"));
+  it("is known by its annotation on the class", () =>
+    expect(of(IGNORED, { [TRIDENT]: "fast" })).toBe(`${TRIDENT} on its class`));
+  it("leaves alone a claim that says otherwise than its class", () =>
+    expect(of({ [TRIDENT]: "none" }, { [TRIDENT]: "fast" })).toBeUndefined());
+  it("that a class merely allows does not count", () =>
+    expect(of({}, { "resize.topolvm.io/enabled": "true" })).toBeUndefined());
+  it("is none where claim and class have no annotations", () =>
+    expect(otherAutoscalerOf({ metadata: {} }, undefined)).toBeUndefined());
 });

@@ -109,6 +109,11 @@ describe("a claim's request", () => {
       "ClaimBackendDisabled",
     ],
     ["is left to another autoscaler", { annotations: { "resize.topolvm.io/storage_limit": "1Ti" } }, "OtherAutoscaler"],
+    [
+      "is left to another autoscaler of the whole class",
+      { storageClass: { metadata: { name: "fast", annotations: { "trident.netapp.io/autogrowPolicy": "fast" } } } },
+      "OtherAutoscaler",
+    ],
     ["is not raised again while the driver lags", { request: "12Gi" }, "OperationRunning"],
     [
       "is not raised again while kubelet lags",

@@ -27,6 +27,13 @@ describe("a claim of another driver", () => {
     expect(sizes(claim)).toEqual(["12Gi"]);
   });
 
+  it("is left to another autoscaler that acts on its class", async () => {
+    const claim = watchClaim(metrics);
+    claim.annotateClass({ "trident.netapp.io/autogrowPolicy": "fast" });
+    expect(await claim.decide(10, 0.9)).toBe("OtherAutoscaler");
+    expect(sizes(claim)).toEqual([]);
+  });
+
   it("is extended again after a target that could not be written", async () => {
     const claim = await onceExtended();
     claim.refuse(new KubeError("Invalid", 422, "the epoch falls"));
