@@ -1,15 +1,12 @@
 // What makes the engine decide: a sample (fast path), a changed object, and the clock (slow path). Everything ends in Engine.evaluate.
-import { claimResizeOf } from "../../api/claim-resize.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
-import { objectKey } from "../../kube/object.ts";
-import type { PersistentVolumeClaim } from "../../kube/resources.ts";
 import type { GrpcService } from "../../process/grpc.ts";
 import type { Logger } from "../../process/log.ts";
 import type { Caches } from "./caches.ts";
 import type { PolicyEngineConfig } from "./config.ts";
 import { createEngine, type Engine } from "./engine.ts";
+import { followChanges } from "./follow-changes.ts";
 import type { Leadership } from "./leadership.ts";
 import type { EngineMetrics } from "./metrics.ts";
 import { createNamespacePromises } from "./namespace-promises.ts";
@@ -20,7 +17,7 @@ import { createRateLimit } from "./rate-limit.ts";
 import { admissionFor } from "./sample-listener.ts";
 import { createSampleServer, type SampleServerEvents } from "./sample-server.ts";
 import { createSlowPath } from "./slow-path.ts";
-import { createVolumeRegistry, type VolumeRegistry } from "./volume-registry.ts";
+import { createVolumeRegistry } from "./volume-registry.ts";
 
 /** The engine's own limit, beyond any policy. */
 const CHANGES_PER_SECOND = 50;
@@ -96,7 +93,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     log,
   });
   const reports = createPolicyReports(client, events, caches, policies, leadership.isLeader, nowMs, log);
-  followLayouts(caches, registry, engine, nowMs, () => reports.soon(), leadership.agentKnows);
+  followChanges({ caches, registry, engine, nowMs, onCountChanged: reports.soon, onEpoch: leadership.agentKnows });
   return {
     engine,
     policies,
@@ -109,56 +106,4 @@ export function createDecisions(options: DecisionsOptions): Decisions {
       await engine.settled();
     },
   };
-}
-
-// An operation that ends, a size that changes, a claim that is relabelled: each asks for that one volume.
-function followLayouts(
-  caches: Caches,
-  registry: VolumeRegistry,
-  engine: Engine,
-  nowMs: () => number,
-  onCountChanged: () => void,
-  onEpoch: (epochOfAgent: number) => void,
-): void {
-  const claimSeen = (claim: PersistentVolumeClaim, { metadata, spec }: FilesystemLayout): void => {
-    const isIts = spec.backend === "claim" && spec.claimRef?.uid === claim.metadata.uid;
-    const capacityBytes = isIts ? claimResizeOf(claim)?.capacityBytes : undefined;
-    if (capacityBytes !== undefined) registry.claimSeen(metadata.name, capacityBytes, nowMs());
-  };
-  const claimOfLayoutSeen = (layout: FilesystemLayout): void => {
-    const claim = layout.spec.claimRef && caches.claims.store.get(objectKey(layout.spec.claimRef));
-    if (claim !== undefined) claimSeen(claim, layout);
-  };
-  caches.layouts.subscribe({
-    added: (layout) => {
-      onEpoch(layout.status?.epoch ?? 0);
-      registry.layoutSeen(layout, nowMs());
-      claimOfLayoutSeen(layout);
-      onCountChanged();
-    },
-    updated: (layout) => {
-      onEpoch(layout.status?.epoch ?? 0);
-      registry.layoutSeen(layout, nowMs());
-      claimOfLayoutSeen(layout);
-      engine.evaluate(layout.metadata.name);
-    },
-    deleted: (layout) => {
-      registry.forget(layout.metadata.name);
-      onCountChanged();
-    },
-  });
-  caches.filesystems.subscribe({
-    added: ({ status }) => {
-      if (status?.volumeHandle !== undefined && status.scaling !== undefined)
-        registry.recall(status.volumeHandle, status.scaling);
-    },
-  });
-  caches.claims.subscribe({
-    updated: (claim) => {
-      for (const layout of caches.layouts.store.byIndex("claim", objectKey(claim.metadata))) {
-        claimSeen(claim, layout);
-        engine.evaluate(layout.metadata.name);
-      }
-    },
-  });
 }
