@@ -129,12 +129,15 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
   };
 }
 
+/** A read takes microseconds, and milliseconds on a machine that has no time; this long it takes only in a hung kernel. */
+const HUNG_AFTER_MS = 250;
+
 function openSampler(
   { samplerWorkerPath: workerPath, offer, clock, log }: NodeVolumesParts,
   sink: Omit<SampleSinkParts, "offer" | "nowMs" | "log">,
 ): Sampler {
   const listener = createSampleSink({ ...sink, offer, nowMs: clock.nowMs, log });
-  return createSampler({ workerPath, clock, log, listener });
+  return createSampler({ workerPath, hungAfterMs: HUNG_AFTER_MS, clock, log, listener });
 }
 
 /** What earlier agents left written; returns the handles. */

@@ -40,8 +40,15 @@ interface Measured extends MeasuredClaim {
   claim: MountedClaim;
   readonly mountPath: string;
   reading: SampledReading | undefined;
+  /** It does not answer, or its server does not, and it is not asked. */
   hung: boolean;
+  asked: boolean;
 }
+
+/** statfs may wait for a server, and for as long it delays the others of this node. */
+const HUNG_AFTER_MS = 1000;
+/** Each holds a thread: of a server that has this many, no other is asked until one answers. */
+const HUNG_PER_SERVER_MAX = 2;
 
 /** A pod that starts or ends tells nobody but the kernel's table. */
 const LOOK_INTERVAL_MS = 2000;
@@ -55,6 +62,7 @@ export function createClaimMeasurer(parts: ClaimMeasurerParts): ClaimMeasurer {
   const openSampler = (): Sampler =>
     createSampler({
       workerPath: parts.samplerWorkerPath,
+      hungAfterMs: HUNG_AFTER_MS,
       clock,
       log,
       listener: {
@@ -64,9 +72,29 @@ export function createClaimMeasurer(parts: ClaimMeasurerParts): ClaimMeasurer {
         hung: (handle, hung) => {
           const one = measured.get(handle);
           if (one !== undefined) one.hung = hung;
+          askWhoAnswers();
         },
       },
     });
+  const ask = (one: Measured): void => {
+    one.asked = true;
+    one.hung = false;
+    sampler ??= openSampler();
+    sampler.watch(one.claim.handle, { mountPath: one.mountPath, fsType: "foreign", fsid: "" }, 0);
+  };
+  const spare = (one: Measured): void => {
+    if (one.asked) sampler?.forget(one.claim.handle);
+    one.asked = false;
+    one.hung = true;
+  };
+  const askWhoAnswers = (): void => {
+    const hungServers = serversThatHang(measured.values());
+    for (const one of measured.values()) {
+      const isSpared = hungServers.has(one.claim.server);
+      if (isSpared && !(one.asked && one.hung)) spare(one);
+      if (!isSpared && !one.asked) ask(one);
+    }
+  };
   const forget = (handle: string): void => {
     measured.delete(handle);
     sampler?.forget(handle);
@@ -80,9 +108,8 @@ export function createClaimMeasurer(parts: ClaimMeasurerParts): ClaimMeasurer {
     const [mountPath] = claim.mountPaths;
     if (mountPath === undefined) return;
     forget(claim.handle);
-    measured.set(claim.handle, { claim, claimRef: claim.claimRef, mountPath, reading: undefined, hung: false });
-    sampler ??= openSampler();
-    sampler.watch(claim.handle, { mountPath, fsType: "foreign", fsid: "" }, 0);
+    const { claimRef } = claim;
+    measured.set(claim.handle, { claim, claimRef, mountPath, reading: undefined, hung: false, asked: false });
     log.info({ volume: claim.handle, claim: claim.claimRef, mountPath }, "a claim of another driver is measured");
   };
   const look = (): void => {
@@ -90,6 +117,7 @@ export function createClaimMeasurer(parts: ClaimMeasurerParts): ClaimMeasurer {
     const handles = new Set(found.map(({ handle }) => handle));
     for (const handle of [...measured.keys()]) if (!handles.has(handle)) forget(handle);
     for (const claim of found) watch(claim);
+    askWhoAnswers();
   };
   let soon: NodeJS.Timeout | undefined;
   const lookSafely = (): void => {
@@ -125,4 +153,11 @@ function took(one: Measured | undefined, reading: SampledReading): Sample[] {
   if (one === undefined) return [];
   one.reading = reading;
   return [claimSample(one.claim, reading)];
+}
+
+function serversThatHang(measured: Iterable<Measured>): Set<string> {
+  const hungMounts = new Map<string, number>();
+  for (const { asked, hung, claim } of measured)
+    if (asked && hung) hungMounts.set(claim.server, (hungMounts.get(claim.server) ?? 0) + 1);
+  return new Set([...hungMounts].flatMap(([server, count]) => (count >= HUNG_PER_SERVER_MAX ? [server] : [])));
 }

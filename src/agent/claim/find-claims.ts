@@ -13,6 +13,8 @@ export interface MountedClaim {
   readonly sizeBytes: number;
   /** All of them show the same filesystem. */
   readonly mountPaths: readonly string[];
+  /** Who answers for it. */
+  readonly server: string;
 }
 
 /** Reads the kernel's table and kubelet's records; no mounted filesystem is touched. */
@@ -30,10 +32,10 @@ function mountedClaim(layout: FilesystemLayout, mounts: readonly KubeletMount[])
   const { namespace, name } = spec.claimRef ?? {};
   if (source === undefined || sizeBytes === undefined || namespace === undefined || name === undefined)
     return undefined;
-  const mountPaths = mounts
-    .filter((mount) => mount.volumeName === source.volumeName && isPersistentMount(mount, source))
-    .map(({ mountPath }) => mountPath);
-  return mountPaths.length === 0
-    ? undefined
-    : { handle: metadata.name, claimRef: { namespace, name }, sizeBytes, mountPaths };
+  const own = mounts.filter((mount) => mount.volumeName === source.volumeName && isPersistentMount(mount, source));
+  // Of two at one path the later one is on top.
+  const newest = own.at(-1);
+  if (newest === undefined) return undefined;
+  const mountPaths = own.map(({ mountPath }) => mountPath);
+  return { handle: metadata.name, claimRef: { namespace, name }, sizeBytes, mountPaths, server: newest.server };
 }

@@ -26,10 +26,14 @@ describeReal("claims of another driver", LOOP_PARTS, () => {
   afterAll(() => agent.dispose());
 
   /** Where kubelet mounts it for a pod, with what kubelet writes beside it. */
-  function mountFor(pod: string, name: string, record: object): string {
+  function placeFor(pod: string, name: string, record: object): string {
     const mountPath = join(agent.directory, "kubelet/pods", pod, "volumes/kubernetes.io~csi", name, "mount");
     mkdirSync(mountPath, { recursive: true });
     writeFileSync(join(dirname(mountPath), "vol_data.json"), JSON.stringify(record));
+    return mountPath;
+  }
+  function mountFor(pod: string, name: string, record: object): string {
+    const mountPath = placeFor(pod, name, record);
     const image = join(agent.directory, `${pod}-${name}.img`);
     writeFileSync(image, "");
     truncateSync(image, SIZE_MIB * MIB);
@@ -184,5 +188,38 @@ describeReal("claims of another driver", LOOP_PARTS, () => {
     }
     const releasedMs = Date.now();
     await waitFor("it to be sampled again", () => (newest(ill)?.sampledAtMs ?? 0) > releasedMs);
+  });
+
+  it("that hang with their server, however many, leave the others a thread", async () => {
+    const well = await adopt("pv-alive");
+    mountFor("pod-9", "pv-alive", recordOf("pv-alive"));
+    await untilSampled(well);
+    const names = Array.from({ length: 40 }, (_, index) => `pv-dead-${index}`);
+    const hung = names.map((name) => coverWithHungMount(placeFor("pod-9", name, recordOf(name))));
+    try {
+      for (const name of names) await adopt(name);
+      await waitFor("all to be counted", async () =>
+        (await scrape()).includes(`tidemark_agent_hung_filesystems ${names.length}\n`),
+      );
+      expect(Number(/^tidemark_agent_stranded_threads (\d+)$/m.exec(await scrape())?.[1])).toBeLessThanOrEqual(2);
+      const sinceMs = Date.now();
+      await waitFor("a sample of the other", () => (newest(well)?.sampledAtMs ?? 0) > sinceMs);
+    } finally {
+      for (const mount of hung) await mount.release();
+    }
+    await waitFor("none to be counted", async () => (await scrape()).includes("tidemark_agent_hung_filesystems 0\n"));
+  }, 60_000);
+
+  it("are asked once a second at most, however fast they fill", async () => {
+    const mountPath = mountFor("pod-10", "pv-filling", recordOf("pv-filling"));
+    const handle = await adopt("pv-filling");
+    await untilSampled(handle);
+    for (let written = 0; samplesOf(handle).length < 6; written += 1) {
+      writeFileSync(join(mountPath, `f${written % 40}`), Buffer.alloc(MIB, written));
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    const times = samplesOf(handle).map(({ sampledAtMs }) => sampledAtMs);
+    const gapsMs = times.slice(1).map((time, index) => time - (times[index] ?? 0));
+    expect(Math.min(...gapsMs)).toBeGreaterThan(950);
   });
 });
