@@ -1,7 +1,7 @@
 // How far the resize of an ordinary claim has come, as its own driver's resizer and kubelet tell on the claim. Pure; it says what
 // stands there, and decides nothing.
 import type { PersistentVolumeClaim } from "../kube/resources.ts";
-import { formatBytes, parseQuantity, QuantityError } from "../units/quantity.ts";
+import { formatBytes, readQuantity } from "../units/quantity.ts";
 
 /** "Infeasible": the driver has said that it cannot; it tries on, seldom. */
 export type ResizeStage = "None" | "OnController" | "OnNode" | "Infeasible";
@@ -18,8 +18,8 @@ export interface ClaimResize {
 
 /** Undefined while the claim does not say what it asks for or has: that is never 0. */
 export function claimResizeOf({ spec, status }: PersistentVolumeClaim): ClaimResize | undefined {
-  const requestBytes = bytesOf(spec.resources?.requests?.storage);
-  const capacityBytes = bytesOf(status?.capacity?.storage);
+  const requestBytes = readQuantity(spec.resources?.requests?.storage) || undefined;
+  const capacityBytes = readQuantity(status?.capacity?.storage) || undefined;
   if (requestBytes === undefined || capacityBytes === undefined) return undefined;
   const stage = stageOf(status, requestBytes > capacityBytes);
   return { stage, requestBytes, capacityBytes, message: stage === "None" ? undefined : messageOf(status) };
@@ -53,13 +53,4 @@ const CONDITIONS = ["ControllerResizeError", "NodeResizeError", "FileSystemResiz
 function messageOf(status: ClaimStatus): string | undefined {
   const messages = CONDITIONS.map((type) => status?.conditions?.find((condition) => condition.type === type)?.message);
   return messages.find((message) => message !== undefined && message !== "");
-}
-
-function bytesOf(size: string | undefined): number | undefined {
-  try {
-    return size === undefined ? undefined : parseQuantity(size) || undefined;
-  } catch (error) {
-    if (error instanceof QuantityError) return undefined;
-    throw error;
-  }
 }

@@ -1,6 +1,7 @@
 // Whether an ordinary claim gets a Filesystem, and what its layout says: the claim is its own only member. Pure. What was adopted
 // once stays until the claim goes, so that a policy that comes back finds what it knew; nobody applies anything meanwhile.
 
+import { claimResizeOf } from "../../api/claim-resize.ts";
 import type { SizeTarget } from "../../api/filesystem.ts";
 import {
   type ClaimSource,
@@ -13,7 +14,7 @@ import { API_VERSION, RECORDS, REFUSAL_ANNOTATION } from "../../api/names.ts";
 import { driverNamed } from "../../csi/driver.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
 import type { PersistentVolume } from "../../kube/resources.ts";
-import { parseQuantity } from "../../units/quantity.ts";
+import { readQuantity } from "../../units/quantity.ts";
 import type { OrdinaryClaim } from "./claim-facts.ts";
 
 /** The only member of an ordinary claim's filesystem. */
@@ -26,7 +27,9 @@ export function isAdopted(facts: OrdinaryClaim): boolean {
   // Only CSI drivers expand, and only what has a filesystem is measured.
   if (volume.spec.csi === undefined || claim.spec.volumeMode === "Block") return false;
   if (driverNamed(volume.spec.csi.driver) !== undefined) return false;
-  return layout !== undefined || (facts.optedInBy !== undefined && storageClass?.allowVolumeExpansion === true);
+  if (layout !== undefined) return true;
+  const isSized = claimResizeOf(claim) !== undefined;
+  return facts.optedInBy !== undefined && storageClass?.allowVolumeExpansion === true && isSized;
 }
 
 /** The last target that was carried out, or set aside. */
@@ -86,11 +89,13 @@ function sourceOf({ claim }: Pick<OrdinaryClaim, "claim">, { metadata, spec }: P
 // A request over all that we asked for is its user's, and so is one under the record: we never lower one, and the API server lets
 // him down to what was provided. Limits that default to the nominal size follow him, and never us.
 function nominalSize({ claim, layout, filesystem }: OrdinaryClaim): string {
+  const request = claim.spec.resources?.requests?.storage;
   const recorded = layout?.metadata.annotations?.[RECORDS.requestedSize];
-  const request = claim.spec.resources?.requests?.storage ?? recorded ?? "0";
-  if (recorded === undefined) return request;
+  // What cannot be read, people have written over.
+  const [requestBytes, recordedBytes] = [readQuantity(request), readQuantity(recorded)];
+  if (recorded === undefined || recordedBytes === undefined) return request ?? "0";
+  if (request === undefined || requestBytes === undefined) return recorded;
   // The claim may be heard of before the layout that says what was asked for.
-  const asked = [layout?.spec.target, filesystem?.spec.target].map((target) => parseQuantity(target?.size ?? "0"));
-  const [requestBytes, recordedBytes] = [parseQuantity(request), parseQuantity(recorded)];
+  const asked = [layout?.spec.target, filesystem?.spec.target].map((target) => readQuantity(target?.size) ?? 0);
   return requestBytes < recordedBytes || requestBytes > Math.max(...asked, recordedBytes) ? request : recorded;
 }

@@ -18,6 +18,7 @@ describe("an ordinary claim is adopted", () => {
     ["its class does not allow expansion", { storageClass: { allowVolumeExpansion: false } }],
     ["our own driver provides it", { volume: { csi: { driver: SPAN_DRIVER, volumeHandle: "fs-1" } } }],
     ["no CSI driver provides it, as with NFS", { volume: { csi: undefined } }],
+    ["it asks for more than can be handled", { request: "9Ei" }],
     ["it is a raw block device", { claimSpec: { volumeMode: "Block" } }],
   ])("not when %s", (_when, shape) => expect(isNew(shape)).toBe(false));
 
@@ -67,6 +68,11 @@ describe("the layout of an ordinary claim", () => {
 
   it("follows a user who lowers what his driver could not carry out", () =>
     expect(nominal({ request: "20Gi", carried: aTarget("15Gi") }, "50Gi")).toBe("20Gi"));
+
+  it("takes the request where somebody has written over what was recorded", () =>
+    expect(nominal({ request: "20Gi" }, "plenty")).toBe("20Gi"));
+
+  it("keeps it when the request can no longer be read", () => expect(nominal({ request: "9Ei" }, "10Gi")).toBe("10Gi"));
 
   it("keeps it when he lowers what we asked for", () =>
     expect(nominal({ request: "15Gi", carried: aTarget("20Gi") }, "10Gi")).toBe("10Gi"));
