@@ -11,7 +11,7 @@ import { installMemberDriver } from "../member-driver/install.ts";
 import { applyObject } from "./apply-object.ts";
 import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
 import { install, loadImages, logsOf } from "./installed-tidemark.ts";
-import { statefulWriter, WRITER_CLAIM, type Writer, writerIn } from "./stateful-writer.ts";
+import { statefulWriter, WRITER_CLAIM, WRITER_POD, type Writer, writerIn } from "./stateful-writer.ts";
 
 const BUILD_LIMIT_MS = 3_600_000;
 const LIMIT_MS = 420_000;
@@ -76,6 +76,13 @@ describeReal(
         expect(adopted.status).toMatchObject({ capacity: "1Gi", nodeName: expect.any(String) });
         await writer.write(Array.from({ length: 54 }, (_, index) => `f${index}`));
         await until("the request", async () => ((await requested()) === "2Gi" ? true : undefined));
+        const told = await until("kubelet's turn, or its end", async () => {
+          const { status } = (await tested.client.get(FILESYSTEMS, named())) ?? {};
+          const isPending = status?.conditions?.some(({ reason }) => reason === "NodeResizePending");
+          return isPending ? "pending" : status?.capacity === "2Gi" ? "done" : undefined;
+        });
+        // It looks when it next synchronises the pod: a changed one at once.
+        if (told === "pending") await tested.kubectl("annotate", "pod", WRITER_POD, "looked-at=now");
         await until("the filesystem to grow", async () => ((await writer.capacityMiB()) === 2048 ? true : undefined));
         const done = await until("the capacity", async () => {
           const filesystem = await tested.client.get(FILESYSTEMS, named());
