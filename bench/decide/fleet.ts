@@ -147,6 +147,8 @@ export function makeFacts(index: number, team: Team): Facts {
       raisedRequestBytes: undefined,
       createdAtMs: NOW_MS - 90 * 24 * HOUR_MS,
       deleting: false,
+      otherAutoscaler: undefined,
+      infeasibleResize: undefined,
     },
     filesystem: {
       sizeBytes: capacityBytes,
@@ -165,6 +167,8 @@ export function makeFacts(index: number, team: Team): Facts {
       peakWriteBytesPerSecond: undefined,
       operationInProgress: undefined,
       lastOperation: undefined,
+      extendsInVain: 0,
+      capacityAtExtendBytes: undefined,
       history: historyOf(index, usedBytes),
     },
     node: undefined,

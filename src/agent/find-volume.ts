@@ -3,6 +3,7 @@
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../api/filesystem-layout.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { ReadableStore } from "../kube/store.ts";
+import { isClaimLayout } from "./claim/own-layouts.ts";
 import { isRemovalWanted, recordWithLayout } from "./layout-record.ts";
 import { newVolumeState, type VolumeState, type VolumeStates } from "./volume-state.ts";
 
@@ -22,7 +23,7 @@ export async function findVolume(finder: VolumeFinder, handle: string): Promise<
   // A span comes to a node right before kubelet stages it there: the watch may not have said so yet.
   const isNews = heard === undefined || (heard.spec.backend === "span" && heard.spec.nodeName !== nodeName);
   const layout = isNews ? await client.get(FILESYSTEM_LAYOUTS, { name: handle }) : heard;
-  if (layout?.spec.nodeName !== nodeName || isRemovalWanted(layout)) return undefined;
+  if (layout?.spec.nodeName !== nodeName || isRemovalWanted(layout) || isClaimLayout(layout)) return undefined;
   const state = states.get(handle) ?? newVolumeState(recordWithLayout(layout, undefined), false);
   state.record = recordWithLayout(layout, state.record);
   states.set(handle, state);

@@ -8,16 +8,20 @@ import type { ReadableStore } from "../kube/store.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import type { Stoppable } from "../process/shutdown.ts";
+import { isClaimLayout, ownLayouts } from "./claim/own-layouts.ts";
 import { createStatusReporter, type StatusReporter } from "./status-reporter.ts";
 import type { VolumeStates } from "./volume-state.ts";
 
 export interface LayoutExchange {
+  /** Of our own volumes. */
   readonly layouts: ReadableStore<FilesystemLayout>;
+  /** This node's ordinary claims. */
+  claimLayouts(): FilesystemLayout[];
   /** True once the API server has been heard. */
   layoutsKnown(): boolean;
   readonly reporter: StatusReporter;
-  /** Calls back with the name of each layout that is there, and of each that changes or goes. */
-  follow(changed: (handle: string) => void): void;
+  /** Calls back with the name of each layout that is there, and of each that changes or goes; and when an ordinary claim's does here. */
+  follow(changed: (handle: string) => void, claimsChanged: () => void): void;
   readonly stoppables: readonly Stoppable[];
 }
 
@@ -30,17 +34,22 @@ export interface LayoutExchangeParts {
 }
 
 export function createLayoutExchange({ nodeName, states, client, clock, log }: LayoutExchangeParts): LayoutExchange {
-  const reflector = createReflector({ client, resource: FILESYSTEM_LAYOUTS, log });
-  const layouts = reflector.store;
+  const indexes = { claimsOfNode: (layout: FilesystemLayout) => (isClaimLayout(layout) ? [nodeOf(layout)] : []) };
+  const reflector = createReflector({ client, resource: FILESYSTEM_LAYOUTS, log, indexes });
+  const layouts = ownLayouts(reflector.store);
   const events = createEventRecorder({ client, component: "tidemark-agent", nowMs: clock.nowMs, log });
   const applier = createApplier(client);
   return {
     layouts,
+    claimLayouts: () => [...reflector.store.byIndex("claimsOfNode", nodeName)],
     layoutsKnown: () => reflector.lastContactMs() !== undefined,
     reporter: createStatusReporter({ nodeName, states, layouts, client, applier, events, clock, log }),
-    follow: (changed) => {
-      const tell = ({ metadata }: FilesystemLayout): void => changed(metadata.name);
-      reflector.subscribe({ added: tell, updated: tell, deleted: tell });
+    follow: (changed, claimsChanged) => {
+      const tell = (layout: FilesystemLayout, before?: FilesystemLayout): void => {
+        if (!isClaimLayout(layout)) changed(layout.metadata.name);
+        else if (concerns(nodeName, layout, before)) claimsChanged();
+      };
+      reflector.subscribe({ added: (layout) => tell(layout), updated: tell, deleted: (layout) => tell(layout) });
       reflector.start();
     },
     stoppables: [
@@ -48,4 +57,14 @@ export function createLayoutExchange({ nodeName, states, client, clock, log }: L
       { name: "reflector", stop: () => reflector.stop() },
     ],
   };
+}
+
+function nodeOf({ spec }: FilesystemLayout): string {
+  return spec.nodeName ?? "";
+}
+
+/** Every agent hears of every claim of the cluster; most are other nodes'. */
+function concerns(nodeName: string, layout: FilesystemLayout, before: FilesystemLayout | undefined): boolean {
+  if (before?.metadata.generation === layout.metadata.generation) return false;
+  return nodeOf(layout) === nodeName || (before !== undefined && nodeOf(before) === nodeName);
 }

@@ -65,6 +65,7 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
     nodeName,
     recordDirectory,
     lockDirectory,
+    kubeletDirectory,
     samplerWorkerPath: config.samplerWorkerPath,
     storage,
     client,
@@ -85,7 +86,7 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
   const nodeStorage = startNodeStorageReporter({ nodeName, client, storage, clock, log });
   const served = await serveNode(config, volumes, driversOf(config, servicesOf), log);
   return [
-    { name: "hung threads", stop: () => endHungProcess(volumes.sampler.strandedThreads()) },
+    { name: "hung threads", stop: () => endHungProcess(volumes.strandedThreads()) },
     { name: "API server client", stop: () => client.close() },
     { name: "report of free bytes", stop: () => nodeStorage.stop() },
     ...volumes.stoppables,

@@ -4,6 +4,7 @@ import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { LastOperation } from "../api/filesystem-layout.ts";
 import type { Clock } from "../process/clock.ts";
 import { createMetricsRegistry } from "../process/metrics-registry.ts";
+import type { MeasuredClaim } from "./claim/claim-measurer.ts";
 import type { KubeletRegistration } from "./kubelet-registration.ts";
 import type { SampledReading, VolumeStates } from "./volume-state.ts";
 
@@ -14,6 +15,8 @@ export interface AgentMetrics {
 
 export interface AgentMetricsParts {
   readonly states: VolumeStates;
+  /** Of other drivers. */
+  readonly claims: () => Iterable<MeasuredClaim>;
   readonly clock: Clock;
   readonly strandedThreads: () => number;
   readonly strandedCommands: () => number;
@@ -79,7 +82,16 @@ const FILESYSTEM_GAUGES: readonly { name: string; help: string; value: (reading:
   },
 ];
 
-function registerFilesystemGauges(registry: Registry, { states, clock }: AgentMetricsParts): void {
+function measuredOf({ states, claims }: Pick<AgentMetricsParts, "states" | "claims">): Measured[] {
+  const own = [...states.values()].map(({ record: { claimRef }, reading, hung }) => ({ claimRef, reading, hung }));
+  return [...own, ...claims()];
+}
+
+type Measured = Omit<MeasuredClaim, "claimRef"> & {
+  readonly claimRef: { readonly namespace?: string | undefined; readonly name: string } | undefined;
+};
+
+function registerFilesystemGauges(registry: Registry, parts: AgentMetricsParts): void {
   for (const { name, help, value } of FILESYSTEM_GAUGES)
     new Gauge({
       name,
@@ -88,9 +100,8 @@ function registerFilesystemGauges(registry: Registry, { states, clock }: AgentMe
       registers: [registry],
       collect() {
         this.reset();
-        for (const { record, reading, hung } of states.values()) {
-          if (reading === undefined || hung || clock.nowMs() - reading.sampledAtMs > FRESH_MS) continue;
-          const { claimRef } = record;
+        for (const { claimRef, reading, hung } of measuredOf(parts)) {
+          if (reading === undefined || hung || parts.clock.nowMs() - reading.sampledAtMs > FRESH_MS) continue;
           if (claimRef?.namespace === undefined) continue;
           this.set({ namespace: claimRef.namespace, persistentvolumeclaim: claimRef.name }, value(reading));
         }
@@ -109,10 +120,21 @@ function registerHealthGauges(registry: Registry, parts: AgentMetricsParts): voi
       },
     });
   };
-  const count = (matches: (hung: boolean, mounted: boolean) => boolean): number =>
-    [...parts.states.values()].filter(({ hung, mounted }) => matches(hung, mounted !== undefined)).length;
-  gauge("tidemark_agent_filesystems", "Filesystems mounted on this node.", () => count((_, mounted) => mounted));
-  gauge("tidemark_agent_hung_filesystems", "Filesystems that do not answer.", () => count((hung) => hung));
+  gauge(
+    "tidemark_agent_filesystems",
+    "Filesystems mounted on this node.",
+    () => [...parts.states.values()].filter(({ mounted }) => mounted !== undefined).length,
+  );
+  gauge(
+    "tidemark_agent_claims",
+    "Claims of other drivers that are measured on this node.",
+    () => [...parts.claims()].length,
+  );
+  gauge(
+    "tidemark_agent_hung_filesystems",
+    "Filesystems that do not answer.",
+    () => measuredOf(parts).filter(({ hung }) => hung).length,
+  );
   gauge("tidemark_agent_stranded_threads", "Sampling threads left behind in the kernel.", parts.strandedThreads);
   gauge("tidemark_agent_stranded_commands", "Commands left behind in the kernel.", parts.strandedCommands);
   gauge("tidemark_agent_connected_engines", "Policy engines that samples are streamed to.", parts.connectedEngines);

@@ -7,6 +7,7 @@ import type { CommandPort } from "../process/command-port.ts";
 import type { FilePort } from "../process/file-port.ts";
 import type { Logger } from "../process/log.ts";
 import type { Stoppable } from "../process/shutdown.ts";
+import { createClaimMeasurer } from "./claim/claim-measurer.ts";
 import type { CsiNodeParts } from "./csi-node.ts";
 import { findVolume } from "./find-volume.ts";
 import { createLayoutExchange } from "./layout-exchange.ts";
@@ -25,6 +26,7 @@ export interface NodeVolumesParts {
   readonly nodeName: string;
   readonly recordDirectory: string;
   readonly lockDirectory: string;
+  readonly kubeletDirectory: string;
   readonly samplerWorkerPath: string;
   readonly storage: Storage;
   readonly client: KubeClient;
@@ -41,6 +43,8 @@ export interface NodeVolumes {
   readonly csi: Pick<CsiNodeParts, "staging" | "lanes" | "findVolume">;
   readonly metrics: AgentMetrics;
   readonly sampler: Sampler;
+  /** Threads that hang in the kernel, on whosever filesystems. */
+  strandedThreads(): number;
   /** The newest of all volumes. */
   samples(): Sample[];
   guided(guidance: readonly Guidance[]): void;
@@ -69,10 +73,13 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
     spendEmergency: (state) => void spendEmergency({ runner: work.runner, clock, log }, state),
     changed,
   });
+  const claims = createClaimMeasurer({ ...parts, layouts: exchange.claimLayouts });
+  const strandedThreads = (): number => sampler.strandedThreads() + claims.strandedThreads();
   const metrics = createAgentMetrics({
     states,
+    claims: claims.all,
     clock,
-    strandedThreads: sampler.strandedThreads,
+    strandedThreads,
     strandedCommands: commands.strandedChildren,
     connectedEngines: parts.connectedEngines,
   });
@@ -100,18 +107,21 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
     },
     metrics,
     sampler,
-    samples: () => [...states.values()].flatMap((state) => sampleOf(state) ?? []),
+    strandedThreads,
+    samples: () => [...[...states.values()].flatMap((state) => sampleOf(state) ?? []), ...claims.samples()],
     guided: (guidance) => {
-      for (const each of guidance) sampler.setNextExtend(each.volumeHandle, each.nextExtendUsedBytes);
+      for (const { volumeHandle, nextExtendUsedBytes } of guidance)
+        (states.has(volumeHandle) ? sampler : claims).setNextExtend(volumeHandle, nextExtendUsedBytes);
     },
     highestEpoch: () => Math.max(0, ...[...states.values()].map(({ record }) => record.epoch)),
     layoutsKnown,
     start: () => {
       for (const handle of takeUpRecords(records, states)) changed(handle);
-      exchange.follow(changed);
+      exchange.follow(changed, claims.look);
     },
     stoppables: [
       { name: "sampling", stop: () => sampler.stop() },
+      { name: "sampling of claims", stop: () => claims.stop() },
       { name: "measures", stop: () => measurer.stop() },
       ...exchange.stoppables,
       { name: "volumes", stop: () => work.stop() },
@@ -119,12 +129,15 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
   };
 }
 
+/** A read takes microseconds, and milliseconds on a machine that has no time; this long it takes only in a hung kernel. */
+const HUNG_AFTER_MS = 250;
+
 function openSampler(
   { samplerWorkerPath: workerPath, offer, clock, log }: NodeVolumesParts,
   sink: Omit<SampleSinkParts, "offer" | "nowMs" | "log">,
 ): Sampler {
   const listener = createSampleSink({ ...sink, offer, nowMs: clock.nowMs, log });
-  return createSampler({ workerPath, clock, log, listener });
+  return createSampler({ workerPath, hungAfterMs: HUNG_AFTER_MS, clock, log, listener });
 }
 
 /** What earlier agents left written; returns the handles. */

@@ -61,7 +61,7 @@ function sampleDue(port: Port, cells: Int32Array, all: Iterable<Sampled>): SlotR
   const readings: SlotReading[] = [];
   const nowMs = performance.now();
   for (const sampled of all) {
-    if (sampled.dueMs - nowMs > sampled.intervalMs * roundRatio(sampled)) continue;
+    if (sampled.dueMs - nowMs > (isForeign(sampled) ? 0 : sampled.intervalMs * roundRatio(sampled))) continue;
     try {
       const reading = sample(sampled, cells);
       if (isWorthPosting(sampled, reading)) readings.push(reading);
@@ -125,7 +125,7 @@ function receive(sampledBySlot: Map<number, Sampled>, message: ToSamplingThread)
     case "guide":
       sampled.nextExtendUsedBytes = message.nextExtendUsedBytes;
       sampled.minAvailableBytes = message.minAvailableBytes;
-      sampled.dueMs = performance.now();
+      if (!isForeign(sampled)) sampled.dueMs = performance.now();
       return;
     case "operation":
       sampled.operationInProgress = message.inProgress;
@@ -166,7 +166,17 @@ function describe({ watched, growth }: Sampled, reading: ReturnType<Reader["read
 }
 
 function planNext(sampled: Sampled, reading: SlotReading): void {
-  sampled.intervalMs = samplingIntervalMs({
+  sampled.intervalMs = isForeign(sampled) ? INTERVAL_MAX_MS : intervalMs(sampled, reading);
+  sampled.dueMs = performance.now() + sampled.intervalMs;
+}
+
+/** Its statfs may be a request to a server: never asked for more often than is needed of a filesystem that is idle. */
+function isForeign({ watched }: Sampled): boolean {
+  return watched.fsType === "foreign";
+}
+
+function intervalMs(sampled: Sampled, reading: SlotReading): number {
+  return samplingIntervalMs({
     usedBytes: reading.capacityBytes - reading.availableBytes,
     availableBytes: reading.availableBytes,
     rateBytesPerSecond: Math.max(
@@ -178,7 +188,6 @@ function planNext(sampled: Sampled, reading: SlotReading): void {
     minAvailableBytes: sampled.minAvailableBytes,
     operationInProgress: sampled.operationInProgress,
   });
-  sampled.dueMs = performance.now() + sampled.intervalMs;
 }
 
 /** Changed, or the last one is so old that somebody might take the silence for a gap. */

@@ -41,12 +41,14 @@ export interface Sampler {
 export interface SamplerOptions {
   /** The bundled sampling thread. */
   readonly workerPath: string;
+  /** A read that takes this long is one that never ends. */
+  readonly hungAfterMs: number;
   readonly clock: Clock;
   readonly log: Logger;
   readonly listener: SamplerListener;
 }
 
-export function createSampler({ workerPath, clock, log, listener }: SamplerOptions): Sampler {
+export function createSampler({ workerPath, hungAfterMs, clock, log, listener }: SamplerOptions): Sampler {
   const filesystems = createWatchedFilesystems();
   const setHung = (slot: number, hung: boolean): void => {
     const filesystem = filesystems.at(slot);
@@ -58,6 +60,7 @@ export function createSampler({ workerPath, clock, log, listener }: SamplerOptio
   };
   const threads = createSamplingThreads({
     workerPath,
+    hungAfterMs,
     clock,
     log,
     started: (tell) => {

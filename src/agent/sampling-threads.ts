@@ -28,6 +28,8 @@ export interface SamplingThreads {
 export interface SamplingThreadsOptions {
   /** The bundled sampling thread. */
   readonly workerPath: string;
+  /** A read that takes this long is one that never ends. */
+  readonly hungAfterMs: number;
   readonly clock: Clock;
   readonly log: Logger;
   /** A new thread, which knows of no filesystem yet. */
@@ -38,8 +40,6 @@ export interface SamplingThreadsOptions {
   readonly hung: (slot: number, hung: boolean) => void;
 }
 
-/** A read takes microseconds, and milliseconds on a machine that has no time; this long it takes only in a hung kernel. */
-const HUNG_AFTER_MS = 250;
 const WATCHDOG_INTERVAL_MS = 250;
 /** Without a beat and without a read: the thread itself is stuck, or starved. */
 const SILENT_AFTER_MS = BEAT_INTERVAL_MS * 5;
@@ -57,7 +57,7 @@ interface SamplingThread {
 }
 
 export function createSamplingThreads(options: SamplingThreadsOptions): SamplingThreads {
-  const { workerPath, clock, log } = options;
+  const { workerPath, hungAfterMs, clock, log } = options;
   let thread: SamplingThread | undefined;
   let restart: NodeJS.Timeout | undefined;
   let stranded = 0;
@@ -97,7 +97,7 @@ export function createSamplingThreads(options: SamplingThreadsOptions): Sampling
     if (reading > 0) options.hung(reading - 1, hung);
   };
   const look = (): void => {
-    if (thread !== undefined && !stopped && isStuck(thread, clock.monotonicMs())) leaveBehind(thread);
+    if (thread !== undefined && !stopped && isStuck(thread, hungAfterMs, clock.monotonicMs())) leaveBehind(thread);
   };
 
   start();
@@ -122,9 +122,9 @@ function openThread(workerPath: string, nowMs: number): SamplingThread {
   return { worker, cells, beat: 0, reading: 0, movedMs: nowMs };
 }
 
-function isStuck(thread: SamplingThread, nowMs: number): boolean {
+function isStuck(thread: SamplingThread, hungAfterMs: number, nowMs: number): boolean {
   if (hasMoved(thread)) thread.movedMs = nowMs;
-  return nowMs - thread.movedMs >= (thread.reading > 0 ? HUNG_AFTER_MS : SILENT_AFTER_MS);
+  return nowMs - thread.movedMs >= (thread.reading > 0 ? hungAfterMs : SILENT_AFTER_MS);
 }
 
 /** Whether the thread got on since it was last looked at; what it reads now is noted. */

@@ -9,7 +9,7 @@ export interface NodeMeasures {
 }
 
 /** What a node's own disk has bounds no filesystem whose members come from elsewhere. */
-const UNBOUNDED_BYTES = 2 ** 50;
+export const UNBOUNDED_BYTES = 2 ** 50;
 
 /** Undefined while there is no reading, no size that belongs to it, or no figure of the node: 0 would be taken for a full one. */
 export function wireSample(state: VolumeState, { freeBytes, ioUtilizationRatio }: NodeMeasures): Sample | undefined {

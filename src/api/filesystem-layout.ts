@@ -6,7 +6,11 @@ import { claimReference, sizeTarget } from "./filesystem.ts";
 import { GROUP, VERSION } from "./names.ts";
 import { conditions, epochNumber, keyedList, observedGeneration, quantity, timestamp } from "./schema.ts";
 
-export const BACKENDS = ["loop", "span"] as const;
+/** Those whose volumes our own CSI drivers make. */
+export const OWN_BACKENDS = ["loop", "span"] as const;
+export type OwnBackend = (typeof OWN_BACKENDS)[number];
+/** And `claim`: an ordinary claim of another driver, which is its own only member. */
+export const BACKENDS = [...OWN_BACKENDS, "claim"] as const;
 export type Backend = (typeof BACKENDS)[number];
 export const FS_TYPES = ["btrfs", "ext4", "xfs"] as const;
 export type FsType = (typeof FS_TYPES)[number];
@@ -26,7 +30,9 @@ const secretReference = z
 /** A volume of any CSI driver, as its claim, its PersistentVolume and its VolumeAttachment tell of it. */
 const claimSource = z
   .object({
-    name: z.string().meta({ description: "The member claim, in the namespace tidemark-volumes." }),
+    name: z.string().meta({
+      description: "The member claim, in the namespace tidemark-volumes; for the backend claim the claim itself.",
+    }),
     uid: z.string().meta({ description: "Its UID; absent until it is made." }).optional(),
     volumeName: z.string().meta({ description: "Its PersistentVolume; absent until it is bound." }).optional(),
     driver: z.string().meta({ description: "The CSI driver of that." }).optional(),
@@ -53,7 +59,9 @@ const claimSource = z
       .meta({ description: "Absent: it is attached nowhere." })
       .optional(),
   })
-  .meta({ description: "A member claim of any CSI class, for the backend span." });
+  .meta({
+    description: "A member claim of any CSI class, for the backend span; for the backend claim the claim itself.",
+  });
 export type ClaimSource = z.infer<typeof claimSource>;
 
 const memberSpec = z.object({

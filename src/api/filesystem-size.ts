@@ -9,9 +9,11 @@ type ReportedMember = NonNullable<NonNullable<FilesystemLayout["status"]>["membe
  * Bytes: the sizes of all members, as the node reports them. Undefined, which is "not known" and never 0, before its first
  * report, and while any member is missing, unreported, or reported with a size that cannot be read. Removed members are no part
  * of the filesystem: they count for nothing and leave nothing unknown. A span's node reports every device that the filesystem
- * has, so a member of a span that it does not report is on its way, and no part of the size yet.
+ * has, so a member of a span that it does not report is on its way, and no part of the size yet. No node reports an ordinary
+ * claim: its size is what its own driver has provided.
  */
 export function filesystemSizeBytes({ spec, status }: FilesystemLayout): number | undefined {
+  if (spec.backend === "claim") return claimBytes(spec);
   const reported = status?.members ?? [];
   const names = new Set(reported.map(({ name }) => name));
   const isUnreported = spec.members?.some(({ name, state }) => state !== "Removed" && !names.has(name));
@@ -24,7 +26,8 @@ export function filesystemSizeBytes({ spec, status }: FilesystemLayout): number 
  * Bytes that count against a namespace's budget: a missing member at the size that was last reported of it, since its bytes are
  * spent until it is removed. 0 only where nothing was ever reported.
  */
-export function budgetedBytes({ status }: FilesystemLayout): number {
+export function budgetedBytes({ spec, status }: FilesystemLayout): number {
+  if (spec.backend === "claim") return claimBytes(spec) ?? 0;
   const members = (status?.members ?? []).filter(({ state }) => state !== "Removed");
   return members.reduce((sum, member) => sum + (readableBytes(member) ?? 0), 0);
 }
@@ -33,8 +36,13 @@ function presentBytes(member: ReportedMember): number | undefined {
   return member.state === "Present" ? readableBytes(member) : undefined;
 }
 
+function claimBytes({ members }: FilesystemLayout["spec"]): number | undefined {
+  const size = members?.[0]?.source.claim?.capacity;
+  return size === undefined ? undefined : readableBytes({ size });
+}
+
 // No device has 0 bytes: that is how a size that was never known is written.
-function readableBytes({ size }: ReportedMember): number | undefined {
+function readableBytes({ size }: Pick<ReportedMember, "size">): number | undefined {
   try {
     return parseQuantity(size) || undefined;
   } catch {

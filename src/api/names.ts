@@ -13,11 +13,15 @@ export const SPAN_DRIVER = "span.tidemark.dev";
 /** Where member claims live: the operator makes it, and no manifest names it, so that no uninstall takes it away. */
 export const MEMBER_NAMESPACE = "tidemark-volumes";
 
-/** Server-side-apply field managers: one per process, so that each group of fields has one owner. */
+/**
+ * Server-side-apply field managers: one per process, so that each group of fields has one owner. `claimRequest` is the operator's
+ * on claims of other drivers: it owns spec.resources.requests.storage of those that it has raised, and nothing else.
+ */
 export const FIELD_MANAGERS = {
   policyEngine: "tidemark-policy-engine",
   operator: "tidemark-operator",
   agent: "tidemark-agent",
+  claimRequest: "tidemark-claim-request",
 } as const;
 
 /** The records that members and PersistentVolumes carry, from which a lost object is rebuilt. */
@@ -43,6 +47,9 @@ export const SELECTED_NODE_ANNOTATION = "tidemark.dev/selected-node";
 
 /** On a layout: the number of the member that is made next, so that no name is ever used again. */
 export const NEXT_MEMBER_ANNOTATION = "tidemark.dev/next-member";
+
+/** On an ordinary claim's layout: why its present target did not become the claim's request. */
+export const REFUSAL_ANNOTATION = "tidemark.dev/refusal";
 
 /** The epoch on the leader's Lease. */
 export const EPOCH_ANNOTATION = "tidemark.dev/epoch";

@@ -2,7 +2,7 @@
 // nothing by itself.
 import { z } from "zod";
 import type { KubeObject, Resource } from "../kube/object.ts";
-import { BACKENDS } from "./filesystem-layout.ts";
+import { OWN_BACKENDS } from "./filesystem-layout.ts";
 import { GROUP, VERSION } from "./names.ts";
 import { keyedList, quantity } from "./schema.ts";
 
@@ -14,7 +14,7 @@ export const nodeStorageStatus = z
       z
         .object({
           name: z.string().max(63).meta({ description: "The device class; that of the backend loop is called loop." }),
-          backend: z.enum(BACKENDS).meta({ description: "The backend whose members it holds." }),
+          backend: z.enum(OWN_BACKENDS).meta({ description: "The backend whose members it holds." }),
           free: quantity("What new members can have: what existing ones may still grow into is not free."),
         })
         .meta({ description: "One device class of the node." }),

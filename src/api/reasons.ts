@@ -39,6 +39,9 @@ export const HOLD_REASONS = [
   "ShrinkCancelled", // cancelled by a writer; cooling down
   "NotMounted",
   "Deleting",
+  "ClaimBackendDisabled", // an ordinary claim, and the policy that decides it does not opt it in
+  "OtherAutoscaler", // annotations of another autoscaler are on the claim
+  "ResizeInfeasible", // the claim's own driver cannot carry out what is asked for already
 ] as const;
 export type HoldReason = (typeof HOLD_REASONS)[number];
 
@@ -57,6 +60,7 @@ export const CONDITION_REASONS = [
   "RecordNotWritten", // the node's disk takes no records: nothing begins without one
   "MountFailed",
   "ResizeFailed",
+  "NodeResizePending", // the driver has expanded the volume; kubelet is to grow the filesystem
   "ReadOnly", // the kernel has forced the filesystem read-only
   "StaleEpoch", // a deposed leader's write was refused
   "FilesystemHung",

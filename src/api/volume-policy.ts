@@ -24,6 +24,9 @@ import {
   quantity,
 } from "./schema.ts";
 
+export const CLAIM_BACKENDS = ["Disabled", "Enabled"] as const;
+export type ClaimBackend = (typeof CLAIM_BACKENDS)[number];
+
 export const MODES = ["Enforce", "Approve", "Recommend"] as const;
 export type Mode = (typeof MODES)[number];
 /** What an absent mode means: the API server writes it down, the policy-engine reads it so. */
@@ -148,6 +151,13 @@ const policyFields = {
   ).optional(),
   rules: keyedList(rule, ["name"], 32, "All are evaluated; any Extend beats every Shrink; then the largest size wins."),
   behavior: behavior.optional(),
+  claimBackend: z
+    .enum(CLAIM_BACKENDS)
+    .meta({
+      description:
+        "Enabled: claims of other drivers' expandable classes that this policy decides are extended, too, by raising their request. Default: Disabled.",
+    })
+    .optional(),
   onStaleMetrics: z
     .enum(["Hold", "ExtendOnly"])
     .meta({

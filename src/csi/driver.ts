@@ -1,11 +1,11 @@
 // The two CSI drivers, as the operator's and the agent's services tell them apart. A driver's fields hold for all of its
-// volumes, so each backend belongs to exactly one of them, and a volume never changes between them.
-import { BACKENDS, type Backend } from "../api/filesystem-layout.ts";
+// volumes, so each backend of ours belongs to exactly one of them, and a volume never changes between them.
+import { OWN_BACKENDS, type OwnBackend } from "../api/filesystem-layout.ts";
 import { LOCAL_DRIVER, SPAN_DRIVER } from "../api/names.ts";
 
 export interface Driver {
   readonly name: string;
-  readonly backends: readonly Backend[];
+  readonly backends: readonly OwnBackend[];
   /** Volumes are attached to a node before they are staged there (CSIDriver.spec.attachRequired). */
   readonly attaches: boolean;
 }
@@ -13,13 +13,13 @@ export interface Driver {
 export const LOCAL: Driver = { name: LOCAL_DRIVER, backends: ["loop"], attaches: false };
 export const SPAN: Driver = { name: SPAN_DRIVER, backends: ["span"], attaches: true };
 
-const OF_BACKEND: Readonly<Record<Backend, Driver>> = { loop: LOCAL, span: SPAN };
+const OF_BACKEND: Readonly<Record<OwnBackend, Driver>> = { loop: LOCAL, span: SPAN };
 
-export function driverOf(backend: Backend): Driver {
+export function driverOf(backend: OwnBackend): Driver {
   return OF_BACKEND[backend];
 }
 
 /** Undefined: it is none of ours. */
 export function driverNamed(name: string | undefined): Driver | undefined {
-  return BACKENDS.map(driverOf).find((driver) => driver.name === name);
+  return OWN_BACKENDS.map(driverOf).find((driver) => driver.name === name);
 }

@@ -10,6 +10,9 @@ import { serveOnSocket } from "../process/grpc.ts";
 import type { Logger } from "../process/log.ts";
 import { startMetricsServer } from "../process/metrics-server.ts";
 import type { Stoppable } from "../process/shutdown.ts";
+import { createClaimCaches } from "./claim/claim-caches.ts";
+import { createClaimLoop } from "./claim/claim-loop.ts";
+import { createOptIn } from "./claim/opt-in.ts";
 import type { OperatorConfig } from "./config.ts";
 import { createCsiServices } from "./csi/csi-services.ts";
 import { createGuardKeeper } from "./member/guard-keeper.ts";
@@ -51,14 +54,18 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const changes = createVolumeChanges(caches);
   const turns = createTurns();
   const loop = createVolumeLoop({ client, caches, layouts, events, metrics, clock, reselection, turns }, log);
+  const claimCaches = createClaimCaches(client, caches, log);
+  const optIn = createOptIn(claimCaches);
+  const claimLoop = createClaimLoop({ client, caches: claimCaches, optIn, events, clock }, metrics, log);
   const guard = config.userName === undefined ? undefined : createGuardKeeper(client, caches, config.userName, log);
-  const election = elect(config, client, [loop, ...(guard === undefined ? [] : [guard])], log);
+  const election = elect(config, client, [loop, claimLoop, ...(guard === undefined ? [] : [guard])], log);
 
   let ready = false;
-  void caches.synced.then(() => {
+  void Promise.all([caches.synced, claimCaches.synced]).then(() => {
     ready = true;
   });
   caches.start();
+  claimCaches.start();
   const serving = { log, answered: metrics.csiCall, refusalOf: () => undefined };
   const isReady = (): boolean => ready;
   const serve = (driver: Driver, socket: string): ReturnType<typeof serveOnSocket> =>
@@ -79,10 +86,12 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const parts = [
     { name: "API server client", stop: () => client.close() },
     { name: "caches", stop: () => caches.stop() },
+    { name: "caches of claims", stop: () => claimCaches.stop() },
     { name: "events", stop: () => events.flush() },
     { name: "HTTP server", stop: () => http.close() },
     { name: "lease", stop: () => election.stop() },
     { name: "reconciler", stop: () => loop.end() },
+    { name: "reconciler of claims", stop: () => claimLoop.end() },
     ...(guard === undefined ? [] : [{ name: "guard of members", stop: () => guard.end() }]),
     { name: "CSI services", stop: () => csi.close() },
     ...(spanCsi === undefined ? [] : [{ name: "CSI services of span", stop: () => spanCsi.close() }]),

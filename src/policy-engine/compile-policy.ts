@@ -81,6 +81,7 @@ function compileFields(
     extend,
     shrink,
     onStaleMetrics: spec.onStaleMetrics ?? "ExtendOnly",
+    claimBackend: spec.claimBackend ?? "Disabled",
     withinBounds: withinBounds(key),
   };
 }

@@ -1,6 +1,6 @@
 // A policy as decisions use it: sizes in bytes, times in milliseconds, expressions compiled. Made by compilePolicy; nothing
 // here reads YAML or refuses anything.
-import type { Mode } from "../api/volume-policy.ts";
+import type { ClaimBackend, Mode } from "../api/volume-policy.ts";
 import type { Expression } from "./cel/expression.ts";
 import type { MaintenanceWindow } from "./maintenance-window.ts";
 import type { HoldPlan } from "./plan.ts";
@@ -22,6 +22,8 @@ export interface CompiledPolicy {
   readonly extend: Pace;
   readonly shrink: Pace;
   readonly onStaleMetrics: "Hold" | "ExtendOnly";
+  /** Whether it opts ordinary claims in: those that another driver provides. */
+  readonly claimBackend: ClaimBackend;
   /** What most volumes are told most of the time: made once, so that holding still costs nothing. */
   readonly withinBounds: HoldPlan;
 }

@@ -20,9 +20,12 @@ type Check = (question: Question) => Plan | undefined;
 const CHECKS: readonly Check[] = [
   claimIsDeleting,
   recordsAreImpossible,
+  resizeIsInfeasible,
   operationRuns,
   requestIsRaised, // the claim's own promise: no policy is needed for it, and none stands against it
   nobodyDecides,
+  claimIsNotOptedIn,
+  anotherAutoscalerActs,
   policyIsSuspended,
   classIsForbidden,
   readingIsInDoubt,
@@ -52,6 +55,17 @@ function claimIsDeleting(question: Question): Plan | undefined {
 function recordsAreImpossible(question: Question): Plan | undefined {
   const doubt = doubtRecords(question.facts);
   return doubt && question.hold(doubt.reason, doubt.message);
+}
+
+// The driver tries on by itself, and a larger request would be refused like the one that stands.
+function resizeIsInfeasible(question: Question): Plan | undefined {
+  const { infeasibleResize } = question.facts.claim;
+  return infeasibleResize === undefined
+    ? undefined
+    : question.hold(
+        "ResizeInfeasible",
+        `${infeasibleResize}; nothing more is asked for until the driver or the request changes`,
+      );
 }
 
 // One thing is still decided: a writer that would run out of space even with the shrink rolled back.
@@ -91,6 +105,25 @@ function nobodyDecides(question: Question): Plan | undefined {
 
 function noPolicy(question: Question): Plan {
   return question.hold("NoPolicy", "no policy selects the claim: its size stays");
+}
+
+// Whoever decides a claim that is not ours has to say that we may touch it.
+function claimIsNotOptedIn(question: Question): Plan | undefined {
+  const { facts, policy } = question;
+  if (facts.claim.backend !== "claim" || policy?.claimBackend === "Enabled") return undefined;
+  return question.hold(
+    "ClaimBackendDisabled",
+    `another driver provides the claim, and policy ${policy?.key} does not opt such claims in: set spec.claimBackend to Enabled`,
+  );
+}
+
+function anotherAutoscalerActs(question: Question): Plan | undefined {
+  const { otherAutoscaler } = question.facts.claim;
+  if (otherAutoscaler === undefined) return undefined;
+  return question.hold(
+    "OtherAutoscaler",
+    `the claim has ${otherAutoscaler}, by which another autoscaler raises its request: take it away, or the policy`,
+  );
 }
 
 function policyIsSuspended(question: Question): Plan | undefined {

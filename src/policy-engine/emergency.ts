@@ -65,7 +65,8 @@ export function grantLimit(facts: Facts, policy: CompiledPolicy | undefined, cei
 function mayExtend(question: Question, policy: CompiledPolicy): boolean {
   const { facts, ceilings } = question;
   if (policy.suspended || !policy.guardsMinAvailable || facts.claim.deleting) return false;
-  if (forbiddenClass(question) !== undefined) return false;
+  // What a claim is given comes from its own driver: no node can do that by itself.
+  if (facts.claim.backend === "claim" || forbiddenClass(question) !== undefined) return false;
   return policy.mode.extend === "Enforce" && freedom(ceilings.modes.extend?.value ?? "Enforce") === freedom("Enforce");
 }
 

@@ -37,6 +37,10 @@ export interface ClaimFacts {
   readonly raisedRequestBytes: number | undefined;
   readonly createdAtMs: number;
   readonly deleting: boolean;
+  /** Of an ordinary claim: the annotation, its own or its class', by which another autoscaler acts on it. */
+  readonly otherAutoscaler: string | undefined;
+  /** Of an ordinary claim: what its driver says of a resize that it cannot carry out. */
+  readonly infeasibleResize: string | undefined;
 }
 
 export interface FilesystemFacts {
@@ -52,6 +56,10 @@ export interface FilesystemFacts {
   /** The operation that runs on it now. */
   readonly operationInProgress: OperationKind | undefined;
   readonly lastOperation: LastOperationFacts | undefined;
+  /** How many extends in a row came to nothing, the last one included; 0: none did. */
+  readonly extendsInVain: number;
+  /** What it showed when the extend was decided that its volume has followed; of ordinary claims only, which others grow. */
+  readonly capacityAtExtendBytes: number | undefined;
   readonly history: UsageWindows;
 }
 

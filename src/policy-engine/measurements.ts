@@ -83,10 +83,18 @@ function doubtInodes({ inodesTotal: total = 0, inodesUsed: used = 0 }: Reading):
   return contradiction(`${used} of ${total} inodes used is not possible`);
 }
 
-// A resize changes capacity and use at different instants: only a reading from after its end is of one piece.
-function doubtOrder({ lastOperation }: FilesystemFacts, reading: Reading): Doubt | undefined {
-  if (lastOperation === undefined || reading.sampledAtMs > lastOperation.endedAtMs) return undefined;
-  return contradiction(`the newest reading is from before the last ${lastOperation.kind} ended; waiting for the next`);
+// A resize changes capacity and use at different instants: only a reading from after its end is of one piece. And one that
+// shows no more than before an extend would extend again and again.
+function doubtOrder({ lastOperation, capacityAtExtendBytes }: FilesystemFacts, reading: Reading): Doubt | undefined {
+  if (lastOperation === undefined) return undefined;
+  if (!(reading.sampledAtMs > lastOperation.endedAtMs))
+    return contradiction(
+      `the newest reading is from before the last ${lastOperation.kind} ended; waiting for the next`,
+    );
+  if (capacityAtExtendBytes === undefined || reading.capacityBytes > capacityAtExtendBytes) return undefined;
+  return contradiction(
+    `the volume was extended, and the filesystem still shows ${formatBytes(reading.capacityBytes)}: look at the driver on its node`,
+  );
 }
 
 function doubtCapacity({ sizeBytes }: FilesystemFacts, reading: Reading, fsType: string): Doubt | undefined {

@@ -1,5 +1,5 @@
 // Whether a wanted change may be made now: the direction's mode, then its cooldown, counts and windows. What is urgent waits for
-// the mode only, and a raised request only after a failure.
+// the mode, and after it came to nothing twice; a raised request waits after a failure.
 import type { Mode } from "../api/volume-policy.ts";
 import { formatDuration } from "../units/duration.ts";
 import { formatBytes } from "../units/quantity.ts";
@@ -13,8 +13,10 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** The engine's own limit, beyond any policy. */
 export const MAX_CHANGES_PER_HOUR = 60;
-/** After a failed operation, so that a full host is not asked with every sample. */
+/** After a failed operation, so that a full host is not asked with every sample; twice as long after each further one … */
 const FAILURE_BACKOFF_MS = 10_000;
+/** … up to this. */
+const FAILURE_BACKOFF_MAX_MS = 160_000;
 
 /** The change as a plan, or why it is not made now. */
 export function admit(question: Question, wanted: WantedChange): Plan {
@@ -46,6 +48,7 @@ function effectiveMode({ policy, ceilings }: Question, { direction }: WantedChan
 function holdForPace(question: Question, wanted: WantedChange): HoldPlan | undefined {
   const { policy, facts } = question;
   if (wanted.reason === "RequestRaised") return holdAfterFailure(question, wanted);
+  if (wanted.urgent && facts.filesystem.extendsInVain > 1) return holdAfterFailure(question, wanted);
   if (wanted.urgent || policy === undefined) return undefined;
   const pace = policy[wanted.direction];
   return (
@@ -61,9 +64,11 @@ function holdAfterFailure(question: Question, wanted: WantedChange): HoldPlan | 
   const { nowMs, filesystem } = question.facts;
   const last = filesystem.lastOperation;
   if (last?.outcome !== "Failed" || last.kind.toLowerCase() !== wanted.direction) return undefined;
-  const nextEligibleMs = last.endedAtMs + FAILURE_BACKOFF_MS;
+  const doublings = Math.max(0, filesystem.extendsInVain - 1);
+  const backOffMs = Math.min(FAILURE_BACKOFF_MAX_MS, FAILURE_BACKOFF_MS * 2 ** doublings);
+  const nextEligibleMs = last.endedAtMs + backOffMs;
   if (nowMs >= nextEligibleMs) return undefined;
-  const message = `the last ${wanted.direction} failed (${last.reason ?? "no reason given"}); tried again ${formatDuration(FAILURE_BACKOFF_MS)} after it`;
+  const message = `the last ${wanted.direction} failed (${last.reason ?? "no reason given"}); tried again ${formatDuration(backOffMs)} after it`;
   return question.hold("CoolingDown", message, detailsOf(wanted, { nextEligibleMs }));
 }
 

@@ -92,6 +92,8 @@ function boundedShrink(question: Question, policy: CompiledPolicy, reading: Read
   const fromBytes = facts.filesystem.sizeBytes;
   const details = { rule: wish.rule.name, uncappedBytes: wish.uncappedBytes };
   const because = describePeak(wish, reading);
+  if (facts.claim.backend === "claim")
+    return question.hold("ShrinkUnsupported", `${because}, ${savingText(policy, wish, fromBytes)}`, details);
   if (!CAN_SHRINK[facts.claim.fsType])
     return question.hold(
       "ShrinkUnsupported",
@@ -112,6 +114,16 @@ function boundedShrink(question: Question, policy: CompiledPolicy, reading: Read
   const cap = obstacle === undefined ? floor.text : `${obstacle}, which would extend it again`;
   const change = changeOf(wish, because, sizeBytes, cap);
   return holdAfterLastShrink(question, policy, change) ?? admit(question, change);
+}
+
+// No driver makes a claim smaller. What span would save is the same sum as there: what is used, its reserve, the policy's minimum.
+function savingText({ limits }: CompiledPolicy, { sizeBytes }: Wish, fromBytes: number): string {
+  const spanBytes = roundUpToMiB(Math.max(sizeBytes, limits.minBytes ?? 0));
+  const saving =
+    spanBytes < fromBytes
+      ? `the backend span would need ${formatBytes(spanBytes)}, and save ${formatBytes(fromBytes - spanBytes)} (${fromBytes - spanBytes} bytes)`
+      : "the backend span would save nothing here";
+  return `but no claim can shrink; ${saving}`;
 }
 
 function highestFloor(question: Question, policy: CompiledPolicy, wish: Wish): Floor {

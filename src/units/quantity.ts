@@ -23,6 +23,16 @@ export function parseQuantity(text: string): number {
   return whole;
 }
 
+/** The same; undefined where there is none, or one that cannot be read. */
+export function readQuantity(text: string | undefined): number | undefined {
+  try {
+    return text === undefined ? undefined : parseQuantity(text);
+  } catch (error) {
+    if (error instanceof QuantityError) return undefined;
+    throw error;
+  }
+}
+
 function multiplier(binary: string | undefined, decimal: string | undefined, exponent: string | undefined): number {
   if (binary !== undefined) return 1024 ** BINARY_SUFFIXES.indexOf(binary as (typeof BINARY_SUFFIXES)[number]);
   if (exponent !== undefined) return 10 ** Number(exponent);

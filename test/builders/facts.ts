@@ -40,6 +40,8 @@ export function aVolume(shape: VolumeShape = {}): Facts {
       peakWriteBytesPerSecond: 0,
       operationInProgress: undefined,
       lastOperation: undefined,
+      extendsInVain: 0,
+      capacityAtExtendBytes: undefined,
       history: shape.history ?? steadyHistory(peakBytes),
       ...shape.filesystem,
     },
@@ -67,6 +69,8 @@ function aClaim({ claim }: VolumeShape): Facts["claim"] {
     raisedRequestBytes: undefined,
     createdAtMs: NOW_MS - 86_400_000,
     deleting: false,
+    otherAutoscaler: undefined,
+    infeasibleResize: undefined,
     ...claim,
   };
 }

@@ -15,7 +15,7 @@ import { aVolume, NOW_MS } from "./facts.ts";
 export interface ScenarioFile {
   sampleEvery: string;
   knownFor: string;
-  volume: { request: string; initialSize?: string };
+  volume: { request: string; initialSize?: string; backend?: "claim" };
   scenarios: Scenario[];
 }
 
@@ -108,13 +108,14 @@ class Player {
   }
 
   #facts(): Facts {
+    const { backend } = this.#volume;
     const nominalBytes = parseQuantity(this.#volume.request);
     const initialSizeBytes = parseQuantity(this.#volume.initialSize ?? this.#volume.request);
     return aVolume({
       sizeBytes: this.sizeBytes,
       usedRatio: this.usedBytes / this.sizeBytes,
       reading: { sampledAtMs: this.#nowMs, intervalMs: this.#intervalMs },
-      claim: { nominalBytes, initialSizeBytes },
+      claim: { nominalBytes, initialSizeBytes, ...(backend === undefined ? {} : { backend }) },
       filesystem: { history: this.#history },
       facts: { nowMs: this.#nowMs, ruleTimers: this.#timers, changes: this.#changes },
     });

@@ -1,8 +1,9 @@
 // How much a mounted filesystem holds and can still take, right now. Synchronous on purpose: a few microseconds of statfs and of
 // sysfs files that stay open. Neither waits for the disk, even under a frozen btrfs or a dead loop device; a pooled read would
-// queue behind others' fsyncs. For kernel filesystems on loop devices only: FUSE and NFS can block statfs for good.
+// queue behind others' fsyncs. That is so of kernel filesystems on loop devices: FUSE and NFS, which another driver's may be, can
+// block statfs for good, and the thread with it.
 import { closeSync, openSync, readSync, statfsSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { FsType } from "../../api/filesystem-layout.ts";
 import { type MetadataRoom, openMetadataRoom } from "./btrfs-metadata-room.ts";
 import { exclusiveOperationPath } from "./exclusive-operation.ts";
@@ -23,7 +24,8 @@ export interface Reader {
 
 export interface ReadableMount {
   readonly mountPath: string;
-  readonly fsType: FsType;
+  /** "foreign": another driver's, whatever it is, read by statfs alone. */
+  readonly fsType: FsType | "foreign";
   readonly fsid: string;
 }
 
@@ -34,7 +36,15 @@ const TEXT_LENGTH_LIMIT = 32;
  * then on, rather than answer for the filesystem underneath.
  */
 export function openReader(mount: ReadableMount): Reader {
+  if (mount.fsType === "foreign") return openForeignReader(mount);
   return readSimulatedCapacity(mount.mountPath) === undefined ? openKernelReader(mount) : openSimulatedReader(mount);
+}
+
+/** Nobody tells when another driver's is unmounted: what then is at its path, the node's own disk, is never read for it. */
+function openForeignReader(mount: ReadableMount): Reader {
+  if (statSync(mount.mountPath).dev === statSync(dirname(mount.mountPath)).dev)
+    throw new Error(`nothing is mounted at ${mount.mountPath}`);
+  return openKernelReader(mount);
 }
 
 function openKernelReader(mount: ReadableMount): Reader {

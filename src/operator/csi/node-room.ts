@@ -1,12 +1,12 @@
 // Whether a node has room for a new member, by what its agent reported last (NodeStorage). A node that has reported nothing is
 // not held to be full; the agent itself looks again before it makes the member. Pure.
-import type { Backend } from "../../api/filesystem-layout.ts";
+import type { OwnBackend } from "../../api/filesystem-layout.ts";
 import type { NodeStorage } from "../../api/node-storage.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import { formatBytes, parseQuantity } from "../../units/quantity.ts";
 
 /** Undefined: not reported. */
-export function freeBytesOf(storage: NodeStorage | undefined, backend: Backend): number | undefined {
+export function freeBytesOf(storage: NodeStorage | undefined, backend: OwnBackend): number | undefined {
   const free = storage?.status?.deviceClasses?.find((deviceClass) => deviceClass.backend === backend)?.free;
   return free === undefined ? undefined : parseQuantity(free);
 }

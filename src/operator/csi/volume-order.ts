@@ -1,7 +1,7 @@
 // A CreateVolumeRequest, checked in order and turned into the volume that is asked for. Pure; where it is to be and whether
 // it exists already are decided by others.
 import { createHash } from "node:crypto";
-import type { Backend, FsType } from "../../api/filesystem-layout.ts";
+import type { FsType, OwnBackend } from "../../api/filesystem-layout.ts";
 import { fsidOf, isUUID, uuidOfHex, volumeHandleOf } from "../../api/identity.ts";
 import type { Driver } from "../../csi/driver.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
@@ -15,7 +15,7 @@ export interface VolumeOrder {
   readonly handle: string;
   readonly volumeUID: string;
   readonly fsid: string;
-  readonly backend: Backend;
+  readonly backend: OwnBackend;
   readonly fsType: FsType;
   readonly requestedBytes: number;
   readonly initialBytes: number | undefined;

@@ -1,6 +1,6 @@
 // StorageClass parameters and what csi-provisioner adds to them, read and checked. Pure: the same text always gives the
 // same answer, and nothing unknown is ignored.
-import { type Backend, FS_TYPES, type FsType } from "../../api/filesystem-layout.ts";
+import { FS_TYPES, type FsType, type OwnBackend } from "../../api/filesystem-layout.ts";
 import type { Driver } from "../../csi/driver.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import { parseQuantity, QuantityError } from "../../units/quantity.ts";
@@ -9,14 +9,14 @@ import { MEMBER_PARAMETERS, OBJECT_NAME, parseMemberParameters } from "./member-
 
 /** What a StorageClass says by itself. */
 export interface ClassParameters {
-  readonly backend: Backend | undefined;
+  readonly backend: OwnBackend | undefined;
   readonly fsType: FsType | undefined;
   readonly initialBytes: number | undefined;
   readonly maxBytes: number | undefined;
 }
 
 export interface VolumeParameters extends ClassParameters {
-  readonly backend: Backend;
+  readonly backend: OwnBackend;
   /** Of the backend span. */
   readonly memberRules: MemberRules | undefined;
   readonly claimNamespace: string;

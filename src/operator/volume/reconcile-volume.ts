@@ -44,6 +44,8 @@ const APPLY = { fieldManager: FIELD_MANAGERS.operator, force: true } as const;
 
 export async function reconcileVolume(reconciling: VolumeReconciling, handle: string): Promise<Outcome> {
   const cached = gatherFacts(reconciling.caches, handle);
+  // An ordinary claim is no volume of ours: src/operator/claim/ looks after it.
+  if (cached.layout?.spec.backend === "claim") return "done";
   const { facts, missing } = looksLost(cached) ? await rebuild(reconciling, cached) : { facts: cached, missing: [] };
   const { filesystem } = facts;
   if (facts.layout !== undefined && isRemoving(facts.layout)) return "done";

@@ -1,6 +1,6 @@
 // What identifies a volume and never changes after CreateVolume. It is written three times, so that no one loss takes it:
 // on the FilesystemLayout, in the PersistentVolume's volumeAttributes, and (fsid) in the filesystem itself. Pure.
-import { BACKENDS, type Backend, FS_TYPES, type FsType } from "../../api/filesystem-layout.ts";
+import { FS_TYPES, type FsType, OWN_BACKENDS, type OwnBackend } from "../../api/filesystem-layout.ts";
 import { fsidOf, isUUID, volumeHandleOf } from "../../api/identity.ts";
 import { RECORDS, TOPOLOGY_NODE } from "../../api/names.ts";
 import { driverNamed, driverOf } from "../../csi/driver.ts";
@@ -25,7 +25,7 @@ export interface VolumeRecord extends OrderedSizes {
   readonly handle: string;
   readonly volumeUID: string;
   readonly fsid: string;
-  readonly backend: Backend;
+  readonly backend: OwnBackend;
   readonly fsType: FsType;
   /** The node that has the data; undefined for volumes that move from node to node. */
   readonly nodeName: string | undefined;
@@ -87,7 +87,7 @@ export function recordOfPersistentVolume(volume: PersistentVolume): VolumeRecord
     volumeUID: isUUID(uid) && volumeHandleOf(uid) === handle ? uid : undefined,
     fsid: isUUID(uid) && attributes[RECORDS.fsid] === fsidOf(uid) ? fsidOf(uid) : undefined,
     fsType: FS_TYPES.find((fsType) => fsType === attributes[RECORDS.fsType]),
-    backend: BACKENDS.find((one) => one === attributes[RECORDS.backend] && ofDriver?.includes(one)),
+    backend: OWN_BACKENDS.find((one) => one === attributes[RECORDS.backend] && ofDriver?.includes(one)),
     nodeName: nodeNameOf(volume),
     memberRules: rulesOfRecords(attributes),
     claim: claimIdentityOf(volume),

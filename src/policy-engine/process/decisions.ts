@@ -6,6 +6,7 @@ import type { Logger } from "../../process/log.ts";
 import type { Caches } from "./caches.ts";
 import type { PolicyEngineConfig } from "./config.ts";
 import { createEngine, type Engine } from "./engine.ts";
+import { followChanges } from "./follow-changes.ts";
 import type { Leadership } from "./leadership.ts";
 import type { EngineMetrics } from "./metrics.ts";
 import { createNamespacePromises } from "./namespace-promises.ts";
@@ -16,7 +17,7 @@ import { createRateLimit } from "./rate-limit.ts";
 import { admissionFor } from "./sample-listener.ts";
 import { createSampleServer, type SampleServerEvents } from "./sample-server.ts";
 import { createSlowPath } from "./slow-path.ts";
-import { createVolumeRegistry, type VolumeRegistry } from "./volume-registry.ts";
+import { createVolumeRegistry } from "./volume-registry.ts";
 
 /** The engine's own limit, beyond any policy. */
 const CHANGES_PER_SECOND = 50;
@@ -52,8 +53,8 @@ export function createDecisions(options: DecisionsOptions): Decisions {
   const onStream: SampleServerEvents = {
     onHello: (nodeName, highestEpoch) => {
       // What an agent was told is gone with its process, and what it was told while it was away never came.
-      for (const { metadata, status } of caches.layouts.store.list())
-        if (status?.nodeName === nodeName) registry.get(metadata.name).guided = undefined;
+      for (const { metadata, spec, status } of caches.layouts.store.list())
+        if ((status?.nodeName ?? spec.nodeName) === nodeName) registry.get(metadata.name).guided = undefined;
       leadership.agentKnows(highestEpoch);
     },
     onSamples: (nodeName, batch) => {
@@ -92,7 +93,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     log,
   });
   const reports = createPolicyReports(client, events, caches, policies, leadership.isLeader, nowMs, log);
-  followLayouts(caches, registry, engine, nowMs, () => reports.soon(), leadership.agentKnows);
+  followChanges({ caches, registry, engine, nowMs, onCountChanged: reports.soon, onEpoch: leadership.agentKnows });
   return {
     engine,
     policies,
@@ -105,43 +106,4 @@ export function createDecisions(options: DecisionsOptions): Decisions {
       await engine.settled();
     },
   };
-}
-
-// An operation that ends, a size that changes, a claim that is relabelled: each asks for that one volume.
-function followLayouts(
-  caches: Caches,
-  registry: VolumeRegistry,
-  engine: Engine,
-  nowMs: () => number,
-  onCountChanged: () => void,
-  onEpoch: (epochOfAgent: number) => void,
-): void {
-  caches.layouts.subscribe({
-    added: (layout) => {
-      onEpoch(layout.status?.epoch ?? 0);
-      registry.layoutSeen(layout, nowMs());
-      onCountChanged();
-    },
-    updated: (layout) => {
-      onEpoch(layout.status?.epoch ?? 0);
-      registry.layoutSeen(layout, nowMs());
-      engine.evaluate(layout.metadata.name);
-    },
-    deleted: (layout) => {
-      registry.forget(layout.metadata.name);
-      onCountChanged();
-    },
-  });
-  caches.filesystems.subscribe({
-    added: ({ status }) => {
-      if (status?.volumeHandle !== undefined && status.scaling !== undefined)
-        registry.recall(status.volumeHandle, status.scaling);
-    },
-  });
-  caches.claims.subscribe({
-    updated: ({ metadata }) => {
-      for (const layout of caches.layouts.store.byIndex("claim", `${metadata.namespace}/${metadata.name}`))
-        engine.evaluate(layout.metadata.name);
-    },
-  });
 }

@@ -170,6 +170,8 @@ async function change(
     sizeBytes: plan.sizeBytes,
     decidedAt,
     writtenAtMs: nowMs,
+    capacityBytes: gathered.facts.filesystem.reading?.capacityBytes,
+    attempt: gathered.facts.filesystem.extendsInVain + 1,
   };
   try {
     await applyTarget(options.client, gathered.filesystem, {

@@ -1,7 +1,10 @@
 // Joins what the caches and the streams know of one volume into the facts of one decision. It reads caches only, and waits for nothing.
+import { type ClaimResize, claimResizeOf, infeasibleMessage } from "../../api/claim-resize.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
+import { RECORDS } from "../../api/names.ts";
+import { otherAutoscalerOf } from "../../api/other-autoscalers.ts";
 import { objectKey } from "../../kube/object.ts";
 import type { PersistentVolumeClaim } from "../../kube/resources.ts";
 import { parseQuantity } from "../../units/quantity.ts";
@@ -25,8 +28,12 @@ export interface Gathered {
   readonly layout: FilesystemLayout;
 }
 
-/** A target that nobody has acted on for this long no longer counts as under way. */
+/** A target that nobody has acted on for this long no longer counts as under way … */
 const PENDING_LIMIT_MS = 30_000;
+/** … and after this long no longer against the next. */
+const IN_VAIN_LIMIT_MS = 600_000;
+
+type ClaimOperations = "mounted" | "operationInProgress" | "lastOperation" | "extendsInVain" | "capacityAtExtendBytes";
 
 /** Undefined while the volume's objects are not all there: there is nothing to decide on, and nobody to tell. */
 export function gather(world: World, state: VolumeState, nowMs: number): Gathered | undefined {
@@ -35,12 +42,17 @@ export function gather(world: World, state: VolumeState, nowMs: number): Gathere
   const claim = layout && claimFactsOf(caches, layout);
   if (layout === undefined || claim === undefined) return undefined;
   const filesystem = caches.filesystems.store.get(claimKey(claim));
-  const sizeBytes = filesystemSizeBytes(layout);
+  const resize = layout.spec.backend === "claim" ? resizeOf(caches, claim) : undefined;
+  // Its claim tells in one piece what an ordinary claim has and what is still asked for; its layout tells it later.
+  const sizeBytes = layout.spec.backend === "claim" ? resize?.capacityBytes : filesystemSizeBytes(layout);
   if (filesystem === undefined || sizeBytes === undefined) return undefined;
   const facts: Facts = {
     nowMs,
     claim,
-    filesystem: filesystemFacts(state, layout, sizeBytes, nowMs),
+    filesystem: {
+      ...filesystemFacts(state, layout, sizeBytes, nowMs),
+      ...(resize === undefined ? {} : claimOperations(state, layout, resize, nowMs)),
+    },
     node: state.node,
     namespaceBytes: sizeBytes + world.promises.othersBytes(state.handle),
     metricsStale: world.metricsStale(nowMs),
@@ -48,6 +60,44 @@ export function gather(world: World, state: VolumeState, nowMs: number): Gathere
     changes: state,
   };
   return { facts, filesystem, layout };
+}
+
+function resizeOf({ claims }: Pick<Caches, "claims">, claim: ClaimFacts): ClaimResize | undefined {
+  const object = claims.store.get(claimKey(claim));
+  return object && claimResizeOf(object);
+}
+
+/** Nobody of ours resizes an ordinary claim: what runs and what has ended stands on the claim itself. */
+function claimOperations(
+  state: VolumeState,
+  { spec }: FilesystemLayout,
+  { stage }: ClaimResize,
+  nowMs: number,
+): Pick<FilesystemFacts, ClaimOperations> {
+  const { claimGrowth } = state;
+  const vain = stage === "None" ? targetInVain(state, nowMs) : undefined;
+  return {
+    // Nobody may speak for one that is attached nowhere.
+    mounted: spec.nodeName !== undefined && state.reading !== undefined,
+    capacityAtExtendBytes: claimGrowth?.capacityBeforeBytes,
+    operationInProgress: stage === "None" ? pendingTarget(state, nowMs)?.kind : "Extend",
+    lastOperation:
+      vain === undefined
+        ? endedExtend("Succeeded", claimGrowth?.grownAtMs)
+        : endedExtend("Failed", vain.writtenAtMs + PENDING_LIMIT_MS),
+    extendsInVain: vain?.attempt ?? 0,
+  };
+}
+
+function endedExtend(outcome: "Succeeded" | "Failed", endedAtMs: number | undefined): LastOperationFacts | undefined {
+  const reason = outcome === "Failed" ? "ResizeFailed" : undefined;
+  return endedAtMs === undefined ? undefined : { kind: "Extend", outcome, endedAtMs, reason, floorBytes: undefined };
+}
+
+/** The target that was set aside: nobody asks the driver for it. */
+function targetInVain({ pending }: VolumeState, nowMs: number): PendingTarget | undefined {
+  const sinceMs = nowMs - (pending?.writtenAtMs ?? Number.NaN);
+  return sinceMs >= PENDING_LIMIT_MS && sinceMs < IN_VAIN_LIMIT_MS ? pending : undefined;
 }
 
 /** The claim that a layout belongs to. A claim of the same name that was made anew is another claim: undefined. */
@@ -65,24 +115,71 @@ function claimFacts(
   claim: PersistentVolumeClaim,
   layout: FilesystemLayout,
 ): ClaimFacts {
-  const storageClassName = claim.spec.storageClassName ?? "";
-  const parameters = caches.storageClasses.store.get(storageClassName)?.parameters ?? {};
-  const nominalBytes = parseQuantity(claim.spec.resources?.requests?.["storage"] ?? "0");
+  const isOrdinary = layout.spec.backend === "claim";
   return {
     namespace: claim.metadata.namespace ?? "",
     name: claim.metadata.name,
     labels: claim.metadata.labels ?? {},
     annotations: claim.metadata.annotations ?? {},
-    storageClassName,
+    storageClassName: claim.spec.storageClassName ?? "",
     backend: layout.spec.backend ?? "loop",
-    fsType: layout.spec.fsType ?? "btrfs",
+    // Of what kubelet mounts for others, nothing but its overhead matters here: that of ext4 is as large as any.
+    fsType: layout.spec.fsType ?? (isOrdinary ? "ext4" : "btrfs"),
+    ...(isOrdinary ? ordinaryWishes(caches, claim, layout) : ownWishes(caches, claim, layout)),
+    createdAtMs: Date.parse(claim.metadata.creationTimestamp ?? ""),
+    deleting: claim.metadata.deletionTimestamp !== undefined,
+  };
+}
+
+/** What people and classes ask for, and what stands against it. */
+type ClaimWishes = Pick<
+  ClaimFacts,
+  "nominalBytes" | "initialSizeBytes" | "classMaxBytes" | "raisedRequestBytes" | "otherAutoscaler" | "infeasibleResize"
+>;
+
+function ownWishes(
+  caches: Pick<Caches, "storageClasses">,
+  claim: PersistentVolumeClaim,
+  layout: FilesystemLayout,
+): ClaimWishes {
+  const parameters = caches.storageClasses.store.get(claim.spec.storageClassName ?? "")?.parameters ?? {};
+  const nominalBytes = requestBytes(claim);
+  return {
     nominalBytes,
     initialSizeBytes: quantityParameter(parameters["initialSize"]) ?? nominalBytes,
     classMaxBytes: quantityParameter(parameters["maxSize"]),
     raisedRequestBytes: raisedRequestBytes(claim, layout),
-    createdAtMs: Date.parse(claim.metadata.creationTimestamp ?? ""),
-    deleting: claim.metadata.deletionTimestamp !== undefined,
+    otherAutoscaler: undefined,
+    infeasibleResize: undefined,
   };
+}
+
+// An ordinary claim's request is what we raise: its nominal size is the one that its user asked for. What he raises, its own driver
+// carries out.
+function ordinaryWishes(
+  caches: Pick<Caches, "storageClasses">,
+  claim: PersistentVolumeClaim,
+  layout: FilesystemLayout,
+): ClaimWishes {
+  const nominalBytes = quantityParameter(layout.metadata.annotations?.[RECORDS.requestedSize]) ?? requestBytes(claim);
+  return {
+    nominalBytes,
+    initialSizeBytes: nominalBytes,
+    classMaxBytes: undefined,
+    raisedRequestBytes: undefined,
+    otherAutoscaler: otherAutoscalerOf(claim, caches.storageClasses.store.get(claim.spec.storageClassName ?? "")),
+    infeasibleResize: infeasibleResize(claim, layout),
+  };
+}
+
+function requestBytes({ spec }: PersistentVolumeClaim): number {
+  return parseQuantity(spec.resources?.requests?.["storage"] ?? "0");
+}
+
+function infeasibleResize(claim: PersistentVolumeClaim, { spec }: FilesystemLayout): string | undefined {
+  const resize = claimResizeOf(claim);
+  if (resize?.stage !== "Infeasible") return undefined;
+  return infeasibleMessage(resize, spec.members?.[0]?.source.claim?.driver);
 }
 
 // A class whose parameter cannot be read never made a volume: CreateVolume refuses it by name.
@@ -111,6 +208,8 @@ function filesystemFacts(
     // An extend that was asked for while a shrink runs is under way, although the layout still tells of the shrink.
     operationInProgress: pending?.kind === "Extend" ? "Extend" : (status?.operation?.kind ?? pending?.kind),
     lastOperation: status?.lastOperation === undefined ? undefined : lastOperationFacts(status.lastOperation),
+    extendsInVain: status?.lastOperation?.outcome === "Failed" ? 1 : 0,
+    capacityAtExtendBytes: undefined,
     history: state.history,
   };
 }

@@ -3,6 +3,7 @@
 // does not: a target until it has ended, a grant until the agent has seen that it was taken back. It decides nothing.
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { PersistentVolumeClaim } from "../../kube/resources.ts";
 import type { ReadableStore } from "../../kube/store.ts";
 import { promisedBytes, type Stake, shareOf, type Wish } from "../budget.ts";
 import type { Caches } from "./caches.ts";
@@ -55,8 +56,9 @@ interface NamespaceSum {
 export function createNamespacePromises({
   layouts,
   filesystems,
-}: Pick<Caches, "layouts" | "filesystems">): NamespacePromises {
-  const book: Book = { accounts: new Map(), sums: new Map(), filesystems: filesystems.store };
+  claims,
+}: Pick<Caches, "layouts" | "filesystems" | "claims">): NamespacePromises {
+  const book: Book = { accounts: new Map(), sums: new Map(), filesystems: filesystems.store, claims: claims.store };
   layouts.subscribe({
     added: (layout) => seeLayout(book, layout),
     updated: (layout) => seeLayout(book, layout),
@@ -65,7 +67,12 @@ export function createNamespacePromises({
   const targetSeen = ({ metadata: { namespace, name } }: Filesystem): void => {
     for (const layout of layouts.store.byIndex("claim", `${namespace}/${name}`)) seeLayout(book, layout);
   };
+  const requestSeen = ({ metadata: { namespace, name } }: PersistentVolumeClaim): void => {
+    for (const layout of layouts.store.byIndex("claim", `${namespace}/${name}`))
+      if (layout.spec.backend === "claim") seeLayout(book, layout);
+  };
   filesystems.subscribe({ added: targetSeen, updated: targetSeen, deleted: targetSeen });
+  claims.subscribe({ added: requestSeen, updated: requestSeen });
   const withAccount = (handle: string, change: (account: Account) => void): void => {
     const account = book.accounts.get(handle);
     if (account !== undefined) change(account);
@@ -108,6 +115,7 @@ interface Book {
   readonly accounts: Map<string, Account>;
   readonly sums: Map<string, NamespaceSum>;
   readonly filesystems: ReadableStore<Filesystem>;
+  readonly claims: ReadableStore<PersistentVolumeClaim>;
 }
 
 function seeLayout(book: Book, layout: FilesystemLayout): void {
@@ -121,7 +129,8 @@ function seeLayout(book: Book, layout: FilesystemLayout): void {
   const standing = standingGrant(layout);
   account.others = otherGrants(account, standing, layout);
   account.standing = standing;
-  account.recordedBytes = takenBytes(layout, book.filesystems.get(`${namespace}/${claimRef?.name}`));
+  const claim = `${namespace}/${claimRef?.name}`;
+  account.recordedBytes = takenBytes(layout, book.filesystems.get(claim), book.claims.get(claim));
   addUp(account);
 }
 

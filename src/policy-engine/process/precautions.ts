@@ -43,7 +43,7 @@ export function sendGuidance(
   { layout }: Gathered,
   guidance: Guided,
 ): void {
-  const nodeName = layout.status?.nodeName;
+  const nodeName = layout.status?.nodeName ?? layout.spec.nodeName;
   if (nodeName === undefined) return;
   const isKnown = guidance.usedBytes === state.guided?.usedBytes;
   const marks = { volumeHandle: state.handle, nextExtendUsedBytes: Math.ceil(guidance.usedBytes) };

@@ -21,12 +21,15 @@ const NOTABLE_HOLDS: ReadonlySet<HoldReason> = new Set<HoldReason>([
   "ShrinkUnsupported",
   "TooManyChanges",
   "ApprovalRequired",
+  "OtherAutoscaler",
+  "ResizeInfeasible",
 ]);
 const WARNINGS: ReadonlySet<HoldReason> = new Set<HoldReason>([
   "PolicyInvalid",
   "AtMaximum",
   "CeilingReached",
   "RuleError",
+  "ResizeInfeasible",
 ]);
 
 export async function reportPlan(

@@ -21,6 +21,10 @@ export interface PendingTarget {
   readonly sizeBytes: number;
   readonly decidedAt: string;
   readonly writtenAtMs: number;
+  /** What the filesystem showed when it was decided. */
+  readonly capacityBytes: number | undefined;
+  /** Which one it is since the last that was carried out: 1 is the first. */
+  readonly attempt: number;
 }
 
 /** What the agent was last asked to look out for, and on which ground. */
@@ -31,8 +35,19 @@ export interface Guided {
   readonly atMs: number;
 }
 
+/** What is known of an ordinary claim's size; nobody reports its operations. */
+export interface ClaimGrowth {
+  /** As the claim last said. */
+  readonly sizeBytes: number;
+  /** When it was first seen to be larger than before; undefined: it was not, since this process began. */
+  readonly grownAtMs: number | undefined;
+  /** What its filesystem showed when that was decided; undefined: it was not our target that it followed. */
+  readonly capacityBeforeBytes: number | undefined;
+}
+
 export interface VolumeState {
   readonly handle: string;
+  claimGrowth: ClaimGrowth | undefined;
   readonly history: UsageHistory;
   reading: Reading | undefined;
   growthBytesPerSecond: number | undefined;
@@ -63,6 +78,8 @@ export interface VolumeRegistry {
   scraped(handle: string, reading: PrometheusReading, intervalMs: number, nowMs: number): void;
   /** Notes the operations that the layout says have ended. */
   layoutSeen(layout: FilesystemLayout, nowMs: number): void;
+  /** Notes the size that an ordinary claim says it has. */
+  claimSeen(handle: string, sizeBytes: number, nowMs: number): void;
   /** Takes up the changes that an earlier engine has reported. */
   recall(handle: string, reported: ScalingStatus): void;
 }
@@ -82,6 +99,7 @@ export function createVolumeRegistry(): VolumeRegistry {
     sampled: (nodeName, sample, nowMs) => takeSample(get(sample.volumeHandle), nodeName, sample, nowMs),
     scraped: (handle, reading, intervalMs, nowMs) => takeScrape(get(handle), reading, intervalMs, nowMs),
     layoutSeen: (layout, nowMs) => takeLayout(get(layout.metadata.name), layout, nowMs),
+    claimSeen: (handle, sizeBytes, nowMs) => takeClaim(get(handle), sizeBytes, nowMs),
     recall: (handle, { extendedAt = [], shrunkAt = [] }) => {
       const state = get(handle);
       addTimes(state.extendsAtMs, extendedAt);
@@ -93,6 +111,7 @@ export function createVolumeRegistry(): VolumeRegistry {
 function newState(handle: string): VolumeState {
   return {
     handle,
+    claimGrowth: undefined,
     history: new UsageHistory(),
     reading: undefined,
     growthBytesPerSecond: undefined,
@@ -155,12 +174,23 @@ function takeLayout(state: VolumeState, layout: FilesystemLayout, nowMs: number)
       noteChange(last.kind === "Extend" ? state.extendsAtMs : state.shrinksAtMs, last.endedAt, nowMs);
   }
   const { pending } = state;
-  if (pending === undefined) return;
+  // Of an ordinary claim's size its layout tells later than the claim.
+  if (pending === undefined || layout.spec.backend === "claim") return;
   const reachedBytes = filesystemSizeBytes(layout);
   const ended =
     last?.decidedAt === pending.decidedAt ||
     (pending.kind === "Extend" && reachedBytes !== undefined && reachedBytes >= pending.sizeBytes);
   if (ended) state.pending = undefined;
+}
+
+function takeClaim(state: VolumeState, sizeBytes: number, nowMs: number): void {
+  const known = state.claimGrowth;
+  const hasGrown = known !== undefined && sizeBytes > known.sizeBytes;
+  state.claimGrowth = hasGrown
+    ? { sizeBytes, grownAtMs: nowMs, capacityBeforeBytes: state.pending?.capacityBytes }
+    : { sizeBytes, grownAtMs: known?.grownAtMs, capacityBeforeBytes: known?.capacityBeforeBytes };
+  if (hasGrown) noteChange(state.extendsAtMs, new Date(nowMs).toISOString(), nowMs);
+  if (state.pending !== undefined && sizeBytes >= state.pending.sizeBytes) state.pending = undefined;
 }
 
 function addTimes(changesAtMs: number[], reported: readonly string[]): void {

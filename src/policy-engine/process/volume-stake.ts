@@ -1,7 +1,10 @@
-// What the records say that one filesystem has of its namespace's budget: reads Filesystem and FilesystemLayout, remembers nothing.
+// What the records say that one filesystem has of its namespace's budget: reads Filesystem, FilesystemLayout and, of other drivers'
+// claims, the claim; it remembers nothing.
+import { claimResizeOf } from "../../api/claim-resize.ts";
 import type { Filesystem, SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { budgetedBytes } from "../../api/filesystem-size.ts";
+import type { PersistentVolumeClaim } from "../../kube/resources.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { MAX_AHEAD_MS } from "../measurements.ts";
 
@@ -14,12 +17,22 @@ export interface HeldGrant {
 }
 
 /** Bytes: the reported size, or the largest size that is still to be carried out. A shrink frees nothing until it is reported. */
-export function takenBytes(layout: FilesystemLayout, filesystem: Filesystem | undefined): number {
+export function takenBytes(
+  layout: FilesystemLayout,
+  filesystem: Filesystem | undefined,
+  claim: PersistentVolumeClaim | undefined,
+): number {
   const reportedBytes = budgetedBytes(layout);
   if (isRemoving(layout)) return reportedBytes;
   const { operation, lastOperation } = layout.status ?? {};
   const { target } = layout.spec;
   const wanted = isOf(filesystem, layout) ? filesystem?.spec.target : undefined;
+  if (layout.spec.backend === "claim")
+    return Math.max(
+      reportedBytes,
+      askedBytes(claim, layout),
+      isNewer(wanted, [target]) ? readableBytes(wanted?.size) : 0,
+    );
   return Math.max(
     reportedBytes,
     operation?.kind === "Extend" ? readableBytes(operation.to) : 0,
@@ -46,6 +59,13 @@ type Dated = { readonly decidedAt?: string | undefined } | null | undefined;
 function isNewer(target: SizeTarget | undefined, others: readonly Dated[]): boolean {
   const decidedAtMs = Date.parse(target?.decidedAt ?? "");
   return target !== undefined && !others.some((other) => decidedAtMs <= Date.parse(other?.decidedAt ?? ""));
+}
+
+// What has become of the layout's target: nothing, or the claim's request, which its driver may carry out at any time.
+function askedBytes(claim: PersistentVolumeClaim | undefined, { spec }: FilesystemLayout): number {
+  if (claim === undefined || claim.metadata.uid !== spec.claimRef?.uid) return 0;
+  const resize = claimResizeOf(claim);
+  return resize === undefined ? 0 : Math.max(resize.requestBytes, resize.capacityBytes);
 }
 
 // A Filesystem of a claim that was made anew is another volume's.

@@ -25,6 +25,7 @@ const stateOf = (change: Partial<VolumeState>): VolumeState => ({
 function metricsOf(state: VolumeState) {
   return createAgentMetrics({
     states: new Map([[state.handle, state]]),
+    claims: () => [],
     clock: { nowMs: () => NOW_MS, monotonicMs: () => NOW_MS },
     strandedThreads: () => 0,
     strandedCommands: () => 0,

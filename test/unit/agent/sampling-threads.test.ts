@@ -39,6 +39,7 @@ describe("a sampling thread that ends within a read", () => {
     writeFileSync(workerPath, dyingOnce(join(directory, "flag")));
     const told: string[] = [];
     threads = createSamplingThreads({
+      hungAfterMs: 250,
       workerPath,
       clock: systemClock,
       log: createLogger("test", "silent"),

@@ -1,10 +1,12 @@
 import { describe, expect, it } from "@jest/globals";
 import type { Filesystem, SizeTarget } from "../../../../src/api/filesystem.ts";
 import type { FilesystemLayout } from "../../../../src/api/filesystem-layout.ts";
+import type { PersistentVolumeClaim } from "../../../../src/kube/resources.ts";
 import { createNamespacePromises } from "../../../../src/policy-engine/process/namespace-promises.ts";
 import { GIB } from "../../../../src/units/quantity.ts";
+import { buildClaim } from "../../../builders/claim.ts";
 import { NOW_MS } from "../../../builders/facts.ts";
-import { buildLayout } from "../../../builders/filesystem-layout.ts";
+import { buildLayout, VOLUME_UID } from "../../../builders/filesystem-layout.ts";
 import { cacheOf } from "../../../harness/budgeted-namespace.ts";
 
 type Spec = Partial<FilesystemLayout["spec"]>;
@@ -22,7 +24,11 @@ const ended = (second: number): Status => ({
 
 /** One volume of 10 GiB and an empty one beside it, which has to leave it what it has. */
 function promised() {
-  const caches = { layouts: cacheOf<FilesystemLayout>(), filesystems: cacheOf<Filesystem>() };
+  const caches = {
+    layouts: cacheOf<FilesystemLayout>(),
+    filesystems: cacheOf<Filesystem>(),
+    claims: cacheOf<PersistentVolumeClaim>(),
+  };
   const promises = createNamespacePromises(caches as never);
   let generation = 1;
   caches.layouts.put({ ...buildLayout(), metadata: { name: "other" } });
@@ -74,6 +80,39 @@ describe("what a filesystem is promised", () => {
     const one = promised();
     one.see(...seen);
     expect(one.gib()).toBe(gib);
+  });
+
+  describe("where another driver provides it", () => {
+    const ordinary = (target?: SizeTarget): Spec => ({
+      backend: "claim",
+      members: [{ name: "claim", source: { claim: { name: "data", volumeName: "pv-data", capacity: "10Gi" } } }],
+      ...(target && { target }),
+    });
+    const claimSays = (request: string, capacity = "10Gi", uid = VOLUME_UID): PersistentVolumeClaim => {
+      const claim = buildClaim({ name: "data", namespace: "shop", request });
+      return { ...claim, metadata: { ...claim.metadata, uid }, status: { capacity: { storage: capacity } } };
+    };
+
+    it.each<[string, number, PersistentVolumeClaim, SizeTarget | undefined, SizeTarget | undefined]>([
+      ["is what its driver has provided", 10, claimSays("10Gi"), undefined, undefined],
+      ["is a target that was decided", 15, claimSays("10Gi"), undefined, target("15Gi", 1)],
+      ["is what the claim asks for", 15, claimSays("15Gi"), target("15Gi", 1), target("15Gi", 1)],
+      ["is no target that was set aside", 10, claimSays("10Gi"), target("15Gi", 1), target("15Gi", 1)],
+      ["is what its user has lowered it to", 12, claimSays("12Gi"), target("15Gi", 1), target("15Gi", 1)],
+      ["is what its driver has rounded up to", 16, claimSays("15Gi", "16Gi"), undefined, undefined],
+      [
+        "is nothing that another claim of its name asks for",
+        10,
+        claimSays("90Gi", "90Gi", "another"),
+        undefined,
+        undefined,
+      ],
+    ])("%s", (_name, gib, claim, carried, wanted) => {
+      const one = promised();
+      one.see(ordinary(carried), {}, wanted);
+      one.caches.claims.put(claim);
+      expect(one.gib()).toBe(gib);
+    });
   });
 
   it("is a target that is being written, and one that was decided, until it is decided again", () => {

@@ -1,0 +1,24 @@
+// An ordinary claim's newest reading as the policy-engine gets it: pure.
+import type { Sample } from "../../gen/tidemark/samples/v1/samples.ts";
+import type { SampledReading } from "../volume-state.ts";
+import { UNBOUNDED_BYTES } from "../wire-sample.ts";
+import type { MountedClaim } from "./find-claims.ts";
+
+export function claimSample({ handle, sizeBytes }: MountedClaim, reading: SampledReading): Sample {
+  return {
+    volumeHandle: handle,
+    sampledAtMs: reading.sampledAtMs,
+    sizeBytes,
+    capacityBytes: reading.capacityBytes,
+    availableBytes: reading.availableBytes,
+    inodesTotal: reading.inodesTotal,
+    inodesUsed: reading.inodesUsed,
+    growthBytesPerSecond: reading.growthBytesPerSecond,
+    peakWriteBytesPerSecond: reading.peakWriteBytesPerSecond,
+    // What its driver does to it, its claim tells.
+    operationInProgress: false,
+    lastOperationEndedAtMs: 0,
+    ioUtilizationRatio: 0,
+    nodeFreeBytes: UNBOUNDED_BYTES,
+  };
+}

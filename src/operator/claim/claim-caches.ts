@@ -1,0 +1,105 @@
+// What the operator watches for ordinary claims: the claims themselves, and all that says whether one is opted in, can be expanded,
+// and where it is attached. Each change is told by the handle that the claim has, or would have, as a volume of ours.
+import { isDeepStrictEqual } from "node:util";
+import { volumeHandleOf } from "../../api/identity.ts";
+import { MEMBER_NAMESPACE } from "../../api/names.ts";
+import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../api/volume-policy.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import type { KubeObject, Resource } from "../../kube/object.ts";
+import { createReflector, type Reflector } from "../../kube/reflector.ts";
+import {
+  NAMESPACES,
+  PERSISTENT_VOLUME_CLAIMS,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  STORAGE_CLASSES,
+  type StorageClass,
+  VOLUME_ATTACHMENTS,
+} from "../../kube/resources.ts";
+import type { Logger } from "../../process/log.ts";
+import type { VolumeCaches } from "../volume/volume-caches.ts";
+
+export type ClaimCaches = ReturnType<typeof createClaimCaches>;
+
+export function createClaimCaches(client: KubeClient, volumes: VolumeCaches, log: Logger) {
+  const of = <T extends KubeObject>(resource: Resource<T>): Reflector<T> => createReflector({ client, resource, log });
+  const reflectors = {
+    claims: createReflector({
+      client,
+      resource: PERSISTENT_VOLUME_CLAIMS,
+      log,
+      indexes: { handle: (claim) => handlesOf(claim) },
+    }),
+    attachments: createReflector({
+      client,
+      resource: VOLUME_ATTACHMENTS,
+      log,
+      indexes: { volume: ({ spec }) => [spec.source.persistentVolumeName ?? ""] },
+    }),
+    storageClasses: of(STORAGE_CLASSES),
+    namespaces: of(NAMESPACES),
+    policies: of(VOLUME_POLICIES),
+    clusterPolicies: of(CLUSTER_VOLUME_POLICIES),
+  };
+  const { claims, attachments, storageClasses, namespaces, policies, clusterPolicies } = reflectors;
+  const { layouts, filesystems, persistentVolumes } = volumes;
+  const all: Reflector<KubeObject>[] = Object.values(reflectors);
+  const handles = (): string[] => [
+    ...claims.store.list().flatMap(handlesOf),
+    ...layouts.store.list().flatMap(({ metadata, spec }) => (spec.backend === "claim" ? [metadata.name] : [])),
+  ];
+  return {
+    ...reflectors,
+    layouts,
+    filesystems,
+    persistentVolumes,
+    /** Of all claims that there are, and of those that a layout tells of. */
+    handles: () => new Set(handles()),
+    synced: Promise.all([...all.map(({ synced }) => synced), volumes.synced]).then(() => undefined),
+    /** `changed` hears of one claim; `allChanged` of what may be about any. */
+    onChange: (changed: (handle: string) => void, allChanged: () => void): void => {
+      const ofVolume = (volume: PersistentVolume | undefined): void => {
+        if (volume?.spec.claimRef?.uid !== undefined) changed(volumeHandleOf(volume.spec.claimRef.uid));
+      };
+      follow(claims, (claim) => handlesOf(claim).forEach(changed));
+      follow(attachments, ({ spec }) => ofVolume(persistentVolumes.store.get(spec.source.persistentVolumeName ?? "")));
+      follow(persistentVolumes, ofVolume);
+      follow(layouts, ({ metadata }) => changed(metadata.name));
+      follow(filesystems, ({ spec }) => changed(volumeHandleOf(spec.claimRef?.uid ?? "")));
+      for (const each of [storageClasses, namespaces, policies, clusterPolicies] as Reflector<KubeObject>[])
+        each.subscribe({
+          added: allChanged,
+          updated: (now, before) => {
+            if (isNews(now, before)) allChanged();
+          },
+          deleted: allChanged,
+        });
+    },
+    start: () => {
+      for (const reflector of all) reflector.start();
+    },
+    stop: async () => {
+      await Promise.all(all.map((reflector) => reflector.stop()));
+    },
+  };
+}
+
+/** Members of spans are no ordinary claims. */
+function handlesOf({ metadata }: PersistentVolumeClaim): string[] {
+  return metadata.namespace === MEMBER_NAMESPACE || metadata.uid === undefined ? [] : [volumeHandleOf(metadata.uid)];
+}
+
+/** A status, such as the policy-engine writes into each policy, says nothing here. */
+function isNews(now: KubeObject & Partial<StorageClass>, before: KubeObject & Partial<StorageClass>): boolean {
+  const essence = ({ metadata, allowVolumeExpansion }: typeof now): unknown[] => [
+    metadata.generation,
+    metadata.labels,
+    metadata.annotations,
+    allowVolumeExpansion,
+  ];
+  return !isDeepStrictEqual(essence(now), essence(before));
+}
+
+function follow<T extends KubeObject>(reflector: Reflector<T>, tell: (object: T) => void): void {
+  reflector.subscribe({ added: tell, updated: tell, deleted: tell });
+}

@@ -1,0 +1,106 @@
+// One claim of another driver under the real engine, in memory: an API server that takes its targets or refuses them, caches that
+// see what the test says, and a clock that the test turns.
+import type { Filesystem, SizeTarget } from "../../src/api/filesystem.ts";
+import type { FilesystemLayout } from "../../src/api/filesystem-layout.ts";
+import { Sample } from "../../src/gen/tidemark/samples/v1/samples.ts";
+import type { KubeClient } from "../../src/kube/client.ts";
+import type { KubeError } from "../../src/kube/kube-error.ts";
+import type { KubeObject } from "../../src/kube/object.ts";
+import type { PersistentVolumeClaim, StorageClass } from "../../src/kube/resources.ts";
+import { NO_CEILINGS } from "../../src/policy-engine/index.ts";
+import { createEngine } from "../../src/policy-engine/process/engine.ts";
+import type { World } from "../../src/policy-engine/process/gather.ts";
+import type { EngineMetrics } from "../../src/policy-engine/process/metrics.ts";
+import { createNamespacePromises } from "../../src/policy-engine/process/namespace-promises.ts";
+import { createVolumeRegistry } from "../../src/policy-engine/process/volume-registry.ts";
+import { GIB } from "../../src/units/quantity.ts";
+import { NOW_MS } from "../builders/facts.ts";
+import { anOrdinaryClaim } from "../builders/ordinary-claim.ts";
+import { aPolicy } from "../builders/policy.ts";
+import { createRecordingLog } from "../fakes/recording-log.ts";
+import { cacheOf } from "./budgeted-namespace.ts";
+
+const NODE = "node-a";
+const POLICY = aPolicy({
+  claimBackend: "Enabled",
+  limits: { max: "100Gi" },
+  rules: [{ name: "extend-at-80", action: "Extend", when: "volume.usedRatio >= 0.8", targetUsed: "75%" }],
+});
+
+export type WatchedClaim = ReturnType<typeof watchClaim>;
+
+/** 10 GiB, adopted, opted in. */
+export function watchClaim(metrics: EngineMetrics) {
+  const { handle, claim, layout, filesystem, storageClass } = anOrdinaryClaim();
+  const caches = {
+    claims: cacheOf<PersistentVolumeClaim>(),
+    filesystems: cacheOf<Filesystem>(),
+    layouts: cacheOf<FilesystemLayout>(),
+    storageClasses: cacheOf<StorageClass>(),
+  };
+  const registry = createVolumeRegistry();
+  const targets: SizeTarget[] = [];
+  let nowMs = NOW_MS;
+  let refusal: KubeError | undefined;
+  let seen: Filesystem = filesystem;
+  const apply = async (_point: string, _resource: unknown, object: KubeObject & Partial<Filesystem>): Promise<void> => {
+    if (refusal !== undefined) throw refusal;
+    if (object.spec?.target !== undefined) targets.push(object.spec.target);
+    seen = { ...seen, spec: { ...seen.spec, ...object.spec }, ...(object.status && { status: object.status }) };
+    caches.filesystems.put(seen);
+  };
+  const world = caches as unknown as World["caches"];
+  const engine = createEngine({
+    client: { apply } as unknown as KubeClient,
+    events: { record: () => {}, flush: async () => {} },
+    registry,
+    world: { caches: world, promises: createNamespacePromises(world), metricsStale: () => false },
+    policies: {
+      forClaim: () => ({ policy: POLICY, conflicts: [], ceilings: NO_CEILINGS }),
+      entries: () => [],
+      invalidate: () => {},
+    },
+    samples: { guide: () => true },
+    metrics,
+    clusterRate: { take: () => true },
+    epoch: () => 3,
+    nowMs: () => nowMs,
+    log: createRecordingLog().log,
+  });
+  const claimSays = (request: string, capacityGib: number): void => {
+    caches.claims.put({
+      ...claim,
+      spec: { ...claim.spec, resources: { requests: { storage: request } } },
+      status: { phase: "Bound", capacity: { storage: `${capacityGib}Gi` } },
+    });
+    registry.claimSeen(handle, capacityGib * GIB, nowMs);
+  };
+  caches.filesystems.put(filesystem);
+  caches.layouts.put(layout);
+  claimSays("10Gi", 10);
+  return {
+    targets,
+    claimSays,
+    annotateClass: (annotations: Record<string, string>): void => {
+      if (storageClass !== undefined)
+        caches.storageClasses.put({ ...storageClass, metadata: { ...storageClass.metadata, annotations } });
+    },
+    wait: (seconds: number): void => {
+      nowMs += seconds * 1000;
+    },
+    refuse: (error: KubeError | undefined): void => {
+      refusal = error;
+    },
+    /** One sample of a filesystem of so many GiB, and what is decided on it. */
+    async decide(capacityGib: number, usedRatio: number): Promise<string | undefined> {
+      nowMs += 1000;
+      const capacityBytes = capacityGib * GIB;
+      const availableBytes = capacityBytes - Math.round(capacityBytes * usedRatio);
+      const figures = { capacityBytes, availableBytes, sizeBytes: capacityBytes, nodeFreeBytes: 4096 * GIB };
+      registry.sampled(NODE, Sample.fromPartial({ volumeHandle: handle, sampledAtMs: nowMs, ...figures }), nowMs);
+      engine.evaluate(handle);
+      await engine.settled();
+      return engine.look(handle)?.plan.reason;
+    },
+  };
+}
