@@ -50,7 +50,11 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const reselection = createPace(clock, RESELECTION_INTERVAL_MS);
   const changes = createVolumeChanges(caches);
   const turns = createTurns();
-  const loop = createVolumeLoop({ client, caches, layouts, events, metrics, clock, reselection, turns }, log);
+  const budgetBytes = config.namespaceBudgetBytes;
+  const loop = createVolumeLoop(
+    { client, caches, layouts, events, metrics, clock, reselection, turns, budgetBytes },
+    log,
+  );
   const guard = config.userName === undefined ? undefined : createGuardKeeper(client, caches, config.userName, log);
   const election = elect(config, client, [loop, ...(guard === undefined ? [] : [guard])], log);
 
@@ -64,7 +68,19 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const serve = (driver: Driver, socket: string): ReturnType<typeof serveOnSocket> =>
     serveOnSocket(
       socket,
-      createCsiServices({ serving, driver, clock, client, caches, layouts, watch, changes, turns, isReady }),
+      createCsiServices({
+        serving,
+        driver,
+        clock,
+        client,
+        caches,
+        layouts,
+        watch,
+        changes,
+        turns,
+        budgetBytes,
+        isReady,
+      }),
     );
   const csi = await serve(LOCAL, config.csiSocket);
   const spanCsi = config.spanCsiSocket === undefined ? undefined : await serve(SPAN, config.spanCsiSocket);

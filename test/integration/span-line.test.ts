@@ -58,6 +58,7 @@ describeReal("a span, from its claim to its end", LOOP_PARTS, () => {
         identity: `operator-${randomUUID()}`,
         leaseNamespace: "tidemark-system",
         userName: undefined,
+        namespaceBudgetBytes: 1024 * GIB,
         csiSocket: join(agent.directory, "run/operator.sock"),
         spanCsiSocket: spanSocket,
         httpHost: "127.0.0.1",

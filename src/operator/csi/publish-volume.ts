@@ -10,10 +10,10 @@ import { CSI_DRIVERS, NODES, PERSISTENT_VOLUMES, type PersistentVolume } from ".
 import { withoutAttachment } from "../member/claim-source.ts";
 import { attachMember } from "../member/member-steps.ts";
 import { attachmentsOf } from "../member/tear-down-member.ts";
-import { isOut, isRemoving } from "../volume/layout-facts.ts";
+import { isOut, isRemoving, saidHolder } from "../volume/layout-facts.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { refusalOfSlots } from "./attach-slots.ts";
-import { holdingNode, isLost } from "./holding-node.ts";
+import { describeHolder, holdingNode, isHeldSince, isLost } from "./holding-node.ts";
 
 export interface Publishing {
   readonly client: KubeClient;
@@ -65,7 +65,10 @@ async function refusalOfHolder(
   const holder = await holdingNode(client, layout);
   const owner = layout.spec.nodeName;
   if (holder !== undefined && holder !== nodeName)
-    return elsewhere(layout, `mounted on node ${holder}; it is given to ${nodeName} once that has unmounted it`);
+    return elsewhere(
+      layout,
+      `${describeHolder(layout, holder)}; it is given to ${nodeName} once that has unmounted it`,
+    );
   if (owner === undefined || owner === nodeName || (await isLost(client, owner))) return undefined;
   return elsewhere(layout, `published to node ${owner}, and not given back yet`);
 }
@@ -114,12 +117,14 @@ async function give(
   nodeName: string,
 ): Promise<FilesystemLayout | Refusal> {
   const before = layout.spec.nodeName;
-  const wasMounted = layout.status?.mounted === true;
   let taken: string | undefined;
-  const given = await layouts.update("publish-volume/give-node", layout, ({ spec, status }) => {
-    taken = spec.nodeName !== before && spec.nodeName !== nodeName ? (spec.nodeName ?? "nobody") : undefined;
+  const given = await layouts.update("publish-volume/give-node", layout, (current) => {
+    const { spec } = current;
+    taken =
+      spec.nodeName !== before && spec.nodeName !== nodeName ? `given to ${spec.nodeName ?? "nobody"}` : undefined;
     // A node that was lost when it was looked at may have come back, and said that it has the volume.
-    if (!wasMounted && status?.mounted === true && status.nodeName !== nodeName) taken = status.nodeName ?? "a node";
+    if (isHeldSince(layout, current) && saidHolder(current) !== nodeName) taken = "mounted, or made again,";
+    if (isRemoving(current)) taken = "asked to be deleted";
     if (taken !== undefined || spec.nodeName === nodeName) return undefined;
     const members = (spec.members ?? []).map((member) =>
       member.source.claim === undefined
@@ -131,5 +136,5 @@ async function give(
   if (given === undefined) return noVolume(layout.metadata.name, "it was deleted meanwhile");
   return taken === undefined
     ? given
-    : new Refusal("ABORTED", `${layout.metadata.name} was given to ${taken} meanwhile; ask again`);
+    : new Refusal("ABORTED", `${layout.metadata.name} was ${taken} meanwhile; ask again`);
 }

@@ -231,6 +231,7 @@ describe("a span on its nodes", () => {
     expect(claimOf(layout, "m0")?.attachment).toEqual({
       nodeName: "node-a",
       name,
+      uid: expect.any(String),
       context: { path: `/dev/node-a/${name}` },
     });
     await span.publish(handle, "node-a");

@@ -21,6 +21,7 @@ const facts = (fields: Partial<LiveVolumeFacts> = {}): LiveVolumeFacts => ({
   persistentVolume: buildPersistentVolume(),
   claim: buildBoundClaim(),
   members: undefined,
+  rivals: [],
   ...fields,
 });
 
@@ -124,7 +125,7 @@ describe("a span whose layout is gone", () => {
     },
   });
   const rebuilt = (members: readonly ReturnType<typeof found>[], nodeNames: string[] = []) =>
-    decideRebuild(facts({ persistentVolume: span, members: { members, nodeNames } }));
+    decideRebuild(facts({ persistentVolume: span, members: { members, nodeNames, nextMember: 3 } }));
 
   it("gets it back from its members' claims, on the node that it is attached to", () => {
     const plan = rebuilt([found("m2"), found("m0")], ["node-7"]);
@@ -169,7 +170,7 @@ describe("a span whose layout is gone", () => {
   it("is not guessed where its PersistentVolume does not say of which class its members are", () => {
     const { [RECORDS.memberClass]: _class, ...attributes } = span.spec.csi?.volumeAttributes ?? {};
     const csi = { ...(span.spec.csi as CsiVolumeSource), volumeAttributes: attributes };
-    const members = { members: [found("m0")], nodeNames: [] };
+    const members = { members: [found("m0")], nodeNames: [], nextMember: 1 };
     const plan = decideRebuild(facts({ persistentVolume: { ...span, spec: { ...span.spec, csi } }, members }));
     expect(plan?.missing).toEqual([`volumeAttributes["${RECORDS.memberClass}"]`]);
   });
