@@ -9,7 +9,6 @@ import {
   PERSISTENT_VOLUMES,
   VOLUME_ATTACHMENTS,
 } from "../../../src/kube/resources.ts";
-import { untilRead } from "./cluster.ts";
 import { type ProvisionedSpan, provisionedSpan } from "./provisioned-span.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
 
@@ -69,11 +68,6 @@ it("one that is not made again yet is not detached: whoever asks is to ask again
   const phase = (text: string) =>
     client.mergePatch("test/phase", PERSISTENT_VOLUMES, { name: volumeName }, { status: { phase: text } }, "status");
   await phase("Pending");
-  await untilRead(
-    "the operator to know",
-    async () => (await client.get(PERSISTENT_VOLUMES, { name: volumeName }))?.status?.phase,
-    (is) => is === "Pending",
-  );
   await loseLayout(handle);
   for (const nodeId of ["node-a", ""])
     await expect(tested.span.unpublish(handle, nodeId)).rejects.toMatchObject({
