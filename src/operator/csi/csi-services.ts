@@ -100,7 +100,7 @@ function controllerServer(options: CsiServicesOptions): ControllerServer {
 }
 
 function publication(
-  { serving, driver, client, layouts, changes }: CsiServicesOptions,
+  { serving, driver, client, caches, layouts, changes }: CsiServicesOptions,
   alone: OneAtATime,
 ): Pick<ControllerServer, "controllerPublishVolume" | "controllerUnpublishVolume"> {
   const unpublishing = {
@@ -113,7 +113,7 @@ function publication(
   return {
     controllerPublishVolume: unaryMethod(serving, "ControllerPublishVolume", async (request) =>
       driver.attaches
-        ? alone(request.volumeId, () => publishVolume({ client, layouts }, request))
+        ? alone(request.volumeId, () => publishVolume({ client, caches, layouts }, request))
         : notOfferedBy(driver, NO_ATTACH),
     ),
     controllerUnpublishVolume: unaryMethod(serving, "ControllerUnpublishVolume", async (request) =>

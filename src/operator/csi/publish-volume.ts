@@ -14,21 +14,25 @@ import { isOut, isRemoving, saidHolder } from "../volume/layout-facts.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { refusalOfSlots } from "./attach-slots.ts";
 import { describeHolder, holdingNode, isHeldSince, isLost } from "./holding-node.ts";
+import { OBJECT_NAME } from "./member-parameters.ts";
+import { type Binding, refusalOfForeignClaim } from "./volume-binding.ts";
 
-export interface Publishing {
-  readonly client: KubeClient;
+export interface Publishing extends Binding {
   readonly layouts: LayoutWriter;
 }
 
 export async function publishVolume(
-  { client, layouts }: Publishing,
+  publishing: Publishing,
   request: ControllerPublishVolumeRequest,
 ): Promise<ControllerPublishVolumeResponse | Refusal> {
+  const { client, layouts } = publishing;
   const layout = await requestedLayout(client, request);
   if (layout instanceof Refusal) return layout;
   const { nodeId: nodeName } = request;
   const refusal =
-    (await refusalOfHolder(client, layout, nodeName)) ?? (await refusalOfAttached(client, layout, nodeName));
+    (await refusalOfForeignClaim(publishing, layout)) ??
+    (await refusalOfHolder(client, layout, nodeName)) ??
+    (await refusalOfAttached(client, layout, nodeName));
   if (refusal !== undefined) return refusal;
   const members = await membersToAttach(client, layout);
   const full = await refusalOfSlots(client, nodeName, members, layout);
@@ -52,7 +56,8 @@ async function requestedLayout(
   const layout = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
   if (layout?.spec.backend !== "span") return noVolume(handle, "it has no FilesystemLayout of the backend span");
   if (isRemoving(layout)) return new Refusal("FAILED_PRECONDITION", `${handle} is being deleted`);
-  const node = await client.get(NODES, { name: nodeId });
+  // It becomes part of a path on the API server, where ".." leads elsewhere.
+  const node = OBJECT_NAME.test(nodeId) ? await client.get(NODES, { name: nodeId }) : undefined;
   return node === undefined ? new Refusal("NOT_FOUND", `there is no node "${nodeId}"`) : layout;
 }
 
