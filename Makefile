@@ -30,7 +30,7 @@ test: build ## all tests that take minutes: unit, architecture, contract, integr
 
 test-real: build ## what takes longer: the whole kill matrix, User Mode Linux (ARGS: a path)
 	@scripts/setup.sh --for test-real $(FLAGS)
-	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) --runInBand $(or $(PATHS),/test/real/ /test/e2e/)
+	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) --maxWorkers=2 $(or $(PATHS),/test/real/ /test/e2e/)
 
 cluster: setup ## a real Kubernetes on this machine (ARGS: up, down, status, kubeconfig, "power-off node2", "power-on node2")
 	@scripts/setup.sh --for cluster $(FLAGS)

@@ -18,4 +18,5 @@ export default {
   testTimeout: 300_000,
   // Tests wait for devices and processes more than they compute. Jest's own choice on two cores would be one worker.
   maxWorkers: 3,
+  testSequencer: "<rootDir>/test/longest-first.mjs",
 };

@@ -112,7 +112,7 @@ const mode = z
   })
   .meta({
     description:
-      "For each direction: Enforce acts, Approve waits for a ScalingApproval, Recommend only says what it would do.",
+      "For each direction: Enforce acts, Recommend only says what it would do, Approve says it and waits (nobody can approve yet in this version).",
     default: {},
   });
 

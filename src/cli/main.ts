@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 // The `tidemark` command: one bundle, every process. It picks what to run and says how a mistake ends; the rest is each command's own.
 
+import { HelpAsked } from "../process/flags.ts";
+
 interface Command {
   readonly summary: string;
   run(args: readonly string[]): Promise<void>;
@@ -47,10 +49,20 @@ function usage(): string {
 async function main(): Promise<void> {
   const [name = "--help", ...args] = process.argv.slice(2);
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-  if (command !== undefined) return command.run(args);
+  if (command !== undefined) return run(name, command, args);
   const asked = name === "--help" || name === "help";
   (asked ? process.stdout : process.stderr).write(asked ? usage() : `tidemark: no command "${name}"\n\n${usage()}`);
   if (!asked) process.exitCode = 2;
+}
+
+/** `--help` is answered by whoever reads the flags, and is no mistake. */
+async function run(name: string, { summary, run: runCommand }: Command, args: readonly string[]): Promise<void> {
+  try {
+    await runCommand(args);
+  } catch (error) {
+    if (!(error instanceof HelpAsked)) throw error;
+    process.stdout.write(`tidemark ${name}: ${summary}\n\nFlags and their defaults:\n${error.message}`);
+  }
 }
 
 main().catch((error: unknown) => {

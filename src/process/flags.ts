@@ -8,8 +8,19 @@ import { LOG_LEVELS, type LogLevel } from "./log.ts";
 
 type FlagsConfig = NonNullable<ParseArgsConfig["options"]>;
 
+/** Somebody asked for help, and this is it. */
+export class HelpAsked extends Error {
+  override name = "HelpAsked";
+}
+
 /** The values of a process' flags. One that it does not have is refused, with those that it has and their defaults. */
 export function readFlags<T extends FlagsConfig>(flags: T, args: readonly string[]) {
+  if (args.includes("--help"))
+    throw new HelpAsked(
+      Object.entries(flags)
+        .map((flag) => `  ${describeFlag(flag)}\n`)
+        .join(""),
+    );
   try {
     return parseArgs({ args: [...args], options: flags, strict: true }).values;
   } catch (error) {

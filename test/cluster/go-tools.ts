@@ -2,10 +2,11 @@
 // repository, where a module's programs appear all at once.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { afterProcessLock } from "./process-lock.ts";
 import { runProgram } from "./run-program.ts";
 
 const MODULES_DIRECTORY = fileURLToPath(new URL("../tools/", import.meta.url));
@@ -48,11 +49,18 @@ export type BuildProgress = (line: string) => void;
 export async function builtTools(name: ToolModuleName, progress: BuildProgress): Promise<string> {
   const module: ToolModule = MODULES[name];
   const directory = join(cacheDirectory(), `${name}-${stateOf(name)}`);
-  const programs = Object.keys(module.programs);
-  if (programs.every((program) => existsSync(join(directory, program)))) return directory;
+  const isBuilt = (): boolean => Object.keys(module.programs).every((program) => existsSync(join(directory, program)));
+  if (isBuilt()) return directory;
   const problem = goProblem();
   if (problem !== undefined) throw new Error(problem);
-  mkdirSync(cacheDirectory(), { recursive: true });
+  await afterProcessLock(`${directory}.lock`, async () => {
+    if (!isBuilt()) await buildAll(name, directory, progress);
+  });
+  return directory;
+}
+
+async function buildAll(name: ToolModuleName, directory: string, progress: BuildProgress): Promise<void> {
+  const programs = Object.keys(MODULES[name].programs);
   const building = mkdtempSync(join(cacheDirectory(), ".building-"));
   try {
     for (const [index, program] of programs.entries()) {
@@ -66,7 +74,6 @@ export async function builtTools(name: ToolModuleName, progress: BuildProgress):
   } finally {
     rmSync(building, { recursive: true, force: true });
   }
-  return directory;
 }
 
 async function build(name: ToolModuleName, program: string, output: string): Promise<void> {

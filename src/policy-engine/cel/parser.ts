@@ -157,7 +157,11 @@ const SYNTAX_HINTS: readonly (readonly [RegExp, string])[] = [
   [/^[smhd]\b/, "write a duration as duration('1h')"],
 ];
 
+const PEAK_OF_UNQUOTED = /(used(?:Ratio|Bytes)Max)\(\s*\d+$/;
+
 function syntaxHint(source: string, start: number): string | undefined {
+  const [, peak] = PEAK_OF_UNQUOTED.exec(source.slice(0, start)) ?? [];
+  if (peak !== undefined) return `a window is a string: ${peak}('24h')`;
   const rest = source.slice(start).trimStart();
   if (/%\s*$/.test(source.slice(0, start)) || rest.startsWith("%")) return "ratios are 0..1: write 0.8 instead of 80%";
   return SYNTAX_HINTS.find(([pattern]) => pattern.test(rest))?.[1];

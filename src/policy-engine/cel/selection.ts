@@ -21,7 +21,15 @@ export function compileName(node: ASTNode, name: string, context: Compilation): 
   if (local !== undefined) return term({ range: node, type: local.type, operands: [], run: local.run });
   if (name === "now") return readFact(node, "now", NOW, context);
   if (isObject(name)) throw new Refusal(node, `${name} is not a value by itself`, `name one of its fields: ${name}.…`);
-  throw new Refusal(node, `unknown name ${name}`, didYouMean(name, [...ROOTS, ...context.locals.keys()]));
+  throw new Refusal(node, `unknown name ${name}`, nameHint(name, context));
+}
+
+/** Who knows a fact by its field alone is told whose field it is. */
+function nameHint(name: string, context: Compilation): string | undefined {
+  const [owner] = [...FACT_OBJECTS].find(([, facts]) => facts.has(name)) ?? [];
+  return owner === undefined
+    ? didYouMean(name, [...ROOTS, ...context.locals.keys()])
+    : `did you mean ${owner}.${name}?`;
 }
 
 function isObject(name: string): boolean {

@@ -1,5 +1,12 @@
 import { describe, expect, it } from "@jest/globals";
-import { durationFlag, oneOfFlag, portFlag, readFlags, readProcessSettings } from "../../../src/process/flags.ts";
+import {
+  durationFlag,
+  HelpAsked,
+  oneOfFlag,
+  portFlag,
+  readFlags,
+  readProcessSettings,
+} from "../../../src/process/flags.ts";
 
 const flags = { "http-host": "127.0.0.1", "http-port": "9464", "log-level": "warn" };
 
@@ -32,6 +39,11 @@ describe("a flag that a process does not have", () => {
   it("is no reason to lose the others", () => {
     expect(readFlags(known, ["--server", "a"])).toMatchObject({ server: "a", "http-port": "9464" });
   });
+});
+
+it("tells its flags and their defaults to who asks for help, whatever else was said", () => {
+  const known = { server: { type: "string" }, keep: { type: "boolean", default: false } } as const;
+  expect(() => readFlags(known, ["--sever", "--help"])).toThrow(new HelpAsked("  --server\n  --keep (false)\n"));
 });
 
 describe("a flag that cannot be read is refused by its name", () => {

@@ -7,6 +7,8 @@ describe("refused with position and hint", () => {
   it.each([
     // source, the refused part, in the message, in the hint
     ["volume.capcityBytes > 1", "capcityBytes", "no field", "did you mean capacityBytes?"],
+    ["usedRatio > 0.5", "usedRatio", "unknown name usedRatio", "did you mean volume.usedRatio?"],
+    ["volume.usedRatioMax(24h) < 0.3", "h", "expected", "a window is a string: usedRatioMax('24h')"],
     ["volum.usedRatio > 0.5", "volum", "unknown name volum", "did you mean volume?"],
     ["variables.peak > 0.5", "peak", "no variable peak", "there are none"],
     ["volume.usedRatio >= 80", "volume.usedRatio >= 80", "ratio compared with 80", "ratios are 0..1: write 0.8"],

@@ -7,11 +7,11 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import { buildSync } from "esbuild";
-import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
-import { deviceSizeBytes } from "../../../src/agent/storage/loop-device.ts";
-import type { LoopVolume, MountedLoop } from "../../../src/agent/storage/storage.ts";
-import { eventually } from "../../fakes/eventually.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { exclusiveOperation } from "../../src/agent/storage/exclusive-operation.ts";
+import { deviceSizeBytes } from "../../src/agent/storage/loop-device.ts";
+import type { LoopVolume, MountedLoop } from "../../src/agent/storage/storage.ts";
+import { eventually } from "../fakes/eventually.ts";
+import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
 import {
   createStorageFixture,
   GIB,
@@ -20,12 +20,12 @@ import {
   makeVolume,
   remount,
   type StorageFixture,
-} from "./storage-fixture.ts";
-import { scatterFiles, verifyFiles } from "./written-files.ts";
+} from "../integration/storage/storage-fixture.ts";
+import { scatterFiles, verifyFiles } from "../integration/storage/written-files.ts";
 
 const OPERATION_LIMIT_MS = 120_000;
 const ATTEMPTS_LIMIT = 10;
-const OPERATION = fileURLToPath(new URL("run-storage-operation.ts", import.meta.url));
+const OPERATION = fileURLToPath(new URL("../integration/storage/run-storage-operation.ts", import.meta.url));
 
 describeReal("after kill -9", LOOP_PARTS, () => {
   let bundleDirectory: string;
