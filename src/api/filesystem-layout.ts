@@ -51,6 +51,10 @@ const claimSource = z
       .object({
         nodeName: z.string().meta({ description: "Where it is attached." }),
         name: z.string().meta({ description: "The VolumeAttachment; absent where the driver needs none." }).optional(),
+        uid: z
+          .string()
+          .meta({ description: "Its UID: one that is made again under that name tells something else." })
+          .optional(),
         context: z
           .record(z.string(), z.string().meta({ description: "As the driver's attacher wrote it." }))
           .meta({ description: "What attaching it has told, for the driver's node service." })

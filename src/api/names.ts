@@ -45,7 +45,7 @@ export const MEMBER_LABEL = "tidemark.dev/member";
 /** On a layout: the node that the scheduler chose first, for member classes that wait for a consumer. */
 export const SELECTED_NODE_ANNOTATION = "tidemark.dev/selected-node";
 
-/** On a layout: the number of the member that is made next, so that no name is ever used again. */
+/** On a layout, and on its members' claims once one has left: the number of the member that is made next, so that no name is ever used again. */
 export const NEXT_MEMBER_ANNOTATION = "tidemark.dev/next-member";
 
 /** On an ordinary claim's layout: why its present target did not become the claim's request. */

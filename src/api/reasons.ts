@@ -27,7 +27,7 @@ export const HOLD_REASONS = [
   "AtMaximum", // limits.max or a ceiling is reached
   "AtMinimum",
   "CeilingReached", // a ClusterVolumePolicy's ceiling forbids it
-  "QuotaExceeded", // a ResourceQuota of the namespace on the members' class forbids it
+  "QuotaExceeded", // a ResourceQuota of the namespace on the members' class, or the default budget, forbids it
   "WouldFlap", // after the shrink an Extend rule would hold
   "NotEnoughHistory", // gaps in the rule's window
   "StaleMetrics", // no fresh facts

@@ -141,6 +141,15 @@ export interface CSINode extends KubeObject {
   };
 }
 
+/** What a driver's provisioner says that one of its classes still has, where nodes fit the topology. */
+export interface CSIStorageCapacity extends KubeObject {
+  storageClassName: string;
+  /** Absent: on no node; empty: on all. */
+  nodeTopology?: LabelSelector;
+  capacity?: string;
+  maximumVolumeSize?: string;
+}
+
 export interface CSIDriver extends KubeObject {
   spec: {
     attachRequired?: boolean;
@@ -228,6 +237,14 @@ export const STORAGE_CLASSES = storage<StorageClass>("storageclasses", "StorageC
 export const CSI_NODES = storage<CSINode>("csinodes", "CSINode");
 export const CSI_DRIVERS = storage<CSIDriver>("csidrivers", "CSIDriver");
 export const VOLUME_ATTACHMENTS = storage<VolumeAttachment>("volumeattachments", "VolumeAttachment");
+
+export const CSI_STORAGE_CAPACITIES: Resource<CSIStorageCapacity> = {
+  group: "storage.k8s.io",
+  version: "v1",
+  plural: "csistoragecapacities",
+  kind: "CSIStorageCapacity",
+  namespaced: true,
+};
 
 export const TOKEN_REVIEWS: Resource<TokenReview> = {
   group: "authentication.k8s.io",

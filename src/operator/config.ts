@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
 import type { ConnectionSettings } from "../kube/kube-config.ts";
-import { PROCESS_FLAGS, type ProcessSettings, readFlags, readProcessSettings } from "../process/flags.ts";
+import { PROCESS_FLAGS, type ProcessSettings, quantityFlag, readFlags, readProcessSettings } from "../process/flags.ts";
 import { ownNamespace, ownUserName } from "../process/pod-environment.ts";
 
 export interface OperatorConfig extends ProcessSettings {
@@ -18,6 +18,8 @@ export interface OperatorConfig extends ProcessSettings {
   readonly csiSocket: string;
   /** The same of span.tidemark.dev; undefined: that driver is not served. */
   readonly spanCsiSocket: string | undefined;
+  /** What the spans of a namespace may have of a class where none of its ResourceQuotas limits it. */
+  readonly namespaceBudgetBytes: number;
 }
 
 const FLAGS = {
@@ -27,6 +29,7 @@ const FLAGS = {
   identity: { type: "string", default: hostname() },
   "lease-namespace": { type: "string" },
   "span-csi-socket": { type: "string" },
+  "default-namespace-budget": { type: "string", default: "1Ti" },
   "csi-socket": { type: "string", default: "/run/tidemark/csi-controller.sock" },
 } as const;
 
@@ -41,5 +44,6 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
     userName: ownUserName(environment),
     csiSocket: values["csi-socket"],
     spanCsiSocket: values["span-csi-socket"],
+    namespaceBudgetBytes: quantityFlag("default-namespace-budget", values["default-namespace-budget"]),
   };
 }

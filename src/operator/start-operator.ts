@@ -53,7 +53,11 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const reselection = createPace(clock, RESELECTION_INTERVAL_MS);
   const changes = createVolumeChanges(caches);
   const turns = createTurns();
-  const loop = createVolumeLoop({ client, caches, layouts, events, metrics, clock, reselection, turns }, log);
+  const budgetBytes = config.namespaceBudgetBytes;
+  const loop = createVolumeLoop(
+    { client, caches, layouts, events, metrics, clock, reselection, turns, budgetBytes },
+    log,
+  );
   const claimCaches = createClaimCaches(client, caches, log);
   const optIn = createOptIn(claimCaches);
   const claimLoop = createClaimLoop({ client, caches: claimCaches, optIn, events, clock }, metrics, log);
@@ -71,7 +75,19 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const serve = (driver: Driver, socket: string): ReturnType<typeof serveOnSocket> =>
     serveOnSocket(
       socket,
-      createCsiServices({ serving, driver, clock, client, caches, layouts, watch, changes, turns, isReady }),
+      createCsiServices({
+        serving,
+        driver,
+        clock,
+        client,
+        caches,
+        layouts,
+        watch,
+        changes,
+        turns,
+        budgetBytes,
+        isReady,
+      }),
     );
   const csi = await serve(LOCAL, config.csiSocket);
   const spanCsi = config.spanCsiSocket === undefined ? undefined : await serve(SPAN, config.spanCsiSocket);

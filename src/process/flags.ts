@@ -2,6 +2,7 @@
 // and environment are handed in; a refusal is an Error whose sentence names the flag, what was given and what can be.
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import { DurationError, formatDuration, parseDuration } from "../units/duration.ts";
+import { parseQuantity, QuantityError } from "../units/quantity.ts";
 import { type FaultSettings, parsePlantedFault } from "./fault-effects.ts";
 import { LOG_LEVELS, type LogLevel } from "./log.ts";
 
@@ -88,6 +89,16 @@ function readDuration(flag: string, text: string): number {
     return parseDuration(text);
   } catch (error) {
     if (error instanceof DurationError) throw new Error(`--${flag}: ${error.message}`, { cause: error });
+    throw error;
+  }
+}
+
+/** Bytes. */
+export function quantityFlag(flag: string, text: string): number {
+  try {
+    return parseQuantity(text);
+  } catch (error) {
+    if (error instanceof QuantityError) throw new Error(`--${flag}: ${error.message}`, { cause: error });
     throw error;
   }
 }

@@ -6,6 +6,7 @@ import type { KubeClient } from "../../src/kube/client.ts";
 import { createReflector } from "../../src/kube/reflector.ts";
 import {
   CSI_DRIVERS,
+  NODES,
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   type PersistentVolumeClaim,
@@ -19,6 +20,14 @@ import { parseQuantity } from "../../src/units/quantity.ts";
 export const MEMBER_DRIVER = "member.example.com";
 export const MEMBER_CLASS = "member-class";
 const FINALIZER = "external-attacher/member-example-com";
+
+export const ZONE_KEY = "zone.example.com";
+
+/** A node where volumes of the zone can be attached; the driver makes them in the selected node's, in a where that has none. */
+export async function createZoneNode(client: KubeClient, name: string, zone = "a"): Promise<void> {
+  const metadata = { name, labels: { [ZONE_KEY]: zone } };
+  await client.create("test/node", NODES, { apiVersion: "v1", kind: "Node", metadata });
+}
 
 /** The controller service of a driver; by default volumes are names. */
 export interface MemberStorage {
@@ -125,6 +134,8 @@ async function bindOrGrow(client: KubeClient, made: MemberStorage, stale: Persis
   if (claim.spec.volumeName !== undefined) return grow(client, made, volumeName, storage);
   const volumeHandle = `device-of-${name}`;
   made.create(volumeHandle, parseQuantity(storage));
+  const selected = claim.metadata.annotations?.["volume.kubernetes.io/selected-node"] ?? "";
+  const zone = (await client.get(NODES, { name: selected }))?.metadata.labels?.[ZONE_KEY] ?? "a";
   const driver = (await client.get(STORAGE_CLASSES, { name: claim.spec.storageClassName ?? "" }))?.provisioner ?? "";
   await client.create("test/persistent-volume", PERSISTENT_VOLUMES, {
     apiVersion: "v1",
@@ -140,7 +151,7 @@ async function bindOrGrow(client: KubeClient, made: MemberStorage, stale: Persis
       csi: { driver, volumeHandle, volumeAttributes: { made: "by test" } },
       nodeAffinity: {
         required: {
-          nodeSelectorTerms: [{ matchExpressions: [{ key: "zone.example.com", operator: "In", values: ["a"] }] }],
+          nodeSelectorTerms: [{ matchExpressions: [{ key: ZONE_KEY, operator: "In", values: [zone] }] }],
         },
       },
     },

@@ -5,12 +5,18 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { NAMESPACES, NODES } from "../../src/kube/resources.ts";
+import { NAMESPACES } from "../../src/kube/resources.ts";
 import { startOperator } from "../../src/operator/start-operator.ts";
 import { createLogger } from "../../src/process/log.ts";
 import type { Stoppable } from "../../src/process/shutdown.ts";
 import { GIB, MIB } from "../../src/units/quantity.ts";
-import { createDriver, createMemberClass, type MemberSidecars, startMemberSidecars } from "../fakes/member-sidecars.ts";
+import {
+  createDriver,
+  createMemberClass,
+  createZoneNode,
+  type MemberSidecars,
+  startMemberSidecars,
+} from "../fakes/member-sidecars.ts";
 import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
 import { type AgentUnderTest, NODE_NAME, startAgentUnderTest, waitFor } from "./agent/agent-under-test.ts";
 import { spanUnderTest as agentsSpan, createSpanParts, DRIVER, type SpanParts } from "./agent/span-under-test.ts";
@@ -35,7 +41,7 @@ describeReal("a span, from its claim to its end", LOOP_PARTS, () => {
     const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
     for (const name of ["shop", "tidemark-system"])
       await agent.client.create("test/namespace", NAMESPACES, object("Namespace", name));
-    await agent.client.create("test/node", NODES, object("Node", NODE_NAME));
+    await createZoneNode(agent.client, NODE_NAME);
     sidecars = await startMemberSidecars(agent.client, log, {
       create: (handle, sizeBytes) => {
         parts.driver.createVolume(handle, sizeBytes);
@@ -58,6 +64,7 @@ describeReal("a span, from its claim to its end", LOOP_PARTS, () => {
         identity: `operator-${randomUUID()}`,
         leaseNamespace: "tidemark-system",
         userName: undefined,
+        namespaceBudgetBytes: 1024 * GIB,
         csiSocket: join(agent.directory, "run/operator.sock"),
         spanCsiSocket: spanSocket,
         httpHost: "127.0.0.1",

@@ -202,7 +202,7 @@ describeReal("after kill -9 in the middle of work on a span", LOOP_PARTS, () => 
     },
   );
 
-  it.each(["span/cancel-remove/before", "span/cancel-remove/after"])(
+  it.each(["cancel-remove", "record-staying"].flatMap((step) => [`span/${step}/before`, `span/${step}/after`]))(
     "at %s, the member stays or goes as a whole",
     async (fault) => {
       const [big, other] = [makeMember(fixture, "m2", 3 * GIB), makeMember(fixture, "m3", 3 * GIB)];

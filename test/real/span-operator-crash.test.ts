@@ -12,11 +12,11 @@ import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import type { FilesystemLayoutStatus } from "../../src/api/filesystem-layout.ts";
 import { type ControlPlane, startControlPlane } from "../../src/apiserver/server.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/http-client.ts";
-import { LEASES, NAMESPACES, NODES } from "../../src/kube/resources.ts";
+import { LEASES, NAMESPACES } from "../../src/kube/resources.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { createLogger } from "../../src/process/log.ts";
 import { bootstrap } from "../../src/standalone/bootstrap.ts";
-import { type MemberSidecars, startMemberSidecars } from "../fakes/member-sidecars.ts";
+import { createZoneNode, type MemberSidecars, startMemberSidecars } from "../fakes/member-sidecars.ts";
 import { untilRead } from "../integration/operator/cluster.ts";
 import { type SpanUnderTest, spanUnderTest } from "../integration/operator/span-under-test.ts";
 
@@ -48,7 +48,7 @@ beforeAll(async () => {
   });
   const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
   await client.create("test/namespace", NAMESPACES, object("Namespace", "shop"));
-  await client.create("test/node", NODES, object("Node", "node-a"));
+  await createZoneNode(client, "node-a");
   sidecars = await startMemberSidecars(client, log);
   await bundle();
   const spanSocket = join(directory, "span.sock");

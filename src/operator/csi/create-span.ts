@@ -1,7 +1,7 @@
 // The part of CreateVolume that is a span's: its first member is made and waited for, and where that can be used, the volume can.
 // What fails for good leaves nothing behind, since nobody would ever delete it.
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout, type MemberSpec } from "../../api/filesystem-layout.ts";
-import { FIELD_MANAGERS, SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
+import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
+import { SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
 import { driverNamed } from "../../csi/driver.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { Topology } from "../../gen/csi/v1/csi.ts";
@@ -21,9 +21,10 @@ import { quotaMessage } from "../member/member-quota.ts";
 import { createMemberClaim, ForeignClaimError, keepVolume } from "../member/member-steps.ts";
 import { readMemberQuota } from "../member/read-member-quota.ts";
 import type { Turns } from "../member/turns.ts";
-import { topologiesOf } from "../member/volume-topology.ts";
+import { sharedTopologies, topologiesOf } from "../member/volume-topology.ts";
 import { newLayout } from "../volume/layout-fields.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
+import { makeLayout, readLayout } from "../volume/new-layout.ts";
 import type { VolumeChanges } from "../volume/volume-changes.ts";
 import { isOurVolume, type VolumeRecord } from "../volume/volume-record.ts";
 import { removeVolume } from "./remove-volume.ts";
@@ -33,6 +34,8 @@ export interface CreatingSpan {
   readonly layouts: LayoutWriter;
   readonly changes: VolumeChanges;
   readonly turns: Turns;
+  /** What a namespace may have of a members' class where no ResourceQuota says it. */
+  readonly budgetBytes: number;
   /** How long one call waits for the member. */
   readonly memberWaitLimitMs: number;
 }
@@ -48,7 +51,6 @@ export interface SpanOrder {
   readonly selectedNode: string;
 }
 
-const APPLY = { fieldManager: FIELD_MANAGERS.operator, force: true } as const;
 const FIRST_MEMBER = 0;
 
 /** Where the volume can be used. */
@@ -57,13 +59,14 @@ export async function createSpan(creating: CreatingSpan, order: SpanOrder): Prom
   const unusable = await refusalOfClass(client, order.record.memberRules?.className ?? "");
   if (unusable !== undefined) return unusable;
   const { namespace } = order.record.claim;
-  const layout = order.existing ?? (await creating.turns.take(namespace, () => orderLayout(client, order)));
+  const layout = order.existing ?? (await creating.turns.take(namespace, () => orderLayout(creating, order)));
   if (layout instanceof Refusal) return layout;
   const first = layout.spec.members?.[0];
   if (first === undefined) return new Refusal("ABORTED", `${layout.metadata.name} has no member; ask again`);
   const claim = await orderClaim(client, layout, first);
   const bound = claim instanceof Refusal ? claim : await untilBound(creating, layout, claim);
-  const topologies = bound instanceof Refusal ? bound : await takeMember(creating, layout, first, bound);
+  const own = bound instanceof Refusal ? bound : await takeMember(creating, layout, first, bound);
+  const topologies = own instanceof Refusal ? own : await withinOthers(client, layout, own);
   if (topologies instanceof Refusal && topologies.code !== "ABORTED") await abandon(creating, layout);
   return topologies;
 }
@@ -78,20 +81,31 @@ async function refusalOfClass(client: KubeClient, className: string): Promise<Re
   );
 }
 
-async function orderLayout(client: KubeClient, order: SpanOrder): Promise<FilesystemLayout | Refusal> {
+async function orderLayout(
+  { client, budgetBytes }: CreatingSpan,
+  order: SpanOrder,
+): Promise<FilesystemLayout | Refusal> {
   const { claim, memberRules, handle } = order.record;
-  const quota = await readMemberQuota(client, claim.namespace, memberRules?.className ?? "", handle);
-  const exceeded = quota && quotaMessage(quota, order.memberBytes);
+  const quota = await readMemberQuota(client, claim.namespace, memberRules?.className ?? "", handle, budgetBytes);
+  const exceeded = quotaMessage(quota, order.memberBytes);
   return exceeded === undefined
     ? writeLayout(client, order)
     : new Refusal("RESOURCE_EXHAUSTED", `QuotaExceeded: ${exceeded}`);
 }
 
-function writeLayout(client: KubeClient, { record, memberBytes, selectedNode }: SpanOrder): Promise<FilesystemLayout> {
+async function writeLayout(
+  client: KubeClient,
+  { record, memberBytes, selectedNode }: SpanOrder,
+): Promise<FilesystemLayout | Refusal> {
   const layout = newLayout(record, [newMember(record.handle, FIRST_MEMBER, memberBytes)], {
     [SELECTED_NODE_ANNOTATION]: selectedNode,
   });
-  return client.apply<FilesystemLayout>("create-volume/layout", FILESYSTEM_LAYOUTS, layout, APPLY);
+  return (await makeLayout(client, "create-volume/layout", layout)) ?? madeMeanwhile(record.handle);
+}
+
+/** Another replica, or a rebuild, was faster: what it has made is looked at first. */
+export function madeMeanwhile(handle: string): Refusal {
+  return new Refusal("ABORTED", `${handle} was made meanwhile; ask again`);
 }
 
 async function orderClaim(
@@ -132,6 +146,24 @@ async function untilBound(
   return new Refusal("ABORTED", `${handle}: ${left} after ${memberWaitLimitMs} ms${why}; ask again`);
 }
 
+/** Where every member can be used: one that is asked for again after an extend may have more than the first. */
+async function withinOthers(
+  client: KubeClient,
+  { metadata, spec }: FilesystemLayout,
+  own: Topology[],
+): Promise<Topology[] | Refusal> {
+  let topologies: Topology[] | undefined = own;
+  for (const { source, state } of spec.members?.slice(1) ?? []) {
+    const name = source.claim?.volumeName;
+    if (name === undefined || state === "Removed") continue;
+    const volume = await client.get(PERSISTENT_VOLUMES, { name });
+    if (volume === undefined) return new Refusal("ABORTED", `PersistentVolume ${name} is not there; ask again`);
+    const others = topologiesOf(volume);
+    topologies = topologies && others && sharedTopologies(topologies, others);
+  }
+  return topologies ?? new Refusal("FAILED_PRECONDITION", `${metadata.name}: no node can use all of its members`);
+}
+
 /** The volume is kept before the layout tells anybody of it. */
 async function takeMember(
   { client, layouts }: CreatingSpan,
@@ -165,9 +197,13 @@ async function takeMember(
 export async function abandon(creating: CreatingSpan, layout: FilesystemLayout): Promise<void> {
   const { client } = creating;
   const { name } = layout.metadata;
-  const live = await client.get(FILESYSTEM_LAYOUTS, { name });
-  if (live === undefined || live.spec.nodeName !== undefined || live.status !== undefined) return;
+  const live = await readLayout(client, name);
+  if (live === undefined || !isUnused(live)) return;
   const volumes = await client.list(PERSISTENT_VOLUMES);
   if (volumes.items.some((volume) => isOurVolume(volume) && volume.spec.csi?.volumeHandle === name)) return;
-  await removeVolume(creating, live);
+  await removeVolume(creating, live, isUnused);
+}
+
+function isUnused({ spec, status }: FilesystemLayout): boolean {
+  return spec.nodeName === undefined && status === undefined;
 }

@@ -1,7 +1,7 @@
 // CreateVolume: writes down what shall be, on the FilesystemLayout and the Filesystem. A local volume touches no storage; a span
 // waits for its first member. Repeated after a crash at any line it ends in the same objects and the same answer.
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
-import { FIELD_MANAGERS, TOPOLOGY_NODE } from "../../api/names.ts";
+import { TOPOLOGY_NODE } from "../../api/names.ts";
 import { NODE_STORAGES } from "../../api/node-storage.ts";
 import type { Driver } from "../../csi/driver.ts";
 import { Refusal } from "../../csi/refusal.ts";
@@ -12,8 +12,9 @@ import { writeFilesystem } from "../volume/filesystem-writer.ts";
 import { isRemoving } from "../volume/layout-facts.ts";
 import { loopMember, newLayout } from "../volume/layout-fields.ts";
 import type { LayoutWatch } from "../volume/layout-watch.ts";
+import { dropBlank, makeLayout, readLayout } from "../volume/new-layout.ts";
 import { type VolumeRecord, volumeContextOf } from "../volume/volume-record.ts";
-import { abandon, type CreatingSpan, createSpan } from "./create-span.ts";
+import { abandon, type CreatingSpan, createSpan, madeMeanwhile } from "./create-span.ts";
 import { refusalOfExisting } from "./existing-volume.ts";
 import { freeBytesOf, refusalOfRoom } from "./node-room.ts";
 import { hasDriver, leastUsedNode, requestedNode } from "./placement.ts";
@@ -28,7 +29,6 @@ export interface Creating extends CreatingSpan {
 
 /** ListVolumes answers from the cache: whoever lists after a create or a delete must see it. */
 export const CACHE_WAIT_LIMIT_MS = 1000;
-const APPLY = { fieldManager: FIELD_MANAGERS.operator, force: true } as const;
 
 export async function createVolume(
   creating: Creating,
@@ -37,10 +37,10 @@ export async function createVolume(
   const { client, driver } = creating;
   const order = orderOf(request, driver);
   if (order instanceof Refusal) return order;
-  const existing = await client.get(FILESYSTEM_LAYOUTS, { name: order.handle });
+  const existing = await readLayout(client, order.handle);
   if (existing !== undefined && order.backend === "span" && isRemoving(existing)) {
     // Begun by a call for a volume that could not be had; nobody else would end it.
-    const left = await removeVolume(creating, existing);
+    const left = await removeVolume(creating, existing, isRemoving);
     return new Refusal("ABORTED", `${order.handle}: ${left ?? "what was left of it has been deleted"}; ask again`);
   }
   const refusal = existing && refusalOfExisting(existing, order, request.accessibilityRequirements);
@@ -51,6 +51,7 @@ export async function createVolume(
   const claimUID = await claimUIDOf(client, order);
   if (claimUID instanceof Refusal) {
     if (existing !== undefined && order.backend === "span") await abandon(creating, existing);
+    if (existing === undefined) await dropBlank(client, order.handle);
     return claimUID;
   }
   const claim = { ...order.claim, uid: claimUID ?? order.volumeUID };
@@ -71,10 +72,10 @@ async function createLocal(
   record: VolumeRecord,
   existing: FilesystemLayout | undefined,
   memberBytes: number,
-): Promise<Topology[]> {
+): Promise<Topology[] | Refusal> {
   if (existing === undefined) {
     const layout = newLayout(record, [loopMember(record.handle, memberBytes, "Present")]);
-    await client.apply("create-volume/layout", FILESYSTEM_LAYOUTS, layout, APPLY);
+    if ((await makeLayout(client, "create-volume/layout", layout)) === undefined) return madeMeanwhile(record.handle);
   }
   return record.nodeName === undefined ? [] : [{ segments: { [TOPOLOGY_NODE]: record.nodeName } }];
 }

@@ -23,6 +23,7 @@ import { createVolume } from "./create-volume.ts";
 import { deleteVolume } from "./delete-volume.ts";
 import { expandVolume } from "./expand-volume.ts";
 import { getCapacity } from "./get-capacity.ts";
+import { getSpanCapacity } from "./get-span-capacity.ts";
 import { listVolumes } from "./list-volumes.ts";
 import { createOneAtATime, type OneAtATime } from "./one-at-a-time.ts";
 import { publishVolume } from "./publish-volume.ts";
@@ -40,6 +41,7 @@ export interface CsiServicesOptions {
   readonly watch: LayoutWatch;
   readonly changes: VolumeChanges;
   readonly turns: Turns;
+  readonly budgetBytes: number;
   /** False until the caches are filled: Probe says so, and the sidecars wait. */
   readonly isReady: () => boolean;
 }
@@ -55,20 +57,21 @@ const CAPABILITIES = [
   Rpc.CREATE_DELETE_VOLUME,
   Rpc.EXPAND_VOLUME,
   Rpc.LIST_VOLUMES,
+  Rpc.GET_CAPACITY,
   Rpc.SINGLE_NODE_MULTI_WRITER,
 ] as const;
 
-/** How much a member class still has only its own driver knows. */
 function capabilitiesOf({ attaches }: Driver): readonly Rpc[] {
-  return [...CAPABILITIES, attaches ? Rpc.PUBLISH_UNPUBLISH_VOLUME : Rpc.GET_CAPACITY];
+  return attaches ? [...CAPABILITIES, Rpc.PUBLISH_UNPUBLISH_VOLUME] : CAPABILITIES;
 }
 
 function controllerServer(options: CsiServicesOptions): ControllerServer {
-  const { serving, driver, client, caches, layouts, watch, changes, turns, clock } = options;
+  const { serving, driver, client, caches, layouts, watch, changes, turns, clock, budgetBytes } = options;
   const alone = createOneAtATime();
-  const creating = { client, driver, watch, layouts, changes, turns, memberWaitLimitMs: MEMBER_WAIT_LIMIT_MS };
+  const shared = { client, layouts, turns, budgetBytes };
+  const creating = { ...shared, driver, watch, changes, memberWaitLimitMs: MEMBER_WAIT_LIMIT_MS };
   const deleting = { client, caches, layouts, watch, changes, waitLimitMs: REMOVAL_WAIT_LIMIT_MS };
-  const expanding = { client, caches, layouts, turns, clock };
+  const expanding = { ...shared, caches, clock };
   return {
     createVolume: unaryMethod(serving, "CreateVolume", (request) =>
       alone(request.name, () => createVolume(creating, request)),
@@ -87,7 +90,7 @@ function controllerServer(options: CsiServicesOptions): ControllerServer {
     ),
     ...publication(options, alone),
     getCapacity: unaryMethod(serving, "GetCapacity", async (request) =>
-      driver.attaches ? notOfferedBy(driver, NO_CAPACITY) : getCapacity(client, driver, request),
+      driver.attaches ? getSpanCapacity(client, driver, request) : getCapacity(client, driver, request),
     ),
     controllerGetCapabilities: unaryMethod(serving, "ControllerGetCapabilities", async () => ({
       capabilities: capabilitiesOf(driver).map((type) => ({ type: { $case: "rpc", value: { type } } })),
@@ -97,7 +100,7 @@ function controllerServer(options: CsiServicesOptions): ControllerServer {
 }
 
 function publication(
-  { serving, driver, client, layouts, changes }: CsiServicesOptions,
+  { serving, driver, client, caches, layouts, changes }: CsiServicesOptions,
   alone: OneAtATime,
 ): Pick<ControllerServer, "controllerPublishVolume" | "controllerUnpublishVolume"> {
   const unpublishing = {
@@ -110,7 +113,7 @@ function publication(
   return {
     controllerPublishVolume: unaryMethod(serving, "ControllerPublishVolume", async (request) =>
       driver.attaches
-        ? alone(request.volumeId, () => publishVolume({ client, layouts }, request))
+        ? alone(request.volumeId, () => publishVolume({ client, caches, layouts }, request))
         : notOfferedBy(driver, NO_ATTACH),
     ),
     controllerUnpublishVolume: unaryMethod(serving, "ControllerUnpublishVolume", async (request) =>
@@ -130,7 +133,6 @@ function notReady(): Refusal {
 }
 
 const NO_ATTACH = "local volumes are on their node and need no attach";
-const NO_CAPACITY = "only the members' own drivers know what they still have";
 const NO_SNAPSHOTS = "there are no snapshots in this version";
 
 type NotOffered = Pick<

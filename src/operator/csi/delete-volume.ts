@@ -1,21 +1,22 @@
 // DeleteVolume: asks the node to remove the members, waits a while for its word, and only then deletes the objects. The
 // layout goes last, so that a repeated call resumes wherever the last one ended.
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { volumeUIDOf } from "../../api/identity.ts";
-import { FIELD_MANAGERS } from "../../api/names.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { DeleteVolumeResponse } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
-import { NODES, PERSISTENT_VOLUMES } from "../../kube/resources.ts";
+import { NODES, PERSISTENT_VOLUMES, type PersistentVolume } from "../../kube/resources.ts";
 import { newMember } from "../member/decide-members.ts";
-import { isRemoved } from "../volume/layout-facts.ts";
+import { findMembers } from "../member/find-members.ts";
+import { isRemoved, isRemoving } from "../volume/layout-facts.ts";
 import { loopMember, newLayout } from "../volume/layout-fields.ts";
 import type { LayoutWatch } from "../volume/layout-watch.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
+import { dropBlank, makeLayout, readLayout } from "../volume/new-layout.ts";
 import type { VolumeChanges } from "../volume/volume-changes.ts";
-import { isIncomplete, isOurVolume, recordOfPersistentVolume } from "../volume/volume-record.ts";
+import { isIncomplete, isOurVolume, recordOfPersistentVolume, type VolumeRecord } from "../volume/volume-record.ts";
 import { CACHE_WAIT_LIMIT_MS } from "./create-volume.ts";
-import { holdingNode } from "./holding-node.ts";
+import { describeHolder, holdingNode, isHeldSince, isLost } from "./holding-node.ts";
 import { askRemoval, deleteObjects, removeVolume } from "./remove-volume.ts";
 import { type Binding, refusalOfDeletion } from "./volume-binding.ts";
 
@@ -34,6 +35,7 @@ export async function deleteVolume(deleting: Deleting, volumeId: string): Promis
   const refusal = await refusalOfDeletion(deleting, volumeId);
   if (refusal !== undefined) return refusal;
   const layout = await findLayout(deleting.client, volumeId);
+  if (layout === undefined) await dropBlank(deleting.client, volumeId);
   if (layout === undefined || layout instanceof Refusal) return layout ?? {};
   const pending =
     layout.spec.backend === "span" ? await deleteSpan(deleting, layout) : await deleteLocal(deleting, layout);
@@ -43,8 +45,10 @@ export async function deleteVolume(deleting: Deleting, volumeId: string): Promis
 }
 
 async function deleteLocal(deleting: Deleting, layout: FilesystemLayout): Promise<Refusal | undefined> {
-  const asked = await askRemoval(deleting.layouts, layout);
+  const asked = await askRemoval(deleting.layouts, layout, () => true);
   if (asked === undefined) return undefined;
+  if (!isRemoving(asked))
+    return new Refusal("ABORTED", `${layout.metadata.name}: its layout was made again meanwhile; ask again`);
   const pending = await waitForRemoval(deleting, asked);
   if (pending === undefined) await deleteObjects(deleting.client, asked);
   return pending;
@@ -56,15 +60,15 @@ async function deleteSpan(deleting: Deleting, layout: FilesystemLayout): Promise
   if (held !== undefined)
     return new Refusal(
       "FAILED_PRECONDITION",
-      `${handle} is still mounted on node ${held}; it is deleted once it is not`,
+      `${handle} is ${describeHolder(layout, held)}; it is deleted once it is not`,
     );
-  const left = await removeVolume(deleting, layout);
+  const left = await removeVolume(deleting, layout, (current) => !isHeldSince(layout, current));
   return left === undefined ? undefined : new Refusal("ABORTED", `${handle}: ${left}; it goes on, ask again`);
 }
 
 /** The layout; where somebody has deleted it, a new one from the PersistentVolume, since the data is still on the node. */
 async function findLayout(client: KubeClient, handle: string): Promise<FilesystemLayout | undefined | Refusal> {
-  const layout = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
+  const layout = await readLayout(client, handle);
   if (layout !== undefined) return layout;
   const volumes = await client.list(PERSISTENT_VOLUMES);
   const volume = volumes.items.find((one) => isOurVolume(one) && one.spec.csi?.volumeHandle === handle);
@@ -76,12 +80,31 @@ async function findLayout(client: KubeClient, handle: string): Promise<Filesyste
       "FAILED_PRECONDITION",
       `${handle}: its FilesystemLayout is gone and PersistentVolume ${volume.metadata.name} lacks ${record.missing.join(", ")}: where its data is cannot be known`,
     );
-  const member = record.backend === "span" ? newMember(handle, 0, undefined) : loopMember(handle, undefined, "Removed");
+  return (await refusalOfAttached(client, record, volume)) ?? layoutFromRecord(client, record);
+}
+
+/** Without its layout only its node knows whether the volume is mounted there: the reconciler makes the layout again, and asks. */
+async function refusalOfAttached(
+  client: KubeClient,
+  { backend, handle }: VolumeRecord,
+  volume: PersistentVolume,
+): Promise<Refusal | undefined> {
+  if (backend !== "span") return undefined;
+  for (const nodeName of (await findMembers(client, volume)).nodeNames)
+    if (!(await isLost(client, nodeName)))
+      return new Refusal(
+        "ABORTED",
+        `${handle}: it is attached to node ${nodeName}, and its FilesystemLayout is gone; that is being made again, ask again`,
+      );
+  return undefined;
+}
+
+async function layoutFromRecord(client: KubeClient, record: VolumeRecord): Promise<FilesystemLayout | Refusal> {
+  const { handle, backend } = record;
+  const member = backend === "span" ? newMember(handle, 0, undefined) : loopMember(handle, undefined, "Removed");
   const removed = newLayout(record, [{ ...member, state: "Removed" }]);
-  return client.apply("delete-volume/layout-from-record", FILESYSTEM_LAYOUTS, removed, {
-    fieldManager: FIELD_MANAGERS.operator,
-    force: true,
-  });
+  const made = await makeLayout(client, "delete-volume/layout-from-record", removed);
+  return made ?? new Refusal("ABORTED", `${handle}: its FilesystemLayout was made again meanwhile; ask again`);
 }
 
 /** Undefined once nothing of the volume is left on its node. */

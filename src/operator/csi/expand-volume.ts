@@ -16,6 +16,8 @@ export interface Expanding extends Binding {
   readonly layouts: LayoutWriter;
   readonly turns: Turns;
   readonly clock: Clock;
+  /** What a namespace may have of a members' class where no ResourceQuota says it. */
+  readonly budgetBytes: number;
 }
 
 export async function expandVolume(
@@ -38,12 +40,12 @@ export async function expandVolume(
 }
 
 async function expand(
-  { client, layouts, clock }: Expanding,
+  { client, layouts, clock, budgetBytes }: Expanding,
   layout: FilesystemLayout,
   requestBytes: number,
 ): Promise<ControllerExpandVolumeResponse | Refusal> {
   const { name: handle } = layout.metadata;
-  const memberClass = await readMemberClass(client, layout);
+  const memberClass = await readMemberClass(client, layout, budgetBytes);
   let held: TargetRefusal | undefined;
   const written = await layouts.update("expand-volume/target", layout, (current) => {
     const target = expansionTarget(current, requestBytes, clock.nowMs());

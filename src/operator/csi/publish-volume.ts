@@ -10,25 +10,29 @@ import { CSI_DRIVERS, NODES, PERSISTENT_VOLUMES, type PersistentVolume } from ".
 import { withoutAttachment } from "../member/claim-source.ts";
 import { attachMember } from "../member/member-steps.ts";
 import { attachmentsOf } from "../member/tear-down-member.ts";
-import { isOut, isRemoving } from "../volume/layout-facts.ts";
+import { isOut, isRemoving, saidHolder } from "../volume/layout-facts.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { refusalOfSlots } from "./attach-slots.ts";
-import { holdingNode, isLost } from "./holding-node.ts";
+import { describeHolder, holdingNode, isHeldSince, isLost } from "./holding-node.ts";
+import { OBJECT_NAME } from "./member-parameters.ts";
+import { type Binding, refusalOfForeignClaim } from "./volume-binding.ts";
 
-export interface Publishing {
-  readonly client: KubeClient;
+export interface Publishing extends Binding {
   readonly layouts: LayoutWriter;
 }
 
 export async function publishVolume(
-  { client, layouts }: Publishing,
+  publishing: Publishing,
   request: ControllerPublishVolumeRequest,
 ): Promise<ControllerPublishVolumeResponse | Refusal> {
+  const { client, layouts } = publishing;
   const layout = await requestedLayout(client, request);
   if (layout instanceof Refusal) return layout;
   const { nodeId: nodeName } = request;
   const refusal =
-    (await refusalOfHolder(client, layout, nodeName)) ?? (await refusalOfAttached(client, layout, nodeName));
+    (await refusalOfForeignClaim(publishing, layout)) ??
+    (await refusalOfHolder(client, layout, nodeName)) ??
+    (await refusalOfAttached(client, layout, nodeName));
   if (refusal !== undefined) return refusal;
   const members = await membersToAttach(client, layout);
   const full = await refusalOfSlots(client, nodeName, members, layout);
@@ -52,7 +56,8 @@ async function requestedLayout(
   const layout = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
   if (layout?.spec.backend !== "span") return noVolume(handle, "it has no FilesystemLayout of the backend span");
   if (isRemoving(layout)) return new Refusal("FAILED_PRECONDITION", `${handle} is being deleted`);
-  const node = await client.get(NODES, { name: nodeId });
+  // It becomes part of a path on the API server, where ".." leads elsewhere.
+  const node = OBJECT_NAME.test(nodeId) ? await client.get(NODES, { name: nodeId }) : undefined;
   return node === undefined ? new Refusal("NOT_FOUND", `there is no node "${nodeId}"`) : layout;
 }
 
@@ -65,7 +70,10 @@ async function refusalOfHolder(
   const holder = await holdingNode(client, layout);
   const owner = layout.spec.nodeName;
   if (holder !== undefined && holder !== nodeName)
-    return elsewhere(layout, `mounted on node ${holder}; it is given to ${nodeName} once that has unmounted it`);
+    return elsewhere(
+      layout,
+      `${describeHolder(layout, holder)}; it is given to ${nodeName} once that has unmounted it`,
+    );
   if (owner === undefined || owner === nodeName || (await isLost(client, owner))) return undefined;
   return elsewhere(layout, `published to node ${owner}, and not given back yet`);
 }
@@ -114,12 +122,14 @@ async function give(
   nodeName: string,
 ): Promise<FilesystemLayout | Refusal> {
   const before = layout.spec.nodeName;
-  const wasMounted = layout.status?.mounted === true;
   let taken: string | undefined;
-  const given = await layouts.update("publish-volume/give-node", layout, ({ spec, status }) => {
-    taken = spec.nodeName !== before && spec.nodeName !== nodeName ? (spec.nodeName ?? "nobody") : undefined;
+  const given = await layouts.update("publish-volume/give-node", layout, (current) => {
+    const { spec } = current;
+    taken =
+      spec.nodeName !== before && spec.nodeName !== nodeName ? `given to ${spec.nodeName ?? "nobody"}` : undefined;
     // A node that was lost when it was looked at may have come back, and said that it has the volume.
-    if (!wasMounted && status?.mounted === true && status.nodeName !== nodeName) taken = status.nodeName ?? "a node";
+    if (isHeldSince(layout, current) && saidHolder(current) !== nodeName) taken = "mounted, or made again,";
+    if (isRemoving(current)) taken = "asked to be deleted";
     if (taken !== undefined || spec.nodeName === nodeName) return undefined;
     const members = (spec.members ?? []).map((member) =>
       member.source.claim === undefined
@@ -131,5 +141,5 @@ async function give(
   if (given === undefined) return noVolume(layout.metadata.name, "it was deleted meanwhile");
   return taken === undefined
     ? given
-    : new Refusal("ABORTED", `${layout.metadata.name} was given to ${taken} meanwhile; ask again`);
+    : new Refusal("ABORTED", `${layout.metadata.name} was ${taken} meanwhile; ask again`);
 }

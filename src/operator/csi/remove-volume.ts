@@ -4,6 +4,7 @@ import { FILESYSTEMS } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { tearDownSpan } from "../member/tear-down-span.ts";
+import { isRemoving } from "../volume/layout-facts.ts";
 import { removedMembers } from "../volume/layout-fields.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import type { VolumeChanges } from "../volume/volume-changes.ts";
@@ -17,14 +18,19 @@ export interface Removing {
 /** Well under csi-provisioner's own timeout of 30 s, after which it would ask again anyway. */
 export const REMOVAL_WAIT_LIMIT_MS = 8000;
 
-/** Undefined once nothing is left of it; else what it waits for. Throws KubeError. */
+/**
+ * Undefined once nothing is left of it; else what it waits for. `mayGo`: what it was decided on, which must hold for the layout as it
+ * is when it is asked to go. Throws KubeError.
+ */
 export async function removeVolume(
   { client, layouts, changes }: Removing,
   layout: FilesystemLayout,
+  mayGo: (layout: FilesystemLayout) => boolean,
 ): Promise<string | undefined> {
   const { name: handle } = layout.metadata;
-  const asked = await askRemoval(layouts, layout);
+  const asked = await askRemoval(layouts, layout, mayGo);
   if (asked === undefined) return undefined;
+  if (!isRemoving(asked)) return "it has been used meanwhile, and stays";
   const { volumeUID } = asked.spec;
   if (volumeUID === undefined) return `${handle} does not say its volume UID`;
   const left = await changes.until(handle, () => tearDownSpan(client, handle, volumeUID), REMOVAL_WAIT_LIMIT_MS);
@@ -32,11 +38,16 @@ export async function removeVolume(
   return left;
 }
 
-/** The layout as it is then; undefined: it is gone. */
-export function askRemoval(layouts: LayoutWriter, layout: FilesystemLayout): Promise<FilesystemLayout | undefined> {
-  return layouts.update("delete-volume/ask-removal", layout, (current) =>
-    current.spec.members?.every(({ state }) => state === "Removed") ? undefined : { members: removedMembers(current) },
-  );
+/** The layout as it is then, asked to go only if it still is the one that was decided on; undefined: it is gone. */
+export function askRemoval(
+  layouts: LayoutWriter,
+  layout: FilesystemLayout,
+  mayGo: (layout: FilesystemLayout) => boolean,
+): Promise<FilesystemLayout | undefined> {
+  return layouts.update("delete-volume/ask-removal", layout, (current) => {
+    const isSame = current.metadata.uid === layout.metadata.uid;
+    return isRemoving(current) || !isSame || !mayGo(current) ? undefined : { members: removedMembers(current) };
+  });
 }
 
 export async function deleteObjects(client: KubeClient, layout: FilesystemLayout): Promise<void> {

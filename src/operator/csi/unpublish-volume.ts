@@ -5,12 +5,15 @@ import { volumeUIDOf } from "../../api/identity.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
-import type { VolumeAttachment } from "../../kube/resources.ts";
+import { PERSISTENT_VOLUMES, type VolumeAttachment } from "../../kube/resources.ts";
 import { withoutAttachment } from "../member/claim-source.ts";
 import { attachmentsOf, describeAttachment, detach } from "../member/tear-down-member.ts";
+import { saidHolder } from "../volume/layout-facts.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
+import { readLayout } from "../volume/new-layout.ts";
 import type { VolumeChanges } from "../volume/volume-changes.ts";
-import { holdingNode } from "./holding-node.ts";
+import { isOurVolume } from "../volume/volume-record.ts";
+import { describeHolder, holdingNode, isHeldSince, isLost } from "./holding-node.ts";
 
 export interface Unpublishing {
   readonly client: KubeClient;
@@ -37,18 +40,20 @@ export async function unpublishVolume(
   const { client, layouts, changes } = unpublishing;
   const isAsked = (nodeName: string | undefined): boolean => nodeId === "" || nodeName === nodeId;
   let layout: FilesystemLayout | undefined;
+  let isMissing = false;
   // Kubelet has unmounted it by now; its agent's word of that may be a moment behind.
   const lookAtHolder = async (): Promise<string | undefined> => {
-    layout = await client.get(FILESYSTEM_LAYOUTS, { name: volumeId });
+    layout = await readLayout(client, volumeId);
+    isMissing = layout === undefined && (await isMadeAgain(client, volumeId, nodeId));
+    if (isMissing)
+      return "its FilesystemLayout is gone; that is being made again, and nothing is detached before its node has said more";
     const holder = layout && (await holdingNode(client, layout));
-    return holder !== undefined && isAsked(holder) ? holder : undefined;
+    return layout && holder !== undefined && isAsked(holder) ? describeHolder(layout, holder) : undefined;
   };
-  const holder = await changes.until(volumeId, lookAtHolder, unpublishing.releaseWaitLimitMs);
-  if (holder !== undefined)
-    return new Refusal(
-      "FAILED_PRECONDITION",
-      `${volumeId} is still mounted on node ${holder}, which has not released it`,
-    );
+  const held = await changes.until(volumeId, lookAtHolder, unpublishing.releaseWaitLimitMs);
+  if (isMissing) return new Refusal("ABORTED", `${volumeId}: ${held}; ask again`);
+  if (held !== undefined)
+    return new Refusal("FAILED_PRECONDITION", `${volumeId} is ${held}, and has not been released there`);
   // The node goes first: what is attached from now on is a stray, and nobody attaches it again.
   if (layout !== undefined && !(await takeBack(layouts, layout, isAsked)))
     return new Refusal("ABORTED", `${volumeId} was mounted on its node meanwhile; ask again`);
@@ -69,16 +74,27 @@ export async function unpublishVolume(
   return left === undefined ? {} : new Refusal("ABORTED", `${volumeId}: ${left}; it goes on, ask again`);
 }
 
+/**
+ * Without its layout only its node knows whether the volume is mounted there. The reconciler makes the layout again from the
+ * PersistentVolume; where that is gone too there is nothing to wait for, and a node that is lost holds nothing.
+ */
+async function isMadeAgain(client: KubeClient, handle: string, nodeId: string): Promise<boolean> {
+  const volumes = (await client.list(PERSISTENT_VOLUMES)).items;
+  if (!volumes.some((volume) => isOurVolume(volume) && volume.spec.csi?.volumeHandle === handle)) return false;
+  return nodeId === "" || !(await isLost(client, nodeId));
+}
+
 /** `layout` was held by nobody, or by a node that is lost. False: its node has mounted it since. */
 async function takeBack(
   layouts: LayoutWriter,
   layout: FilesystemLayout,
   isAsked: (nodeName: string | undefined) => boolean,
 ): Promise<boolean> {
-  const wasMounted = layout.status?.mounted === true;
   let isHeld = false;
-  await layouts.update("unpublish-volume/take-back", layout, ({ spec, status }) => {
-    isHeld = !wasMounted && status?.mounted === true && isAsked(status.nodeName);
+  await layouts.update("unpublish-volume/take-back", layout, (current) => {
+    const { spec } = current;
+    isHeld =
+      isHeldSince(layout, current) && (current.metadata.uid !== layout.metadata.uid || isAsked(saidHolder(current)));
     if (isHeld || spec.nodeName === undefined || !isAsked(spec.nodeName)) return undefined;
     const members = (spec.members ?? []).map((member) =>
       member.source.claim === undefined

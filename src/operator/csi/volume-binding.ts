@@ -42,7 +42,7 @@ export async function refusalOfDeletion(binding: Binding, handle: string): Promi
   return undefined;
 }
 
-/** A volume is expanded for its own claim only. Without a PersistentVolume CSI is called by hand. */
+/** A volume is expanded, and given to a node, for its own claim only. Without a PersistentVolume CSI is called by hand. */
 export async function refusalOfForeignClaim(
   binding: Binding,
   { metadata: { name: handle }, spec }: FilesystemLayout,

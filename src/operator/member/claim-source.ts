@@ -25,7 +25,13 @@ export function attachmentOf(attachment: VolumeAttachment): ClaimSource["attachm
   const { metadata, spec, status } = attachment;
   if (status?.attached !== true || metadata.deletionTimestamp !== undefined) return undefined;
   const context = status.attachmentMetadata;
-  return { nodeName: spec.nodeName, name: metadata.name, ...(context === undefined ? {} : { context }) };
+  const { name, uid } = metadata;
+  return {
+    nodeName: spec.nodeName,
+    name,
+    ...(uid === undefined ? {} : { uid }),
+    ...(context === undefined ? {} : { context }),
+  };
 }
 
 export function withoutAttachment({ attachment: _gone, ...source }: ClaimSource): ClaimSource {

@@ -11,6 +11,7 @@ import { readMemberQuota } from "./read-member-quota.ts";
 export async function readMemberClass(
   client: KubeClient,
   layout: FilesystemLayout,
+  budgetBytes: number,
 ): Promise<MemberClassFacts | undefined> {
   const rules = layout.spec.backend === "span" ? rulesOfRecords(layout.metadata.annotations) : undefined;
   if (rules === undefined) return undefined;
@@ -18,7 +19,7 @@ export async function readMemberClass(
   const { claimRef } = layout.spec;
   const [storageClass, quota] = await Promise.all([
     client.get(STORAGE_CLASSES, { name: className }),
-    readMemberQuota(client, claimRef?.namespace ?? "", className, layout.metadata.name),
+    readMemberQuota(client, claimRef?.namespace ?? "", className, layout.metadata.name, budgetBytes),
   ]);
   return { rules, mayGrow: storageClass?.allowVolumeExpansion === true, quota };
 }

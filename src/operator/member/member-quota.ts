@@ -1,13 +1,14 @@
 // What a namespace may have of the members' class. Members are claims in another namespace, where its ResourceQuota does not count
-// them, so they are counted here: beside what the namespace's own claims have of the class. Pure.
+// them, so they are counted here: beside what the namespace's own claims have of the class. Where no ResourceQuota limits the class a
+// default budget does, for spans alone. Pure.
 import type { ResourceQuota } from "../../kube/resources.ts";
 import { formatBytes, parseQuantity } from "../../units/quantity.ts";
 
 export interface MemberQuota {
   readonly namespace: string;
   readonly className: string;
-  /** Of the ResourceQuota. */
-  readonly name: string;
+  /** Of the ResourceQuota; undefined: it is the default budget. */
+  readonly name: string | undefined;
   readonly limitBytes: number;
   /** What the namespace has of the class without the volume that is decided on. */
   readonly takenBytes: number;
@@ -39,8 +40,9 @@ export function tightestQuota(
 export function quotaMessage(quota: MemberQuota, wantedBytes: number): string | undefined {
   const { namespace, className, name, limitBytes, takenBytes } = quota;
   if (takenBytes + wantedBytes <= limitBytes) return undefined;
+  const giver = name === undefined ? "the default budget (--default-namespace-budget)" : `ResourceQuota ${name}`;
   return (
-    `ResourceQuota ${name} gives namespace ${namespace} ${formatBytes(limitBytes)} of class ${className}, ` +
+    `${giver} gives namespace ${namespace} ${formatBytes(limitBytes)} of class ${className}, ` +
     `${formatBytes(takenBytes)} are taken beside this volume, and its members would have ${formatBytes(wantedBytes)}`
   );
 }

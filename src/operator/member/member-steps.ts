@@ -32,7 +32,7 @@ export async function takeStep(
   const { name } = member;
   switch (step.do) {
     case "create-claim":
-      await createMemberClaim(client, layout, member);
+      await createMemberClaim(client, layout, member, step.selectedNode);
       return;
     case "select-node": {
       const selected = { metadata: { annotations: { [SELECTED_NODE]: step.nodeName } } };
@@ -64,13 +64,18 @@ export async function takeStep(
   }
 }
 
-/** The claim, whoever has made it; the members' namespace is made where it is missing. */
+/**
+ * The claim, whoever has made it; the members' namespace is made where it is missing. `selectedNode` undefined: the node that has the
+ * volume, or was chosen for its first member.
+ */
 export async function createMemberClaim(
   client: KubeClient,
   layout: FilesystemLayout,
   member: MemberSpec,
+  selectedNode?: string,
 ): Promise<PersistentVolumeClaim> {
-  const claim = memberClaim(orderOf(layout), member);
+  const order = orderOf(layout);
+  const claim = memberClaim({ ...order, selectedNode: selectedNode ?? order.selectedNode }, member);
   try {
     return await createOrMeet(client, claim);
   } catch (error) {

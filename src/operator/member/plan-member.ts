@@ -8,7 +8,7 @@ import { keptVolume, SELECTED_NODE, unfitVolume } from "./member-claim.ts";
 import type { MemberFacts } from "./member-facts.ts";
 
 export type MemberStep =
-  | { readonly do: "create-claim" }
+  | { readonly do: "create-claim"; readonly selectedNode: string | undefined }
   | { readonly do: "select-node"; readonly claim: PersistentVolumeClaim; readonly nodeName: string }
   | { readonly do: "grow-claim"; readonly claim: PersistentVolumeClaim; readonly size: string }
   | { readonly do: "finish-growth"; readonly claim: PersistentVolumeClaim; readonly size: string }
@@ -29,6 +29,10 @@ export interface MemberPlan {
 export interface MemberPlace {
   readonly volumeUID: string;
   readonly nodeName: string | undefined;
+  /** The node that a provisioner is to make it for, where that is known. */
+  readonly selectedNode: string | undefined;
+  /** Why what was provisioned for it is out of reach. */
+  readonly stranded: string | undefined;
   readonly deviceBytes: number | undefined;
 }
 
@@ -37,20 +41,25 @@ const NOTHING: MemberPlan = { steps: [], source: undefined, waiting: undefined, 
 export function planMember(facts: MemberFacts, place: MemberPlace): MemberPlan {
   const { member, claim, volume } = facts;
   const known = member.source.claim;
-  if (claim === undefined) return known?.uid === undefined ? order(member) : problem(lostClaim(known, "is gone"));
+  if (claim === undefined)
+    return known?.uid === undefined ? order(member, place.selectedNode) : problem(lostClaim(known, "is gone"));
   const { name, uid } = claim.metadata;
   if (known?.uid !== undefined && known.uid !== uid) return problem(lostClaim(known, `was made anew, as ${uid}`));
   if (claim.status?.phase === "Lost") return problem(`claim ${name} has lost its PersistentVolume`);
   if (claim.spec.volumeName === undefined || claim.status?.phase !== "Bound") return planPending(member, claim, place);
   if (volume === undefined)
     return waiting(`member ${member.name}: PersistentVolume ${claim.spec.volumeName} to be seen`);
-  const unfit = unfitVolume(volume, claim);
+  const unfit = unfitVolume(volume, claim) ?? place.stranded;
   return unfit === undefined ? planBound(facts, claim, volume, place) : problem(unfit);
 }
 
-function order({ name, size }: MemberSpec): MemberPlan {
+function order({ name, size }: MemberSpec, selectedNode: string | undefined): MemberPlan {
   if (size === undefined) return problem(`member ${name} has no claim, and no record says how large it was`);
-  return { ...NOTHING, steps: [{ do: "create-claim" }], waiting: `member ${name}: a claim of ${size} is made` };
+  return {
+    ...NOTHING,
+    steps: [{ do: "create-claim", selectedNode }],
+    waiting: `member ${name}: a claim of ${size} is made`,
+  };
 }
 
 function planBound(
@@ -77,14 +86,14 @@ function planBound(
 
 /**
  * A provisioner that has no room on the selected node takes the selection back. A member has no other node to go to: it is selected
- * again where the volume is published. The first one, which is published nowhere yet, is CreateVolume's.
+ * again where the volume is, or can be. The first one, which is nowhere yet, is CreateVolume's.
  */
-function planPending(member: MemberSpec, claim: PersistentVolumeClaim, { nodeName }: MemberPlace): MemberPlan {
+function planPending(member: MemberSpec, claim: PersistentVolumeClaim, { selectedNode }: MemberPlace): MemberPlan {
   const { name, annotations } = claim.metadata;
-  const isSentAway = nodeName !== undefined && annotations?.[SELECTED_NODE] === undefined;
+  const isSentAway = selectedNode !== undefined && annotations?.[SELECTED_NODE] === undefined;
   return {
     ...waiting(`member ${member.name}: claim ${name} of class ${claim.spec.storageClassName} is not bound yet`),
-    steps: isSentAway ? [{ do: "select-node", claim, nodeName }] : [],
+    steps: isSentAway ? [{ do: "select-node", claim, nodeName: selectedNode }] : [],
   };
 }
 
@@ -118,7 +127,9 @@ function planAttachment(
   if (nodeName === undefined) return { steps: [], waiting: undefined };
   if (!attachRequired) return { steps: [], waiting: undefined, attachment: { nodeName } };
   const before = member.source.claim?.attachment;
-  const kept = before?.nodeName === nodeName ? { attachment: before } : {};
+  // What attaching it has told holds as long as that very VolumeAttachment is there, and no longer.
+  const isOfNow = before?.uid !== undefined && attachments.some(({ metadata }) => metadata.uid === before.uid);
+  const kept = isOfNow && before.nodeName === nodeName ? { attachment: before } : {};
   const elsewhere = attachments.find(({ spec }) => spec.nodeName !== nodeName);
   if (elsewhere !== undefined)
     return {

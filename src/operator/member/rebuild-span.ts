@@ -20,7 +20,7 @@ export function rebuiltSpan(
   if (nodeNames.length > 1) return { missing: [`one node that it is attached to (there are ${nodeNames.join(", ")})`] };
   const selectedNode = staying[0]?.claim.metadata.annotations?.[SELECTED_NODE];
   return newLayout({ ...record, nodeName: nodeNames[0] }, staying.map(memberOf), {
-    [NEXT_MEMBER_ANNOTATION]: String(Math.max(...all.map(indexOf)) + 1),
+    [NEXT_MEMBER_ANNOTATION]: String(found?.nextMember ?? 0),
     ...(selectedNode === undefined ? {} : { [SELECTED_NODE_ANNOTATION]: selectedNode }),
   });
 }

@@ -18,6 +18,8 @@ export interface DepartingMember {
   readonly name: string;
   /** Of its claim, where that is recorded: another claim of the same name is left alone. */
   readonly claimUID: string | undefined;
+  /** What its driver calls its volume, where that is recorded: no other one is let go. */
+  readonly volumeHandle: string | undefined;
 }
 
 /** One pass. Undefined: nothing of it is left; else what it waits for. Throws KubeError. */
@@ -27,7 +29,8 @@ export async function tearDownMember(client: KubeClient, member: DepartingMember
   const claimName = memberClaimName(member.handle, member.name);
   const claim = await client.get(PERSISTENT_VOLUME_CLAIMS, claimName);
   if (claim === undefined || !isMembersClaim(claim, member)) return undefined;
-  await releaseVolume(client, claim);
+  const foreign = await releaseVolume(client, claim, member);
+  if (foreign !== undefined) return foreign;
   const { uid, resourceVersion, deletionTimestamp } = claim.metadata;
   if (deletionTimestamp === undefined)
     await client.delete("remove-member/delete-claim", PERSISTENT_VOLUME_CLAIMS, claimName, { uid, resourceVersion });
@@ -60,11 +63,18 @@ export function describeAttachment({ metadata, spec, status }: VolumeAttachment)
   return `VolumeAttachment ${metadata.name} of ${spec.attacher} to node ${spec.nodeName} to go${error === undefined ? "" : ` (${error})`}`;
 }
 
-/** What the claim is bound to goes with the claim from now on. */
-async function releaseVolume(client: KubeClient, { metadata, spec }: PersistentVolumeClaim): Promise<void> {
+/** What the claim is bound to goes with the claim from now on; returns why it does not. */
+async function releaseVolume(
+  client: KubeClient,
+  { metadata, spec }: PersistentVolumeClaim,
+  { volumeHandle }: DepartingMember,
+): Promise<string | undefined> {
   const volume = spec.volumeName ? await client.get(PERSISTENT_VOLUMES, { name: spec.volumeName }) : undefined;
-  if (volume === undefined || volume.spec.claimRef?.uid !== metadata.uid) return;
-  if (volume.spec.persistentVolumeReclaimPolicy === "Delete") return;
+  if (volume === undefined || volume.spec.claimRef?.uid !== metadata.uid) return undefined;
+  const { csi } = volume.spec;
+  if (volumeHandle !== undefined && csi?.volumeHandle !== volumeHandle)
+    return `claim ${metadata.name} is bound to volume ${csi?.volumeHandle}, and what was taken out is ${volumeHandle}; it stays`;
+  if (volume.spec.persistentVolumeReclaimPolicy === "Delete") return undefined;
   const { name, uid, resourceVersion } = volume.metadata;
   const patch = { metadata: { uid, resourceVersion }, spec: { persistentVolumeReclaimPolicy: "Delete" } };
   try {
@@ -72,6 +82,7 @@ async function releaseVolume(client: KubeClient, { metadata, spec }: PersistentV
   } catch (error) {
     if (!isKubeError(error, "NotFound")) throw error;
   }
+  return undefined;
 }
 
 function isMembersClaim(claim: PersistentVolumeClaim, { handle, claimUID }: DepartingMember): boolean {

@@ -15,7 +15,13 @@ export async function tearDownSpan(client: KubeClient, handle: string, volumeUID
   const left: string[] = [];
   for (const { metadata } of claims.items) {
     const name = metadata.labels?.[MEMBER_LABEL] ?? "";
-    const waiting = await tearDownOne(client, { handle, volumeUID, name, claimUID: metadata.uid });
+    const waiting = await tearDownOne(client, {
+      handle,
+      volumeUID,
+      name,
+      claimUID: metadata.uid,
+      volumeHandle: undefined,
+    });
     if (waiting !== undefined) left.push(waiting);
   }
   return left.length === 0 ? undefined : left.join(", ");

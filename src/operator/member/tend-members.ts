@@ -6,15 +6,18 @@ import { FILESYSTEM_LAYOUTS } from "../../api/filesystem-layout.ts";
 import type { ConditionReason } from "../../api/reasons.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { isKubeError, KubeError } from "../../kube/kube-error.ts";
-import type { VolumeAttachment } from "../../kube/resources.ts";
+import { VOLUME_ATTACHMENTS, type VolumeAttachment } from "../../kube/resources.ts";
 import { parseQuantity } from "../../units/quantity.ts";
-import { isOut, isRemoving } from "../volume/layout-facts.ts";
+import { isOut, isRemoving, saidHolder } from "../volume/layout-facts.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
+import { attachmentOf } from "./claim-source.ts";
 import { claimTrouble } from "./claim-trouble.ts";
+import { keepCount } from "./member-count.ts";
 import { gatherMembers, type MemberCaches, type MemberFacts } from "./member-facts.ts";
+import { memberNode, strandedVolume } from "./member-node.ts";
 import { ForeignClaimError, takeStep } from "./member-steps.ts";
 import type { Pace } from "./pace.ts";
-import { type MemberPlan, planMember } from "./plan-member.ts";
+import { type MemberPlace, type MemberPlan, planMember } from "./plan-member.ts";
 import { settledState } from "./settled-state.ts";
 import { attachmentsOf, detach, tearDownMember } from "./tear-down-member.ts";
 
@@ -40,15 +43,18 @@ export async function tendMembers(tending: MemberTending, layout: FilesystemLayo
   const waiting: string[] = [];
   const sources = new Map<string, ClaimSource>();
   let problem: MemberReport["problem"];
-  for (const facts of gatherMembers(tending.caches, layout)) {
+  const all = gatherMembers(tending.caches, layout);
+  for (const facts of all) {
     const state = settledState(layout, facts.member);
     if (isOut(layout, { ...facts.member, state })) continue;
-    const plan = planMember(facts, placeOf(layout, facts));
+    const plan = planMember(facts, await placeOf(tending.client, layout, facts, all));
     const refused = await takeSteps(tending, layout, facts, plan);
     const trouble = refused === undefined ? await troubleOf(tending, facts) : undefined;
     problem ??= refused ?? failedIf(plan.problem ?? trouble);
     if (plan.waiting !== undefined) waiting.push(plan.waiting);
-    if (plan.source !== undefined && refused === undefined) sources.set(facts.member.name, plan.source);
+    if (plan.source === undefined || refused !== undefined) continue;
+    if (await isAttachedNow(tending.client, facts.member, plan.source)) sources.set(facts.member.name, plan.source);
+    else waiting.push(`member ${facts.member.name}: its VolumeAttachment to be seen as it is`);
   }
   waiting.push(...(await removeStrays(tending, layout)));
   const gone = new Set<string>();
@@ -61,13 +67,37 @@ export async function tendMembers(tending: MemberTending, layout: FilesystemLayo
   return { waiting, problem };
 }
 
-function placeOf({ spec, status }: FilesystemLayout, { member }: MemberFacts): Parameters<typeof planMember>[1] {
+async function placeOf(
+  client: KubeClient,
+  layout: FilesystemLayout,
+  facts: MemberFacts,
+  all: readonly MemberFacts[],
+): Promise<MemberPlace> {
+  const { spec, status } = layout;
+  const { member, claim, volume } = facts;
   const reported = status?.members?.find(({ name, state }) => name === member.name && state === "Present");
+  // Of those that are members already: one that is out of their reach is none.
+  const others = all.flatMap((one) => (one !== facts && one.member.source.claim?.uid && one.volume) || []);
+  const isNew = member.source.claim?.uid === undefined;
+  const isPending = isNew && claim?.spec.volumeName === undefined;
   return {
     volumeUID: spec.volumeUID ?? "",
     nodeName: spec.nodeName,
+    selectedNode: isPending ? await memberNode(client, layout, others) : undefined,
+    stranded: isNew && volume ? await strandedVolume(client, volume, others, spec.nodeName) : undefined,
     deviceBytes: reported === undefined ? undefined : parseQuantity(reported.size),
   };
+}
+
+/** What a node is told that it was not told before is of the VolumeAttachment that is there now, whatever a cache still shows. */
+async function isAttachedNow(
+  client: KubeClient,
+  { source }: MemberSpec,
+  { attachment }: ClaimSource,
+): Promise<boolean> {
+  if (attachment?.name === undefined || isDeepStrictEqual(source.claim?.attachment, attachment)) return true;
+  const live = await client.get(VOLUME_ATTACHMENTS, { name: attachment.name });
+  return live !== undefined && isDeepStrictEqual(attachmentOf(live), attachment);
 }
 
 /** Returns why the API server refuses a step for good; undefined: all are taken. */
@@ -108,7 +138,7 @@ async function removeStrays(
   const live = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
   if (live === undefined || live.spec.volumeUID !== cached.volumeUID) return [];
   const { nodeName } = live.spec;
-  const isMountedOn = (node: string): boolean => live.status?.mounted === true && live.status.nodeName === node;
+  const isMountedOn = (node: string): boolean => saidHolder(live) === node;
   const isStray = ({ metadata, spec }: VolumeAttachment): boolean =>
     listed.has(metadata.uid) && spec.nodeName !== nodeName && !isMountedOn(spec.nodeName);
   const left = await detach(client, cached.volumeUID, isStray);
@@ -129,12 +159,15 @@ async function removeMember(
   if (live === undefined || live.metadata.uid !== layout.metadata.uid) return "the layout to be seen as it is";
   const still = departing(live).find(({ name }) => name === member.name);
   if (still === undefined || live.spec.volumeUID === undefined) return "the layout to be seen as it is";
+  const { uid, volumeHandle } = still.source.claim ?? {};
   try {
+    await keepCount(client, live);
     return await tearDownMember(client, {
       handle: live.metadata.name,
       volumeUID: live.spec.volumeUID,
       name: still.name,
-      claimUID: still.source.claim?.uid,
+      claimUID: uid,
+      volumeHandle,
     });
   } catch (error) {
     // The claim or its volume changed between reading and writing: the change itself brings the next pass.
@@ -150,8 +183,10 @@ async function recordSources(
   gone: ReadonlySet<string>,
 ): Promise<void> {
   await layouts.update("member/record-sources", layout, (current) => {
-    // Decided on where it was to be attached: unpublished or published elsewhere meanwhile, it is decided again.
-    if (current.spec.nodeName !== layout.spec.nodeName || isRemoving(current)) return undefined;
+    // Decided on that very specification: unpublished and published meanwhile, to whatever node, it is decided again.
+    const isSame =
+      current.metadata.uid === layout.metadata.uid && current.metadata.generation === layout.metadata.generation;
+    if (!isSame || isRemoving(current)) return undefined;
     const before = current.spec.members ?? [];
     const members = before
       .filter(({ name, state }) => !(state === "Removed" && gone.has(name)))

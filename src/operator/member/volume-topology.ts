@@ -1,4 +1,4 @@
-// A PersistentVolume's node affinity as CSI topologies: where a span can be used is where its members can. Pure.
+// PersistentVolumes' node affinity as CSI topologies: where a span can be used is where all of its members can. Pure.
 import type { Topology } from "../../gen/csi/v1/csi.ts";
 import type { NodeSelectorTerm, PersistentVolume } from "../../kube/resources.ts";
 
@@ -7,6 +7,32 @@ export function topologiesOf({ spec }: PersistentVolume): Topology[] | undefined
   const terms = spec.nodeAffinity?.required?.nodeSelectorTerms ?? [];
   const all = terms.map(segmentsOf);
   return all.every((one) => one !== undefined) ? all.flat().map((segments) => ({ segments })) : undefined;
+}
+
+/** Where both can be used; none: anywhere. Undefined: nowhere. */
+export function sharedTopologies(some: readonly Topology[], others: readonly Topology[]): Topology[] | undefined {
+  if (some.length === 0 || others.length === 0) return [...some, ...others];
+  const shared = some.flatMap((one) => others.flatMap((other) => bothOf(one, other) ?? []));
+  const byText = new Map(
+    shared.map((topology) => [JSON.stringify(Object.entries(topology.segments).sort()), topology]),
+  );
+  return byText.size === 0 ? undefined : [...byText.values()];
+}
+
+/** Whether a node with these labels is in one of them. */
+export function isWithin(topologies: readonly Topology[], labels: Readonly<Record<string, string>>): boolean {
+  if (topologies.length === 0) return true;
+  return topologies.some(({ segments }) => Object.entries(segments).every(([key, value]) => labels[key] === value));
+}
+
+export function describeTopologies(topologies: readonly Topology[]): string {
+  const all = topologies.map(({ segments }) => Object.entries(segments).map((pair) => pair.join("=")));
+  return all.length === 0 ? "anywhere" : `in ${all.map((pairs) => pairs.join(",")).join(" or ")}`;
+}
+
+function bothOf({ segments: one }: Topology, { segments: other }: Topology): Topology | undefined {
+  const contradicts = Object.entries(one).some(([key, value]) => other[key] !== undefined && other[key] !== value);
+  return contradicts ? undefined : { segments: { ...one, ...other } };
 }
 
 /** One set of segments for each combination of values. */

@@ -2,7 +2,6 @@
 // the size is whatever is found on the node, and an incomplete record stalls.
 import type { ApplyConfiguration } from "../../kube/client.ts";
 import type { PersistentVolume } from "../../kube/resources.ts";
-import type { FoundMembers } from "../member/find-members.ts";
 import { rebuiltSpan } from "../member/rebuild-span.ts";
 import type { LiveVolumeFacts, VolumeFacts } from "./gather.ts";
 import { loopMember, newLayout } from "./layout-fields.ts";
@@ -24,29 +23,35 @@ export interface RebuildPlan {
 
 /** Whether the caches show a loss that is worth a look at the API server. */
 export function looksLost({ layout, filesystem, persistentVolume }: VolumeFacts): boolean {
+  const phase = persistentVolume?.status?.phase;
   const isComplete = layout !== undefined && filesystem !== undefined;
-  return !isComplete && persistentVolume?.status?.phase === "Bound";
+  return (!isComplete && phase === "Bound") || (layout === undefined && phase === "Released");
 }
 
 /** Undefined: nothing was lost, or the volume is on its way out. */
 export function decideRebuild(facts: LiveVolumeFacts): RebuildPlan | undefined {
   const { persistentVolume, layout, filesystem } = facts;
-  if (persistentVolume === undefined || !looksLost(facts) || !isBoundBack(facts)) return undefined;
+  if (persistentVolume === undefined || !looksLost(facts)) return undefined;
+  const isBound = persistentVolume.status?.phase === "Bound" && isBoundBack(facts);
   const identity = claimIdentityOf(persistentVolume);
-  if (identity === undefined) return undefined;
-  const rebuilt = layout === undefined ? rebuiltLayout(persistentVolume, facts.members) : undefined;
+  if (identity === undefined || !(isBound || isStillAttached(facts))) return undefined;
+  const rebuilt = layout === undefined ? rebuiltLayout(persistentVolume, facts) : undefined;
   const lacking = rebuilt !== undefined && isIncomplete(rebuilt) ? rebuilt : undefined;
   return {
     layout: rebuilt !== undefined && !isIncomplete(rebuilt) ? rebuilt : undefined,
-    filesystemOf: filesystem === undefined ? identity : undefined,
+    filesystemOf: filesystem === undefined && isBound ? identity : undefined,
     missing: lacking?.missing ?? [],
   };
 }
 
 function rebuiltLayout(
   persistentVolume: PersistentVolume,
-  members: FoundMembers | undefined,
+  { members, rivals }: Pick<LiveVolumeFacts, "members" | "rivals">,
 ): ApplyConfiguration | IncompleteRecord {
+  if (rivals.length > 0)
+    return {
+      missing: [`one PersistentVolume (${[persistentVolume.metadata.name, ...rivals].join(", ")} all name it)`],
+    };
   const record = recordOfPersistentVolume(persistentVolume);
   if (isIncomplete(record)) return record;
   if (record.backend === "span") return rebuiltSpan(record, members);
@@ -61,4 +66,9 @@ function isBoundBack({ claim, persistentVolume }: LiveVolumeFacts): boolean {
     claim.spec.volumeName === persistentVolume?.metadata.name &&
     claim.metadata.deletionTimestamp === undefined
   );
+}
+
+/** Whatever became of its claim: only its node can say that it has let go of it, and says so on a layout. */
+function isStillAttached({ layout, members }: LiveVolumeFacts): boolean {
+  return layout === undefined && (members?.nodeNames.length ?? 0) > 0;
 }

@@ -2,6 +2,7 @@
 // it, and nothing that a deposed leader writes is carried on.
 import type { Filesystem, SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { parseQuantity } from "../../units/quantity.ts";
 import { highestEpoch, isRemoving } from "./layout-facts.ts";
 
 export type TargetPlan =
@@ -11,8 +12,9 @@ export type TargetPlan =
   | { readonly do: "refuse"; readonly message: string };
 
 export function decideTarget(layout: FilesystemLayout, filesystem: Filesystem): TargetPlan {
+  if (isRemoving(layout)) return { do: "keep" };
   const wanted = filesystem.spec.target;
-  if (wanted === undefined || isRemoving(layout) || !isNewer(wanted.decidedAt, layout)) return { do: "keep" };
+  if (wanted === undefined || !isNewer(wanted.decidedAt, layout)) return lostMembers(layout) ?? { do: "keep" };
   const seen = highestEpoch(layout);
   if (wanted.epoch < seen)
     return {
@@ -29,4 +31,21 @@ export function decideTarget(layout: FilesystemLayout, filesystem: Filesystem): 
 function isNewer(decidedAt: string, { spec, status }: FilesystemLayout): boolean {
   const known = [spec.target?.decidedAt, status?.operation?.decidedAt, status?.lastOperation?.decidedAt];
   return known.every((other) => other === undefined || Date.parse(decidedAt) > Date.parse(other));
+}
+
+/**
+ * A target whose members were decided on while one of them was leaving, which its node had finished by then: what that one was to
+ * give is missing, and the same target is planned again with what is there. One that has ended is the policy-engine's to repeat.
+ */
+function lostMembers({ spec, status }: FilesystemLayout): TargetPlan | undefined {
+  const { backend, target, members = [] } = spec;
+  if (backend !== "span" || target === undefined || status?.lastOperation?.decidedAt === target.decidedAt)
+    return undefined;
+  const reported = new Map(status?.members?.map(({ name, size }) => [name, parseQuantity(size)]));
+  const sizes = members
+    .filter(({ state }) => state !== "Removed")
+    .map(({ name, size }) => Math.max(size === undefined ? 0 : parseQuantity(size), reported.get(name) ?? 0));
+  const isKnown = sizes.every((bytes) => bytes > 0);
+  const isShort = parseQuantity(target.size) > sizes.reduce((sum, bytes) => sum + bytes, 0);
+  return isKnown && isShort ? { do: "copy", target } : undefined;
 }

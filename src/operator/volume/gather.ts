@@ -1,7 +1,7 @@
 // Everything that is decided on about one volume, read from the caches at once. What looks lost there is read again from
 // the API server before anything is made of it: a cache that lags is no loss.
 import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { objectKey } from "../../kube/object.ts";
 import {
@@ -11,6 +11,8 @@ import {
   type PersistentVolumeClaim,
 } from "../../kube/resources.ts";
 import { type FoundMembers, findMembers } from "../member/find-members.ts";
+import { isBlank } from "./layout-facts.ts";
+import { readLayout } from "./new-layout.ts";
 import type { VolumeCaches } from "./volume-caches.ts";
 import { type ClaimIdentity, claimIdentityOf } from "./volume-record.ts";
 
@@ -20,6 +22,8 @@ export interface VolumeFacts {
   /** The Filesystem of the volume's own claim; one of an earlier or later claim of the same name does not count. */
   readonly filesystem: Filesystem | undefined;
   readonly persistentVolume: PersistentVolume | undefined;
+  /** Of others that name the same handle. */
+  readonly rivals: readonly string[];
 }
 
 /** The same, and the claim, fresh from the API server. */
@@ -30,16 +34,18 @@ export interface LiveVolumeFacts extends VolumeFacts {
 }
 
 export function gatherFacts(caches: VolumeCaches, handle: string): VolumeFacts {
-  const layout = caches.layouts.store.get(handle);
-  const persistentVolume = caches.persistentVolumes.store.byIndex("handle", handle)[0];
+  const cached = caches.layouts.store.get(handle);
+  const layout = cached && isBlank(cached) ? undefined : cached;
+  const [persistentVolume, ...others] = caches.persistentVolumes.store.byIndex("handle", handle);
   const claim = claimOf(layout, persistentVolume);
   const filesystem = claim && caches.filesystems.store.get(objectKey(claim));
-  return { handle, layout, persistentVolume, filesystem: ownFilesystem(filesystem, claim) };
+  const rivals = others.map(({ metadata }) => metadata.name);
+  return { handle, layout, persistentVolume, rivals, filesystem: ownFilesystem(filesystem, claim) };
 }
 
 export async function gatherLiveFacts(client: KubeClient, facts: VolumeFacts): Promise<LiveVolumeFacts> {
   const [layout, persistentVolume] = await Promise.all([
-    client.get(FILESYSTEM_LAYOUTS, { name: facts.handle }),
+    readLayout(client, facts.handle),
     facts.persistentVolume && client.get(PERSISTENT_VOLUMES, { name: facts.persistentVolume.metadata.name }),
   ]);
   const identity = claimOf(layout, persistentVolume);
@@ -50,7 +56,7 @@ export async function gatherLiveFacts(client: KubeClient, facts: VolumeFacts): P
     layout === undefined && persistentVolume ? findMembers(client, persistentVolume) : undefined,
   ]);
   const own = ownFilesystem(filesystem, identity);
-  return { handle: facts.handle, layout, persistentVolume, claim, filesystem: own, members };
+  return { ...facts, layout, persistentVolume, claim, filesystem: own, members };
 }
 
 function claimOf(

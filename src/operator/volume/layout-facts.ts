@@ -55,3 +55,23 @@ export function isRemoving({ spec }: FilesystemLayout): boolean {
   const members = spec.members ?? [];
   return members.length > 0 && members.every(({ state }) => state === "Removed");
 }
+
+/** Whether it only keeps a name: made, and not filled in yet (new-layout.ts). It says nothing of any volume. */
+export function isBlank({ spec }: FilesystemLayout): boolean {
+  return spec.backend === undefined;
+}
+
+/**
+ * Whether it was made again from records, which do not know sizes, and no node has said since whether it has the volume mounted. In a
+ * layout that was never lost an agent says so before it touches anything.
+ */
+export function isUnheard({ spec, status }: FilesystemLayout): boolean {
+  return status?.mounted === undefined && (spec.members ?? []).some(({ size }) => size === undefined);
+}
+
+/** The node that has it mounted, by what the layout says. Where it was made again, the node that it names counts until it says more. */
+export function saidHolder(layout: FilesystemLayout): string | undefined {
+  const { spec, status } = layout;
+  if (status?.mounted === true) return status.nodeName;
+  return isUnheard(layout) ? spec.nodeName : undefined;
+}

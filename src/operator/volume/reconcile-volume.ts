@@ -1,7 +1,7 @@
 // One volume made consistent: gather, decide, apply, report. The target goes first, since a filling disk waits for it; the
 // status follows. What was lost is made again before anything else is decided on it.
 import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
 import { shows } from "../../kube/apply.ts";
 import type { KubeClient } from "../../kube/client.ts";
@@ -21,6 +21,7 @@ import { writeFilesystem } from "./filesystem-writer.ts";
 import { gatherFacts, gatherLiveFacts, type VolumeFacts } from "./gather.ts";
 import { isRemoving } from "./layout-facts.ts";
 import type { LayoutWriter } from "./layout-writer.ts";
+import { makeLayout, readLayout } from "./new-layout.ts";
 import { isHold, type TargetRefusal, targetFields } from "./target-fields.ts";
 import type { VolumeCaches } from "./volume-caches.ts";
 
@@ -34,6 +35,8 @@ export interface VolumeReconciling {
   readonly reselection: Pace;
   /** By namespace, whose volumes share its quotas. */
   readonly turns: Turns;
+  /** What a namespace may have of a members' class where no ResourceQuota says it. */
+  readonly budgetBytes: number;
 }
 
 /** What a member fails for, such as a quota or a node without room, comes and goes without a change of the volume. */
@@ -73,13 +76,12 @@ async function rebuild(
   const live = await gatherLiveFacts(client, cached);
   const plan = decideRebuild(live);
   if (plan === undefined) return { facts: live, missing: [] };
-  const layout = plan.layout
-    ? await client.apply("rebuild/layout", FILESYSTEM_LAYOUTS, plan.layout, APPLY)
-    : live.layout;
+  const made = plan.layout && (await makeLayout(client, "rebuild/layout", plan.layout));
+  const layout = made ?? (plan.layout ? await readLayout(client, cached.handle) : live.layout);
   const filesystem = plan.filesystemOf ? await writeFilesystem(client, plan.filesystemOf, true) : live.filesystem;
-  if (plan.layout) metrics.rebuilt("FilesystemLayout");
+  if (made) metrics.rebuilt("FilesystemLayout");
   if (plan.filesystemOf) metrics.rebuilt("Filesystem");
-  const rebuilt = [...(plan.layout ? ["FilesystemLayout"] : []), ...(plan.filesystemOf ? ["Filesystem"] : [])];
+  const rebuilt = [...(made ? ["FilesystemLayout"] : []), ...(plan.filesystemOf ? ["Filesystem"] : [])];
   if (rebuilt.length > 0 && filesystem !== undefined)
     events.record(
       filesystem,
@@ -110,11 +112,11 @@ function carryInTurn(
 
 /** Copies a newer target to the layout, with the members that it takes. */
 async function carryTarget(
-  { client, layouts, events }: VolumeReconciling,
+  { client, layouts, events, budgetBytes }: VolumeReconciling,
   layout: FilesystemLayout,
   filesystem: Filesystem,
 ): Promise<Carried> {
-  const memberClass = await readMemberClass(client, layout);
+  const memberClass = await readMemberClass(client, layout, budgetBytes);
   let refusal: TargetRefusal | undefined;
   const written = await layouts.update("carry-target/layout", layout, (current) => {
     refusal = undefined;

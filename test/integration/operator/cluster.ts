@@ -13,6 +13,7 @@ import { createLogger } from "../../../src/process/log.ts";
 import type { Stoppable } from "../../../src/process/shutdown.ts";
 import { bootstrap } from "../../../src/standalone/bootstrap.ts";
 import { startStandIns } from "../../../src/standalone/stand-ins.ts";
+import { GIB } from "../../../src/units/quantity.ts";
 import { type FakeCsiNode, startFakeCsiNode } from "../../fakes/fake-csi-node.ts";
 
 export const NODE_NAME = "node-1";
@@ -32,9 +33,11 @@ export interface TestCluster {
   stop(): Promise<void>;
 }
 
+/** As the operator's own default. */
+const BUDGET_BYTES = 1024 * GIB;
 const LOG_LEVEL = process.env["TIDEMARK_TEST_LOG"] === "debug" ? "debug" : "silent";
 
-export async function startTestCluster(): Promise<TestCluster> {
+export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Promise<TestCluster> {
   const log = createLogger("test", LOG_LEVEL);
   const directory = mkdtempSync(join(tmpdir(), "tidemark-operator-test-"));
   const controlPlane = await startControlPlane({ port: 0, log });
@@ -64,6 +67,7 @@ export async function startTestCluster(): Promise<TestCluster> {
         userName: "system:serviceaccount:tidemark-system:operator",
         csiSocket,
         spanCsiSocket,
+        namespaceBudgetBytes,
         httpHost: "127.0.0.1",
         httpPort: 0,
         logLevel: LOG_LEVEL,

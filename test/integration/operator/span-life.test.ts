@@ -24,6 +24,7 @@ import { buildClaim } from "../../builders/claim.ts";
 import {
   createDriver,
   createMemberClass,
+  createZoneNode,
   MEMBER_CLASS,
   MEMBER_DRIVER,
   type MemberSidecars,
@@ -43,7 +44,7 @@ beforeAll(async () => {
   cluster = await startTestCluster();
   const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
   await cluster.client.create("test/namespace", NAMESPACES, object("Namespace", "shop"));
-  for (const name of ["node-a", "node-b"]) await cluster.client.create("test/node", NODES, object("Node", name));
+  for (const name of ["node-a", "node-b"]) await createZoneNode(cluster.client, name);
   sidecars = await startMemberSidecars(cluster.client, createLogger("test", "silent"));
   await createMemberClass(cluster.client, GROWING_CLASS, true);
   await createMemberClass(cluster.client, PLAIN_CLASS, false, PLAIN_DRIVER);
@@ -231,6 +232,7 @@ describe("a span on its nodes", () => {
     expect(claimOf(layout, "m0")?.attachment).toEqual({
       nodeName: "node-a",
       name,
+      uid: expect.any(String),
       context: { path: `/dev/node-a/${name}` },
     });
     await span.publish(handle, "node-a");

@@ -2,17 +2,11 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
 import { SPAN_DRIVER } from "../../../src/api/names.ts";
-import {
-  NAMESPACES,
-  NODES,
-  PERSISTENT_VOLUME_CLAIMS,
-  PERSISTENT_VOLUMES,
-  VOLUME_ATTACHMENTS,
-} from "../../../src/kube/resources.ts";
+import { NAMESPACES, PERSISTENT_VOLUME_CLAIMS, VOLUME_ATTACHMENTS } from "../../../src/kube/resources.ts";
 import { createLogger } from "../../../src/process/log.ts";
-import { buildClaim } from "../../builders/claim.ts";
-import { type MemberSidecars, startMemberSidecars } from "../../fakes/member-sidecars.ts";
+import { createZoneNode, type MemberSidecars, startMemberSidecars } from "../../fakes/member-sidecars.ts";
 import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
+import { provisionedSpan } from "./provisioned-span.ts";
 import { type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
 
 let cluster: TestCluster;
@@ -23,7 +17,7 @@ beforeAll(async () => {
   cluster = await startTestCluster();
   const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
   await cluster.client.create("test/namespace", NAMESPACES, object("Namespace", "shop"));
-  for (const name of ["node-a", "node-b"]) await cluster.client.create("test/node", NODES, object("Node", name));
+  for (const name of ["node-a", "node-b"]) await createZoneNode(cluster.client, name);
   sidecars = await startMemberSidecars(cluster.client, createLogger("test", "silent"));
   span = spanUnderTest(cluster);
 }, 60_000);
@@ -33,40 +27,9 @@ afterAll(async () => {
   await cluster.stop();
 }, 60_000);
 
-/** As csi-provisioner and the PersistentVolume controller leave them; published to node-a, with two members mounted there. */
+/** Published to node-a, with two members mounted there. */
 async function provisioned(name: string): Promise<string> {
-  const { client } = cluster;
-  const claim = await client.create(
-    "test/claim",
-    PERSISTENT_VOLUME_CLAIMS,
-    buildClaim({ name, namespace: "shop", storageClassName: "span" }),
-  );
-  const volumeName = `pvc-${claim.metadata.uid}`;
-  const request = span.request({ "csi.storage.k8s.io/pvc/name": name }, { name: volumeName });
-  const { volume } = await span.create(request);
-  const handle = volume?.volumeId ?? "";
-  await client.create("test/volume", PERSISTENT_VOLUMES, {
-    apiVersion: "v1",
-    kind: "PersistentVolume",
-    metadata: { name: volumeName },
-    spec: {
-      capacity: { storage: "2Gi" },
-      accessModes: ["ReadWriteOnce"],
-      claimRef: { kind: "PersistentVolumeClaim", namespace: "shop", name, uid: claim.metadata.uid },
-      csi: { driver: SPAN_DRIVER, volumeHandle: handle, volumeAttributes: volume?.volumeContext },
-    },
-  });
-  const bound = { status: { phase: "Bound" } };
-  await client.mergePatch("test/bound", PERSISTENT_VOLUMES, { name: volumeName }, bound, "status");
-  const claimName = { namespace: "shop", name };
-  await client.mergePatch("test/bind", PERSISTENT_VOLUME_CLAIMS, claimName, { spec: { volumeName } });
-  await client.create("test/attach", VOLUME_ATTACHMENTS, {
-    apiVersion: "storage.k8s.io/v1",
-    kind: "VolumeAttachment",
-    metadata: { name: `csi-${name}` },
-    spec: { attacher: SPAN_DRIVER, nodeName: "node-a", source: { persistentVolumeName: volumeName } },
-  });
-  await span.publish(handle, "node-a");
+  const { handle } = await provisionedSpan(cluster, span, name);
   await span.report(handle, mounted);
   await span.target(name, "3Gi", "2Gi");
   await span.untilLayout(

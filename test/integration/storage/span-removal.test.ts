@@ -1,11 +1,13 @@
 // Members that are taken out while somebody writes: no byte is lost, the filesystem is never forced read-only, and whoever needs the
 // room goes first.
 import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { SpanMember } from "../../../src/agent/member/span-member.ts";
 import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
 import { mountAt } from "../../../src/agent/storage/mount-table.ts";
+import { spanRecordPath } from "../../../src/agent/storage/span/span-record.ts";
 import type { MountedSpan, ShrinkResult, SpanVolume } from "../../../src/agent/storage/storage.ts";
 import { eventually } from "../../fakes/eventually.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
@@ -98,6 +100,9 @@ describeReal("a member that is taken out under a writer", LOOP_PARTS, () => {
     controller.abort(new Error("an extend goes first"));
     expect((await removing).outcome).toBe("Cancelled");
     expect(exclusiveOperation(volume.fsid)).toBe("none");
+    // Whatever becomes of its device from now on is no end of this removal.
+    const record = readFileSync(spanRecordPath(fixture, volume), "utf8");
+    expect(JSON.parse(record)).toMatchObject({ state: "mounted", removals: [] });
     await expectWhole([m0, m1]);
   });
 

@@ -10,6 +10,7 @@ describe("the operator's configuration", () => {
       leaseNamespace: "tidemark-system",
       csiSocket: "/run/tidemark/csi-controller.sock",
       httpPort: 9465,
+      namespaceBudgetBytes: 1024 ** 4,
       logLevel: "info",
       fault: undefined,
     });
@@ -43,6 +44,7 @@ describe("the operator's configuration", () => {
     [["--http-port", "x"], "--http-port x is no port"],
     [["--log-level", "loud"], "--log-level loud is none of"],
     [["--unknown"], "--unknown"],
+    [["--default-namespace-budget", "a lot"], '--default-namespace-budget: "a lot" is not a quantity'],
   ])("refuses %j", (args, text) => {
     expect(() => readConfig(args, {})).toThrow(text);
   });

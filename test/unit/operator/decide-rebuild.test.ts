@@ -21,6 +21,7 @@ const facts = (fields: Partial<LiveVolumeFacts> = {}): LiveVolumeFacts => ({
   persistentVolume: buildPersistentVolume(),
   claim: buildBoundClaim(),
   members: undefined,
+  rivals: [],
   ...fields,
 });
 
@@ -124,7 +125,7 @@ describe("a span whose layout is gone", () => {
     },
   });
   const rebuilt = (members: readonly ReturnType<typeof found>[], nodeNames: string[] = []) =>
-    decideRebuild(facts({ persistentVolume: span, members: { members, nodeNames } }));
+    decideRebuild(facts({ persistentVolume: span, members: { members, nodeNames, nextMember: 3 } }));
 
   it("gets it back from its members' claims, on the node that it is attached to", () => {
     const plan = rebuilt([found("m2"), found("m0")], ["node-7"]);
@@ -166,10 +167,26 @@ describe("a span whose layout is gone", () => {
     expect(plan?.missing.join()).toContain(text);
   });
 
+  it("has it again while it is attached, whatever became of its claim, and nothing is made for a claim that is gone", () => {
+    const released: PersistentVolume = { ...span, status: { phase: "Released" } };
+    const attached = { members: [found("m0")], nodeNames: ["node-7"], nextMember: 1 };
+    const plan = decideRebuild(facts({ persistentVolume: released, claim: undefined, members: attached }));
+    expect(plan).toMatchObject({ layout: { spec: { nodeName: "node-7" } }, filesystemOf: undefined, missing: [] });
+    const detached = { ...attached, nodeNames: [] };
+    expect(decideRebuild(facts({ persistentVolume: released, claim: undefined, members: detached }))).toBeUndefined();
+  });
+
+  it("is not guessed where two PersistentVolumes say that it is theirs", () => {
+    const members = { members: [found("m0")], nodeNames: [], nextMember: 1 };
+    const plan = decideRebuild(facts({ persistentVolume: span, members, rivals: ["forged"] }));
+    expect(plan?.layout).toBeUndefined();
+    expect(plan?.missing.join()).toContain(`${span.metadata.name}, forged all name it`);
+  });
+
   it("is not guessed where its PersistentVolume does not say of which class its members are", () => {
     const { [RECORDS.memberClass]: _class, ...attributes } = span.spec.csi?.volumeAttributes ?? {};
     const csi = { ...(span.spec.csi as CsiVolumeSource), volumeAttributes: attributes };
-    const members = { members: [found("m0")], nodeNames: [] };
+    const members = { members: [found("m0")], nodeNames: [], nextMember: 1 };
     const plan = decideRebuild(facts({ persistentVolume: { ...span, spec: { ...span.spec, csi } }, members }));
     expect(plan?.missing).toEqual([`volumeAttributes["${RECORDS.memberClass}"]`]);
   });

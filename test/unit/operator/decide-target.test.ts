@@ -2,6 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import type { SizeTarget } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { decideTarget } from "../../../src/operator/volume/decide-target.ts";
+import { buildSpan } from "../../builders/span.ts";
 import { buildFilesystem, buildLayout, reported } from "../../builders/volume.ts";
 
 const at = (second: number): string => new Date(Date.parse("2030-01-01T00:00:00Z") + second * 1000).toISOString();
@@ -75,5 +76,40 @@ describe("the policy-engine's target", () => {
     const plan = decide(layout, target(2, 6));
     expect(plan.do).toBe("refuse");
     expect(plan).toMatchObject({ message: expect.stringContaining("epoch 6, but epoch 7 has been seen") });
+  });
+});
+
+describe("an extend of a span that met a removal", () => {
+  /** To 4Gi, decided when m1 was thought to stay. */
+  const extending = (m1: "Present" | "Removed", ended = false): FilesystemLayout => {
+    const layout = buildSpan({
+      sizes: ["2Gi", "2Gi"],
+      states: { m1 },
+      ...(m1 === "Removed" ? { reported: { m1: { state: "Removed" } } } : {}),
+    });
+    const operation = { kind: "Extend", from: "2Gi", to: "4Gi", reached: "2Gi", epoch: 1, startedAt: at(1) } as const;
+    const lastOperation = { ...operation, decidedAt: at(1), endedAt: at(2), outcome: "Failed" } as const;
+    return {
+      ...layout,
+      spec: { ...layout.spec, target: target(1, 1, "4Gi") },
+      status: { ...layout.status, ...(ended ? { lastOperation } : {}) },
+    };
+  };
+
+  it("is planned again once the removal turns out to be finished: what that member was to give is missing", () => {
+    expect(decide(extending("Removed"), target(1, 1, "4Gi"))).toEqual({ do: "copy", target: target(1, 1, "4Gi") });
+    // A raised request is on the layout alone.
+    expect(decide(extending("Removed"), undefined)).toEqual({ do: "copy", target: target(1, 1, "4Gi") });
+  });
+
+  it.each<[string, FilesystemLayout]>([
+    ["the member stays", extending("Present")],
+    ["it has ended: the policy-engine decides on what was reached", extending("Removed", true)],
+  ])("stays as it is where %s", (_what, layout) => {
+    expect(decide(layout, target(1, 1, "4Gi"))).toEqual({ do: "keep" });
+  });
+
+  it("gives way to a later decision", () => {
+    expect(decide(extending("Removed"), target(2, 1, "3Gi"))).toMatchObject({ do: "copy", target: { size: "3Gi" } });
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import type { ResourceQuota } from "../../../src/kube/resources.ts";
-import { tightestQuota } from "../../../src/operator/member/member-quota.ts";
+import { quotaMessage, tightestQuota } from "../../../src/operator/member/member-quota.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 
 const KEY = "gp3.storageclass.storage.k8s.io/requests.storage";
@@ -34,4 +34,13 @@ describe("the quota of a namespace on a class", () => {
   ])("is none where quotas are on %s", (_what, hard: Record<string, string>) => {
     expect(tightestQuota([quota("other", hard)], "shop", "gp3", GIB)).toBeUndefined();
   });
+});
+
+it("a default budget says who gives how much, and how much more is wanted", () => {
+  const budget = { namespace: "shop", className: "gp3", name: undefined, limitBytes: 10 * GIB, takenBytes: 8 * GIB };
+  expect(quotaMessage(budget, 2 * GIB)).toBeUndefined();
+  expect(quotaMessage(budget, 3 * GIB)).toBe(
+    "the default budget (--default-namespace-budget) gives namespace shop 10 GiB of class gp3, 8 GiB are taken beside this volume, " +
+      "and its members would have 3 GiB",
+  );
 });

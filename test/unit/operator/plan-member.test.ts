@@ -21,10 +21,12 @@ interface Found {
   readonly volume?: Partial<PersistentVolume["spec"]> | null;
   readonly labels?: Record<string, string>;
   readonly attachments?: readonly Partial<
-    VolumeAttachment["spec"] & { attached: boolean; error: string; leaving: true }
+    VolumeAttachment["spec"] & { attached: boolean; error: string; leaving: true; uid: string }
   >[];
   readonly attachRequired?: boolean;
   readonly nodeName?: string;
+  readonly selectedNode?: string;
+  readonly stranded?: string;
   readonly deviceBytes?: number;
 }
 
@@ -62,10 +64,14 @@ function plan(found: Found): MemberPlan {
           },
         };
   const attachments = (found.attachments ?? []).map(
-    ({ nodeName = "node-a", attached = false, error, leaving }, index) => ({
+    ({ nodeName = "node-a", attached = false, error, leaving, uid }, index) => ({
       apiVersion: "storage.k8s.io/v1",
       kind: "VolumeAttachment",
-      metadata: { name: `attachment-${index}`, ...(leaving ? { deletionTimestamp: "2030-01-01T00:00:00Z" } : {}) },
+      metadata: {
+        name: `attachment-${index}`,
+        uid: uid ?? `uid-${index}`,
+        ...(leaving ? { deletionTimestamp: "2030-01-01T00:00:00Z" } : {}),
+      },
       spec: { attacher: DRIVER, nodeName, source: { persistentVolumeName: "pv-1" } },
       status: { attached, ...(error === undefined ? {} : { attachError: { message: error } }) },
     }),
@@ -78,7 +84,13 @@ function plan(found: Found): MemberPlan {
       attachments,
       attachRequired: found.attachRequired ?? true,
     },
-    { volumeUID: VOLUME_UID, nodeName: found.nodeName, deviceBytes: found.deviceBytes },
+    {
+      volumeUID: VOLUME_UID,
+      nodeName: found.nodeName,
+      selectedNode: found.selectedNode ?? found.nodeName,
+      stranded: found.stranded,
+      deviceBytes: found.deviceBytes,
+    },
   );
 }
 
@@ -99,6 +111,12 @@ describe("a member", () => {
       "waits for the provisioner of its node",
       { phase: "Pending", nodeName: "node-a", annotations: { "volume.kubernetes.io/selected-node": "node-a" } },
       [],
+      "not bound",
+    ],
+    [
+      "is selected again where it can be reached, published or not",
+      { phase: "Pending", selectedNode: "node-b" },
+      ["select-node"],
       "not bound",
     ],
     ["waits for its volume to be seen", { volume: null }, [], "pv-1 to be seen"],
@@ -172,7 +190,7 @@ describe("what a layout says of a member", () => {
       uid: "claim-uid",
       driver: DRIVER,
       volumeHandle: "device-1",
-      attachment: { nodeName: "node-a", name: "attachment-0" },
+      attachment: { nodeName: "node-a", name: "attachment-0", uid: "uid-0" },
     });
   });
 
@@ -188,10 +206,31 @@ describe("what a layout says of a member", () => {
     expect(plan({ source: attached, attachments: [{ attached: true }] }).source?.attachment).toBeUndefined();
   });
 
-  it("keeps the attachment of a device in use that somebody has deleted", () => {
-    const attachment = { nodeName: "node-a", name: "attachment-0" };
-    const { source, steps } = plan({ source: { ...RECORDED, attachment }, nodeName: "node-a" });
-    expect(source?.attachment).toEqual(attachment);
-    expect(steps.map((step) => step.do)).toEqual(["attach"]);
+  const told = { nodeName: "node-a", name: "attachment-0", uid: "uid-0", context: { lun: "7" } };
+
+  it("keeps what attaching it has told while that very VolumeAttachment is there, even on its way out", () => {
+    const found: Found = { source: { ...RECORDED, attachment: told }, nodeName: "node-a" };
+    expect(plan({ ...found, attachments: [{ attached: true, leaving: true }] }).source?.attachment).toEqual(told);
+  });
+
+  it.each<[string, Found["attachments"]]>([
+    ["somebody has deleted it", []],
+    ["another one of its name is on its way", [{ uid: "uid-1" }]],
+  ])("has nothing of a VolumeAttachment that is gone where %s", (_what, attachments) => {
+    const planned = plan({ source: { ...RECORDED, attachment: told }, nodeName: "node-a", attachments });
+    expect(planned.source).toMatchObject({ uid: "claim-uid" });
+    expect(planned.source?.attachment).toBeUndefined();
+    expect(planned.waiting).toContain("to attach it to node node-a");
+  });
+
+  it("is what the next VolumeAttachment tells, under the same name", () => {
+    const attachments = [{ uid: "uid-1", attached: true }];
+    const { source } = plan({ source: { ...RECORDED, attachment: told }, nodeName: "node-a", attachments });
+    expect(source?.attachment).toEqual({ nodeName: "node-a", name: "attachment-0", uid: "uid-1" });
+  });
+
+  it("is nothing of a new member's volume that is out of reach, which is neither kept nor attached", () => {
+    const planned = plan({ ...NEW, nodeName: "node-a", stranded: "it is in zone=b" });
+    expect(planned).toMatchObject({ steps: [], source: undefined, problem: "it is in zone=b" });
   });
 });

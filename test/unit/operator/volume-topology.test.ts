@@ -1,6 +1,6 @@
 import { expect, it } from "@jest/globals";
 import type { NodeSelectorTerm } from "../../../src/kube/resources.ts";
-import { topologiesOf } from "../../../src/operator/member/volume-topology.ts";
+import { isWithin, sharedTopologies, topologiesOf } from "../../../src/operator/member/volume-topology.ts";
 
 const zone = (operator: string, ...values: string[]) => ({ key: "zone", operator, values });
 const topologies = (...nodeSelectorTerms: NodeSelectorTerm[]) =>
@@ -31,4 +31,26 @@ it.each<[string, NodeSelectorTerm[], Record<string, string>[] | undefined]>([
   ["what CSI has no words for is no topology", [{ matchExpressions: [zone("NotIn", "a")] }], undefined],
 ])("%s", (_what, terms, expected) => {
   expect(topologies(...terms)?.map(({ segments }) => segments)).toEqual(expected);
+});
+
+type Segments = Record<string, string>;
+const places = (...segments: Segments[]) => segments.map((each) => ({ segments: each }));
+
+it.each<[string, Segments[], Segments[], Segments[] | undefined]>([
+  ["anywhere and somewhere is somewhere", [], [{ zone: "a" }], [{ zone: "a" }]],
+  ["somewhere and anywhere is the same", [{ zone: "a" }], [], [{ zone: "a" }]],
+  ["what both have", [{ zone: "a" }, { zone: "b" }], [{ zone: "b" }, { zone: "c" }], [{ zone: "b" }]],
+  ["keys of two drivers hold together", [{ zone: "a" }], [{ rack: "1" }], [{ zone: "a", rack: "1" }]],
+  ["nothing is shared by two zones", [{ zone: "a" }], [{ zone: "b" }], undefined],
+])("members together: %s", (_what, some, others, expected) => {
+  expect(sharedTopologies(places(...some), places(...others))).toEqual(expected && places(...expected));
+});
+
+it.each<[string, Segments[], boolean]>([
+  ["anywhere", [], true],
+  ["its zone", [{ zone: "b" }, { zone: "a" }], true],
+  ["another zone", [{ zone: "b" }], false],
+  ["a rack that it does not say", [{ zone: "a", rack: "1" }], false],
+])("a node of zone a is within %s: %s", (_what, topologies, expected) => {
+  expect(isWithin(places(...topologies), { zone: "a", "kubernetes.io/os": "linux" })).toBe(expected);
 });

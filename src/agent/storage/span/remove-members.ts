@@ -12,6 +12,7 @@ import { runWatched, type WatchedEnd } from "../watched-command.ts";
 import { identityWithin } from "./device-identity.ts";
 import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
 import { nextRemovalMove, type RemovalMove } from "./removal-decision.ts";
+import { restoreDevices } from "./restore-devices.ts";
 import { recordRemoval, settleMembers } from "./settle-members.ts";
 import { assertOnlyMembers, type MemberDevice, membersInside, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
@@ -80,7 +81,10 @@ async function removeOne(shrink: Shrink, each: MemberDevice): Promise<ShrinkResu
     }
     const ended = await remove(shrink, each, usage);
     assertWritable(volume);
-    if (mountedDeviceNames(volume.fsid).includes(each.device.name)) return judge(shrink, each, ended);
+    if (mountedDeviceNames(volume.fsid).includes(each.device.name)) {
+      await restoreDevices(host, volume);
+      return judge(shrink, each, ended);
+    }
     await settleMembers(host, volume);
     return undefined;
   }

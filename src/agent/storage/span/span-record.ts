@@ -50,6 +50,10 @@ export function withRemoval(volume: SpanVolume, record: SpanRecord | undefined, 
   return { volumeUID, fsid, fsType, state: record?.state ?? "mounted", removals: [...others, removal] };
 }
 
+export function withoutRemoval(record: SpanRecord, { member }: Removal): SpanRecord {
+  return { ...record, removals: record.removals.filter((removal) => removal.member !== member) };
+}
+
 export function removalOf(record: SpanRecord | undefined, member: string): Removal | undefined {
   return record?.removals.find((removal) => removal.member === member);
 }

@@ -1,0 +1,133 @@
+// A span whose layout is lost: until its node has said whether it has the volume mounted, nothing of it is detached, given to another
+// node or deleted.
+import { status } from "@grpc/grpc-js";
+import { afterAll, afterEach, beforeAll, expect, it } from "@jest/globals";
+import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
+import {
+  NODES,
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  VOLUME_ATTACHMENTS,
+} from "../../../src/kube/resources.ts";
+import { type ProvisionedSpan, provisionedSpan } from "./provisioned-span.ts";
+import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
+
+let tested: SpanCluster;
+beforeAll(async () => {
+  tested = await startSpanCluster();
+}, 60_000);
+afterEach(async () => {
+  await tested.cluster.stopOperator();
+  await tested.cluster.startOperator();
+}, 60_000);
+afterAll(() => tested.stop(), 60_000);
+
+const REFUSED = {
+  code: status.FAILED_PRECONDITION,
+  details: expect.stringContaining("perhaps mounted on node node-a"),
+};
+const members = (sizes: Record<string, string>) =>
+  Object.entries(sizes).map(([name, size]) => ({ name, size, state: "Present" as const }));
+const attachmentsOf = async (handle: string) =>
+  (await tested.span.attachments()).filter(({ metadata }) =>
+    handle.endsWith(metadata.labels?.["tidemark.dev/volume-uid"] ?? "-"),
+  );
+const isWhole = async (handle: string): Promise<boolean> => {
+  const attached = await attachmentsOf(handle);
+  return attached.length > 0 && attached.every(({ metadata }) => metadata.deletionTimestamp === undefined);
+};
+
+/** No operator makes it again until one of the CSI calls that follow could have done harm. */
+async function loseLayout(handle: string): Promise<void> {
+  await tested.cluster.client.delete("test/lose", FILESYSTEM_LAYOUTS, { name: handle });
+}
+
+const madeAgain = (handle: string, before: string | undefined) =>
+  tested.span.untilLayout(
+    "it is made again",
+    handle,
+    ({ metadata, spec }) => metadata.uid !== before && spec.backend === "span",
+  );
+
+async function lostAndFound(name: string): Promise<ProvisionedSpan> {
+  const provisioned = await provisionedSpan(tested.cluster, tested.span, name);
+  await tested.span.report(provisioned.handle, { nodeName: "node-a", mounted: true, members: members({ m0: "2Gi" }) });
+  const before = (await tested.span.layout(provisioned.handle))?.metadata.uid;
+  await loseLayout(provisioned.handle);
+  const layout = await madeAgain(provisioned.handle, before);
+  expect(layout).toMatchObject({ spec: { nodeName: "node-a" } });
+  expect(layout.status).toBeUndefined();
+  return provisioned;
+}
+
+it("one that is not made again yet is not detached: whoever asks is to ask again", async () => {
+  const { handle, volumeName } = await provisionedSpan(tested.cluster, tested.span, "lost");
+  await tested.span.report(handle, { nodeName: "node-a", mounted: true, members: members({ m0: "2Gi" }) });
+  // A record that cannot be read keeps the layout from being made again.
+  const { client } = tested.cluster;
+  const phase = (text: string) =>
+    client.mergePatch("test/phase", PERSISTENT_VOLUMES, { name: volumeName }, { status: { phase: text } }, "status");
+  await phase("Pending");
+  await loseLayout(handle);
+  for (const nodeId of ["node-a", ""])
+    await expect(tested.span.unpublish(handle, nodeId)).rejects.toMatchObject({
+      code: status.ABORTED,
+      details: expect.stringContaining("its FilesystemLayout is gone; that is being made again"),
+    });
+  expect(await isWhole(handle)).toBe(true);
+  await phase("Bound");
+  await madeAgain(handle, undefined);
+}, 60_000);
+
+it("one that was made again is held by the node that it was attached to, until that says that it is not", async () => {
+  const { handle } = await lostAndFound("held");
+  await expect(tested.span.unpublish(handle, "node-a")).rejects.toMatchObject(REFUSED);
+  await expect(tested.span.publish(handle, "node-b")).rejects.toMatchObject(REFUSED);
+  expect(await isWhole(handle)).toBe(true);
+  expect((await tested.span.layout(handle))?.spec.nodeName).toBe("node-a");
+
+  await tested.span.report(handle, { nodeName: "node-a", mounted: false, members: members({ m0: "2Gi" }) });
+  await tested.span.unpublish(handle, "node-a");
+  expect(await attachmentsOf(handle)).toEqual([]);
+  await tested.span.publish(handle, "node-b");
+}, 60_000);
+
+it("one that was made again is mounted where its node says so, and nothing else is believed", async () => {
+  const { handle } = await lostAndFound("mounted");
+  await tested.span.report(handle, { nodeName: "node-a", mounted: true, members: members({ m0: "2Gi" }) });
+  await expect(tested.span.unpublish(handle, "node-a")).rejects.toMatchObject({
+    code: status.FAILED_PRECONDITION,
+    details: expect.stringContaining("still mounted on node node-a"),
+  });
+  expect(await isWhole(handle)).toBe(true);
+}, 60_000);
+
+it("a node that is out of service holds neither one that is lost nor one that was made again", async () => {
+  const { handle } = await lostAndFound("abandoned");
+  const { client } = tested.cluster;
+  const taint = { key: "node.kubernetes.io/out-of-service", value: "nodeshutdown", effect: "NoExecute" };
+  await client.mergePatch("test/taint", NODES, { name: "node-a" }, { spec: { taints: [taint] } });
+  await tested.span.unpublish(handle, "node-a");
+  expect(await attachmentsOf(handle)).toEqual([]);
+  await client.mergePatch("test/taint", NODES, { name: "node-a" }, { spec: { taints: [] } });
+}, 60_000);
+
+it("one whose claim has gone, too, is made again while it is attached, asked, and deleted then", async () => {
+  const { handle, volumeName } = await provisionedSpan(tested.cluster, tested.span, "released");
+  const { client } = tested.cluster;
+  const claimName = { namespace: "shop", name: "released" };
+  await tested.cluster.stopOperator();
+  await loseLayout(handle);
+  await client.delete("test/delete-claim", PERSISTENT_VOLUME_CLAIMS, claimName);
+  const released = { status: { phase: "Released" } };
+  await client.mergePatch("test/released", PERSISTENT_VOLUMES, { name: volumeName }, released, "status");
+  await tested.cluster.startOperator();
+  await madeAgain(handle, undefined);
+  await expect(tested.span.remove(handle)).rejects.toMatchObject(REFUSED);
+  await tested.span.report(handle, { nodeName: "node-a", mounted: false, members: members({ m0: "2Gi" }) });
+  await tested.span.unpublish(handle, "node-a");
+  await client.delete("test/detached", VOLUME_ATTACHMENTS, { name: "csi-released" });
+  await tested.span.remove(handle);
+  expect(await tested.span.claims(handle)).toEqual([]);
+  expect(await tested.span.layout(handle)).toBeUndefined();
+}, 60_000);

@@ -1,0 +1,293 @@
+// Where a span's members are made, what they may hold, and what is said of what is left: topology, budget, capacity, and names that
+// are never used again.
+import { credentials, Metadata, status } from "@grpc/grpc-js";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
+import { MEMBER_NAMESPACE } from "../../../src/api/names.ts";
+import { ControllerClient, type GetCapacityResponse } from "../../../src/gen/csi/v1/csi.ts";
+import {
+  CSI_NODES,
+  CSI_STORAGE_CAPACITIES,
+  NODES,
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+} from "../../../src/kube/resources.ts";
+import { GIB } from "../../../src/units/quantity.ts";
+import { createZoneNode, MEMBER_CLASS, MEMBER_DRIVER, ZONE_KEY } from "../../fakes/member-sidecars.ts";
+import { untilRead } from "./cluster.ts";
+import { provisionedSpan } from "./provisioned-span.ts";
+import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
+
+const BUDGET_BYTES = 40 * GIB;
+let tested: SpanCluster;
+beforeAll(async () => {
+  tested = await startSpanCluster(BUDGET_BYTES);
+  await createZoneNode(tested.cluster.client, "node-far", "b");
+  for (const name of ["node-a", "node-b", "node-far"])
+    await tested.cluster.client.create("test/csi-node", CSI_NODES, {
+      apiVersion: "storage.k8s.io/v1",
+      kind: "CSINode",
+      metadata: { name },
+      spec: { drivers: [{ name: MEMBER_DRIVER, nodeID: name }] },
+    });
+}, 60_000);
+afterAll(() => tested.stop(), 60_000);
+
+const claimOf = (handle: string, member: string) =>
+  tested.cluster.client.get(PERSISTENT_VOLUME_CLAIMS, { namespace: MEMBER_NAMESPACE, name: `${handle}-${member}` });
+const selectedNode = async (handle: string, member: string) =>
+  (await claimOf(handle, member))?.metadata.annotations?.["volume.kubernetes.io/selected-node"];
+const isBound =
+  (index: number) =>
+  ({ spec }: FilesystemLayout): boolean =>
+    spec.members?.[index]?.source.claim?.volumeName !== undefined;
+const condition = async (claim: string, type: string) =>
+  (await tested.cluster.client.get(FILESYSTEMS, { namespace: "shop", name: claim }))?.status?.conditions?.find(
+    (one) => one.type === type,
+  );
+const requestOn = (node: string) => {
+  const topology = { segments: { "topology.tidemark.dev/node": node } };
+  return tested.span.request({}, { accessibilityRequirements: { requisite: [topology], preferred: [topology] } });
+};
+
+describe("a member that is added later", () => {
+  it("is made for the node that has the volume", async () => {
+    const { volume } = await tested.span.create(requestOn("node-b"));
+    const handle = volume?.volumeId ?? "";
+    await tested.span.publish(handle, "node-a");
+    await tested.span.expand(handle, 3 * GIB);
+    await tested.span.untilLayout("m1", handle, isBound(1));
+    expect([await selectedNode(handle, "m0"), await selectedNode(handle, "m1")]).toEqual(["node-b", "node-a"]);
+  }, 60_000);
+
+  it("is made within the first one's reach where the volume is published nowhere and its first node is gone", async () => {
+    const { client } = tested.cluster;
+    await createZoneNode(client, "node-gone", "b");
+    const { volume } = await tested.span.create(requestOn("node-gone"));
+    const handle = volume?.volumeId ?? "";
+    expect(volume?.accessibleTopology).toEqual([{ segments: { [ZONE_KEY]: "b" } }]);
+    await client.delete("test/node", NODES, { name: "node-gone" });
+    await tested.span.expand(handle, 3 * GIB);
+    await tested.span.untilLayout("m1", handle, isBound(1));
+    expect(await selectedNode(handle, "m1")).toBe("node-far");
+  }, 60_000);
+
+  it("is neither kept nor attached where its driver has made it out of reach, and the Filesystem says so", async () => {
+    const request = requestOn("node-a");
+    const claim = request.parameters["csi.storage.k8s.io/pvc/name"] ?? "";
+    const handle = (await tested.span.create(request)).volume?.volumeId ?? "";
+    await tested.span.publish(handle, "node-a");
+    tested.sidecars.binds = false;
+    await tested.span.expand(handle, 3 * GIB);
+    await untilRead(
+      "its claim",
+      () => claimOf(handle, "m1"),
+      (one) => one !== undefined,
+    );
+    // A driver that does not care.
+    const annotations = { "volume.kubernetes.io/selected-node": "node-far" };
+    const name = { namespace: MEMBER_NAMESPACE, name: `${handle}-m1` };
+    await tested.cluster.client.mergePatch("test/elsewhere", PERSISTENT_VOLUME_CLAIMS, name, {
+      metadata: { annotations },
+    });
+    await untilRead(
+      "it to be seen",
+      () => claimOf(handle, "m1"),
+      () => true,
+    );
+    tested.sidecars.binds = true;
+    await untilRead(
+      "it is bound",
+      async () => {
+        tested.sidecars.catchUp();
+        return claimOf(handle, "m1");
+      },
+      (one) => one?.status?.phase === "Bound",
+    );
+    const stalled = await untilRead(
+      "Stalled",
+      () => condition(claim, "Stalled"),
+      (one) => one?.status === "True",
+    );
+    expect(stalled).toMatchObject({ reason: "MemberFailed", message: expect.stringContaining(`in ${ZONE_KEY}=b`) });
+    expect((await tested.span.layout(handle))?.spec.members?.[1]?.source.claim).toEqual({ name: `${handle}-m1` });
+    const volume = await tested.cluster.client.get(PERSISTENT_VOLUMES, {
+      name: (await claimOf(handle, "m1"))?.spec.volumeName ?? "",
+    });
+    expect(volume?.spec.persistentVolumeReclaimPolicy).toBe("Delete");
+    const own = (await tested.span.attachments()).map(({ spec }) => spec.source.persistentVolumeName);
+    expect(own).not.toContain(volume?.metadata.name);
+  }, 60_000);
+
+  it("narrows what CreateVolume answers when it is asked again", async () => {
+    const { client } = tested.cluster;
+    const request = requestOn("node-a");
+    const handle = (await tested.span.create(request)).volume?.volumeId ?? "";
+    await tested.span.publish(handle, "node-a");
+    await tested.span.expand(handle, 3 * GIB);
+    const { spec } = await tested.span.untilLayout("m1", handle, isBound(1));
+    const name = spec.members?.[1]?.source.claim?.volumeName ?? "";
+    const matchExpressions = [
+      { key: ZONE_KEY, operator: "In", values: ["a"] },
+      { key: "rack.example.com", operator: "In", values: ["1"] },
+    ];
+    const nodeAffinity = { required: { nodeSelectorTerms: [{ matchExpressions }] } };
+    await client.mergePatch("test/rack", PERSISTENT_VOLUMES, { name }, { spec: { nodeAffinity } });
+    expect((await tested.span.create(request)).volume?.accessibleTopology).toEqual([
+      { segments: { [ZONE_KEY]: "a", "rack.example.com": "1" } },
+    ]);
+  }, 60_000);
+});
+
+it("an extend whose member turns out to be wiped already is made up for by another one", async () => {
+  const request = requestOn("node-a");
+  const claim = request.parameters["csi.storage.k8s.io/pvc/name"] ?? "";
+  const handle = (await tested.span.create(request)).volume?.volumeId ?? "";
+  await tested.span.publish(handle, "node-a");
+  const present = (name: string, size: string) => ({ name, size, state: "Present" as const });
+  await tested.span.report(handle, { nodeName: "node-a", mounted: true, members: [present("m0", "2Gi")] });
+  await tested.span.target(claim, "3Gi", "2Gi");
+  await tested.span.untilLayout("m1", handle, isBound(1));
+  const both = [present("m0", "2Gi"), present("m1", "1Gi")];
+  await tested.span.report(handle, { nodeName: "node-a", mounted: true, members: both });
+  await tested.span.target(claim, "2Gi", "3Gi");
+  await tested.span.untilLayout("m1 is to go", handle, ({ spec }) => spec.members?.[1]?.state === "Removed");
+  await tested.span.target(claim, "3Gi", "3Gi");
+  const back = await tested.span.untilLayout(
+    "m1 is to stay",
+    handle,
+    ({ spec }) => spec.members?.[1]?.state === "Present",
+  );
+  expect(back.spec.target?.size).toBe("3Gi");
+  // The node had finished by then.
+  const gone = { name: "m1", size: "1Gi", state: "Removed" as const };
+  await tested.span.report(handle, { nodeName: "node-a", mounted: true, members: [present("m0", "2Gi"), gone] });
+  const after = await tested.span.untilLayout(
+    "a member in its place",
+    handle,
+    ({ spec }) =>
+      spec.members?.some(({ name }) => name === "m2") === true && spec.members.every(({ name }) => name !== "m1"),
+  );
+  expect(after.spec).toMatchObject({ target: { size: "3Gi" }, members: [{ name: "m0" }, { name: "m2", size: "1Gi" }] });
+}, 60_000);
+
+it("the name of a member that has left is not used again by a layout that is made again", async () => {
+  const { handle } = await provisionedSpan(tested.cluster, tested.span, "counted");
+  const present = (name: string, size: string) => ({ name, size, state: "Present" as const });
+  const members = [present("m0", "2Gi"), present("m1", "1Gi")];
+  await tested.span.report(handle, { nodeName: "node-a", mounted: true, members: [present("m0", "2Gi")] });
+  await tested.span.target("counted", "3Gi", "2Gi");
+  await tested.span.untilLayout("m1", handle, isBound(1));
+  await tested.span.report(handle, { nodeName: "node-a", mounted: true, members });
+  await tested.span.target("counted", "2Gi", "3Gi");
+  await tested.span.untilLayout("m1 is to go", handle, ({ spec }) => spec.members?.[1]?.state === "Removed");
+  const gone = { name: "m1", size: "1Gi", state: "Removed" as const };
+  await tested.span.report(handle, { nodeName: "node-a", mounted: true, members: [present("m0", "2Gi"), gone] });
+  const before = await tested.span.untilLayout("m1 has left", handle, ({ spec }) => spec.members?.length === 1);
+  await untilRead(
+    "nothing of m1 is left",
+    () => tested.span.volumes(handle),
+    (names) => names.length === 1,
+  );
+  await tested.cluster.client.delete("test/lose", FILESYSTEM_LAYOUTS, { name: handle });
+  await tested.span.untilLayout(
+    "it is made again",
+    handle,
+    ({ metadata, spec }) => metadata.uid !== before.metadata.uid && spec.members !== undefined,
+  );
+  await tested.span.report(handle, { nodeName: "node-a", mounted: true, members: [present("m0", "2Gi")] });
+  await tested.span.target("counted", "3Gi", "2Gi");
+  const again = await tested.span.untilLayout("a member more", handle, ({ spec }) => spec.members?.length === 2);
+  expect(again.spec.members?.map(({ name }) => name)).toEqual(["m0", "m2"]);
+}, 60_000);
+
+it("a namespace without a quota has the default budget of each class, and no more", async () => {
+  const held = async (namespace: string): Promise<number> =>
+    (await tested.cluster.client.list(FILESYSTEM_LAYOUTS)).items
+      .filter(({ spec }) => spec.claimRef?.namespace === namespace)
+      .flatMap(({ spec }) => spec.members ?? []).length;
+  const request = (bytes: number) =>
+    tested.span.request(
+      { "csi.storage.k8s.io/pvc/namespace": "thief" },
+      { capacityRange: { requiredBytes: bytes, limitBytes: 0 } },
+    );
+  const first = request(30 * GIB);
+  const handle = (await tested.span.create(first)).volume?.volumeId ?? "";
+  await expect(tested.span.create(request(11 * GIB))).rejects.toMatchObject({
+    code: status.RESOURCE_EXHAUSTED,
+    details: expect.stringContaining(
+      "QuotaExceeded: the default budget (--default-namespace-budget) gives namespace thief 40 GiB of class member-class, 30 GiB are taken",
+    ),
+  });
+  expect(await held("thief")).toBe(1);
+  await expect(tested.span.expand(handle, 41 * GIB)).rejects.toMatchObject({ code: status.RESOURCE_EXHAUSTED });
+  await tested.span.create(request(10 * GIB));
+  expect(await held("shop")).toBeGreaterThan(1);
+}, 60_000);
+
+describe("GetCapacity of spans", () => {
+  let controller: ControllerClient;
+  beforeAll(async () => {
+    controller = new ControllerClient(`unix://${tested.cluster.spanSocket}`, credentials.createInsecure());
+    const published = (name: string, zone: string | undefined, capacity: string, maximumVolumeSize?: string) =>
+      tested.cluster.client.create("test/capacity", CSI_STORAGE_CAPACITIES, {
+        apiVersion: "storage.k8s.io/v1",
+        kind: "CSIStorageCapacity",
+        metadata: { namespace: "shop", name },
+        storageClassName: MEMBER_CLASS,
+        ...(zone === undefined ? {} : { nodeTopology: { matchLabels: { [ZONE_KEY]: zone } } }),
+        capacity,
+        ...(maximumVolumeSize === undefined ? {} : { maximumVolumeSize }),
+      });
+    await published("near", "a", "100Gi", "10Gi");
+    await published("far", "b", "5Gi");
+    await published("nowhere", undefined, "900Gi");
+  });
+  afterAll(() => controller.close());
+
+  function capacity(
+    parameters: Record<string, string>,
+    segments: Record<string, string> = {},
+  ): Promise<GetCapacityResponse> {
+    return new Promise((resolve, reject) => {
+      const request = { parameters, volumeCapabilities: [], accessibleTopology: { segments } };
+      controller.getCapacity(request, new Metadata(), (error, response) => (error ? reject(error) : resolve(response)));
+    });
+  }
+  const span = { backend: "span", memberStorageClassName: MEMBER_CLASS };
+
+  it.each<[string, Record<string, string>, number, number]>([
+    ["everywhere", {}, 105, 10],
+    ["of a zone", { [ZONE_KEY]: "a" }, 100, 10],
+    ["of a node, by its labels", { "topology.tidemark.dev/node": "node-far" }, 5, 5],
+    ["where nothing is published", { [ZONE_KEY]: "c" }, 0, 0],
+  ])("is what the members' driver publishes %s", async (_what, segments, available, largest) => {
+    expect(await capacity(span, segments)).toMatchObject({
+      availableCapacity: available * GIB,
+      maximumVolumeSize: largest * GIB,
+    });
+  });
+
+  it("is nothing of no class, since no volume is made without one", async () => {
+    expect((await capacity({})).availableCapacity).toBe(0);
+  });
+
+  it.each<[string, Record<string, string>, status, string]>([
+    ["a class that is not there", { ...span, memberStorageClassName: "nowhere" }, status.INVALID_ARGUMENT, "nowhere"],
+    [
+      "an unknown parameter",
+      { ...span, speed: "high" },
+      status.INVALID_ARGUMENT,
+      "unknown StorageClass parameters speed",
+    ],
+    [
+      "a class whose driver publishes nothing",
+      { ...span, memberStorageClassName: "tidemark-loop" },
+      status.UNAVAILABLE,
+      "publishes no CSIStorageCapacity",
+    ],
+  ])("is refused for %s", async (_what, parameters, code, text) => {
+    await expect(capacity(parameters)).rejects.toMatchObject({ code, details: expect.stringContaining(text) });
+  });
+});

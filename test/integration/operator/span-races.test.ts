@@ -1,0 +1,321 @@
+// What others do between two steps of ours, at the very worst moment: nothing that is in use is detached, deleted or overwritten, and
+// no node is told of what was before.
+import { status } from "@grpc/grpc-js";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
+import { fsidOf } from "../../../src/api/identity.ts";
+import { MEMBER_NAMESPACE } from "../../../src/api/names.ts";
+import type { KubeClient } from "../../../src/kube/client.ts";
+import type { KubeObject } from "../../../src/kube/object.ts";
+import {
+  type CSIDriver,
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  VOLUME_ATTACHMENTS,
+  type VolumeAttachment,
+} from "../../../src/kube/resources.ts";
+import { abandon } from "../../../src/operator/csi/create-span.ts";
+import { holdingNode, isHeldSince } from "../../../src/operator/csi/holding-node.ts";
+import { askRemoval } from "../../../src/operator/csi/remove-volume.ts";
+import { unpublishVolume } from "../../../src/operator/csi/unpublish-volume.ts";
+import type { MemberCaches } from "../../../src/operator/member/member-facts.ts";
+import { attachmentName } from "../../../src/operator/member/member-names.ts";
+import { tendMembers } from "../../../src/operator/member/tend-members.ts";
+import { createTurns } from "../../../src/operator/member/turns.ts";
+import { newLayout } from "../../../src/operator/volume/layout-fields.ts";
+import { createLayoutWriter } from "../../../src/operator/volume/layout-writer.ts";
+import { makeLayout, readLayout } from "../../../src/operator/volume/new-layout.ts";
+import type { VolumeChanges } from "../../../src/operator/volume/volume-changes.ts";
+import type { VolumeRecord } from "../../../src/operator/volume/volume-record.ts";
+import { GIB } from "../../../src/units/quantity.ts";
+import { CLAIM_REF, HANDLE, VOLUME_UID } from "../../builders/volume.ts";
+import { interposed } from "../../fakes/interposed-client.ts";
+import { untilRead } from "./cluster.ts";
+import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
+
+let tested: SpanCluster;
+let client: KubeClient;
+beforeAll(async () => {
+  tested = await startSpanCluster();
+  client = tested.cluster.client;
+}, 60_000);
+beforeEach(async () => {
+  await tested.cluster.stopOperator();
+  await tested.cluster.startOperator();
+  Object.assign(tested.sidecars, { binds: true, attaches: true, detaches: true });
+  tested.sidecars.catchUp();
+});
+afterAll(() => tested.stop(), 60_000);
+
+/** Looks once. */
+const once: VolumeChanges = { until: (_handle, look) => look() };
+const isAttached = ({ spec }: FilesystemLayout): boolean => spec.members?.[0]?.source.claim?.attachment !== undefined;
+const attachmentOf = async (handle: string, nodeName: string): Promise<VolumeAttachment | undefined> =>
+  client.get(VOLUME_ATTACHMENTS, { name: attachmentName(handle, "m0", nodeName) });
+
+/** Published to node-a, attached, mounted nowhere; the operator stands still from then on, and its CSI calls are made here. */
+async function publishedAlone(): Promise<string> {
+  const { handle } = await tested.span.created();
+  await tested.span.publish(handle, "node-a");
+  await tested.span.untilLayout("m0 is attached", handle, isAttached);
+  await tested.span.report(handle, { nodeName: "node-a", mounted: false });
+  await tested.cluster.stopOperator();
+  return handle;
+}
+
+/** As ControllerPublishVolume leaves it. */
+async function give(handle: string, nodeName: string): Promise<void> {
+  const layout = await readLayout(client, handle);
+  const layouts = createLayoutWriter(client);
+  if (layout === undefined) throw new Error(`no layout ${handle}`);
+  await layouts.update("test/give", layout, () => ({ nodeName }));
+  const name = attachmentName(handle, "m0", nodeName);
+  const before = await client.get(VOLUME_ATTACHMENTS, { name });
+  if (before !== undefined) await client.delete("test/former", VOLUME_ATTACHMENTS, { name });
+  await untilRead(
+    "the former one to go",
+    () => client.get(VOLUME_ATTACHMENTS, { name }),
+    (one) => one === undefined,
+  );
+  const uid = handle.slice("fs-".length);
+  await client.create("test/attach", VOLUME_ATTACHMENTS, {
+    apiVersion: "storage.k8s.io/v1",
+    kind: "VolumeAttachment",
+    metadata: {
+      name,
+      labels: { "tidemark.dev/volume-uid": uid, "tidemark.dev/fsid": fsidOf(uid), "tidemark.dev/member": "m0" },
+    },
+    spec: { attacher: "member.example.com", nodeName, source: { persistentVolumeName: "pv" } },
+  });
+}
+
+function unpublish(through: KubeClient, volumeId: string, nodeId: string) {
+  const layouts = createLayoutWriter(through);
+  const limits = { releaseWaitLimitMs: 0, detachWaitLimitMs: 0 };
+  return unpublishVolume({ client: through, layouts, changes: once, ...limits }, { volumeId, nodeId, secrets: {} });
+}
+
+describe("a volume that is published again while it is unpublished", () => {
+  it("keeps the new publication's attachment, whichever read comes first", async () => {
+    const handle = await publishedAlone();
+    let reads = 0;
+    // Between the two reads of the loop that detaches: the first one has just been made.
+    const { client: through } = interposed(
+      client,
+      (call, before) => {
+        const isTakenBack = before.includes("apply filesystemlayouts");
+        if (isTakenBack && (call === "get filesystemlayouts" || call === "list volumeattachments")) reads += 1;
+        return reads === 2;
+      },
+      () => give(handle, "node-a"),
+    );
+    expect(await unpublish(through, handle, "node-a")).toMatchObject({
+      code: "ABORTED",
+      message: expect.stringContaining("published there again meanwhile"),
+    });
+    const kept = await attachmentOf(handle, "node-a");
+    expect(kept?.metadata.uid).toBeDefined();
+    expect(kept?.metadata.deletionTimestamp).toBeUndefined();
+  }, 60_000);
+
+  it("keeps an attachment that is made where it is given to while strays are looked for", async () => {
+    const handle = await publishedAlone();
+    const layouts = createLayoutWriter(client);
+    const layout = await readLayout(client, handle);
+    const stray = await attachmentOf(handle, "node-a");
+    if (layout === undefined || stray === undefined) throw new Error(`no layout or attachment of ${handle}`);
+    const taken = await layouts.update("test/take", layout, () => ({ nodeName: undefined }));
+    if (taken === undefined) throw new Error("gone");
+    let reads = 0;
+    const { client: through } = interposed(
+      client,
+      (call) => {
+        if (call === "get filesystemlayouts" || call === "list volumeattachments") reads += 1;
+        return reads === 2;
+      },
+      () => give(handle, "node-b"),
+    );
+    const caches = cachesOf({ attachments: [stray] });
+    const reselection = { mayAsk: () => true };
+    await tendMembers({ client: through, caches, layouts: createLayoutWriter(through), reselection }, taken);
+    expect((await attachmentOf(handle, "node-b"))?.metadata.deletionTimestamp).toBeUndefined();
+    expect(await attachmentOf(handle, "node-b")).toBeDefined();
+  }, 60_000);
+});
+
+interface Cached {
+  readonly claims?: readonly KubeObject[];
+  readonly volumes?: readonly KubeObject[];
+  readonly attachments?: readonly KubeObject[];
+}
+
+/** Caches that show what they were given, whatever has become of it. */
+function cachesOf({ claims = [], volumes = [], attachments = [] }: Cached): MemberCaches {
+  const storeOf = (objects: readonly KubeObject[]) => ({
+    store: {
+      get: (key: string) => objects.find(({ metadata }) => key.endsWith(metadata.name)),
+      list: () => [...objects],
+      byIndex: () => [...objects],
+      size: objects.length,
+    },
+  });
+  const driver: CSIDriver = {
+    apiVersion: "storage.k8s.io/v1",
+    kind: "CSIDriver",
+    metadata: { name: "member.example.com" },
+    spec: { attachRequired: true },
+  };
+  return {
+    memberClaims: storeOf(claims),
+    persistentVolumes: storeOf(volumes),
+    attachments: storeOf(attachments),
+    csiDrivers: storeOf([driver]),
+  } as unknown as MemberCaches;
+}
+
+describe("what a node is told of an attachment", () => {
+  /** What the caches of an operator show that has seen the first attachment alone. */
+  async function asSeenFirst(
+    handle: string,
+  ): Promise<{ readonly caches: MemberCaches; readonly layout: FilesystemLayout }> {
+    const layout = await readLayout(client, handle);
+    const attachment = await attachmentOf(handle, "node-a");
+    const name = `${handle}-m0`;
+    const claim = await client.get(PERSISTENT_VOLUME_CLAIMS, { namespace: MEMBER_NAMESPACE, name });
+    const volume = await client.get(PERSISTENT_VOLUMES, { name: claim?.spec.volumeName ?? "" });
+    if (!layout || !attachment || !claim || !volume) throw new Error(`${handle} is not whole`);
+    return { layout, caches: cachesOf({ claims: [claim], volumes: [volume], attachments: [attachment] }) };
+  }
+  const tend = (caches: MemberCaches, layout: FilesystemLayout) =>
+    tendMembers({ client, caches, layouts: createLayoutWriter(client), reselection: { mayAsk: () => true } }, layout);
+  const toldOf = async (handle: string) =>
+    (await readLayout(client, handle))?.spec.members?.[0]?.source.claim?.attachment;
+
+  /** As ControllerUnpublishVolume and ControllerPublishVolume leave it, for the same node. */
+  async function publishAnew(handle: string): Promise<void> {
+    await unpublish(client, handle, "node-a");
+    await untilRead(
+      "it to be detached",
+      () => attachmentOf(handle, "node-a"),
+      (one) => one === undefined,
+    );
+    await give(handle, "node-a");
+  }
+
+  it("is not of the last publication to the same node, where the layout that was decided on is from before", async () => {
+    const handle = await publishedAlone();
+    const { caches, layout } = await asSeenFirst(handle);
+    tested.sidecars.attaches = false;
+    await publishAnew(handle);
+    await tend(caches, layout);
+    expect(await toldOf(handle)).toBeUndefined();
+  }, 60_000);
+
+  it("is not of the last publication, where only the attachment that is seen is from before", async () => {
+    const handle = await publishedAlone();
+    const { caches } = await asSeenFirst(handle);
+    tested.sidecars.attaches = false;
+    await publishAnew(handle);
+    const layout = await readLayout(client, handle);
+    if (layout === undefined) throw new Error("gone");
+    const { waiting } = await tend(caches, layout);
+    expect(await toldOf(handle)).toBeUndefined();
+    expect(waiting.join()).toContain("its VolumeAttachment to be seen as it is");
+  }, 60_000);
+});
+
+const record: VolumeRecord = {
+  handle: HANDLE,
+  volumeUID: VOLUME_UID,
+  fsid: fsidOf(VOLUME_UID),
+  backend: "span",
+  fsType: "btrfs",
+  nodeName: undefined,
+  memberRules: undefined,
+  claim: CLAIM_REF,
+};
+const member = (name: string) => ({ name, size: "2Gi", state: "Present" as const, source: { claim: { name } } });
+
+describe("a layout that exists", () => {
+  it("is never overwritten by one that is made", async () => {
+    const first = await makeLayout(client, "test/make", newLayout(record, [member("m0"), member("m1")]));
+    expect(first?.spec.members).toHaveLength(2);
+    expect(await makeLayout(client, "test/make", newLayout(record, [member("m7")]))).toBeUndefined();
+    expect((await readLayout(client, HANDLE))?.spec).toEqual(first?.spec);
+    await client.delete("test/drop", FILESYSTEM_LAYOUTS, { name: HANDLE });
+  });
+
+  it("is not overwritten either where it is made between two steps of another's making", async () => {
+    const mine = newLayout(record, [member("m0"), member("m1")]);
+    const between = interposed(
+      client,
+      (call) => call === "apply filesystemlayouts",
+      async () => void (await makeLayout(client, "test/make", mine)),
+    );
+    expect(await makeLayout(between.client, "test/make", newLayout(record, [member("m7")]))).toBeUndefined();
+    expect((await readLayout(client, HANDLE))?.spec.members?.map(({ name }) => name)).toEqual(["m0", "m1"]);
+    await client.delete("test/drop", FILESYSTEM_LAYOUTS, { name: HANDLE });
+  });
+
+  it("has the fields of its maker alone: what the next write leaves out is gone", async () => {
+    const made = await makeLayout(client, "test/make", newLayout(record, [member("m0"), member("m1")]));
+    if (made === undefined) throw new Error("not made");
+    const layouts = createLayoutWriter(client);
+    await layouts.update("test/leave", made, ({ spec }) => ({ members: (spec.members ?? []).slice(0, 1) }));
+    expect((await readLayout(client, HANDLE))?.spec.members?.map(({ name }) => name)).toEqual(["m0"]);
+    await client.delete("test/drop", FILESYSTEM_LAYOUTS, { name: HANDLE });
+  });
+
+  it("is filled in where a crash has left its name alone", async () => {
+    const died = interposed(
+      client,
+      (call) => call === "apply filesystemlayouts",
+      () => Promise.reject(new Error("died")),
+    );
+    await expect(makeLayout(died.client, "test/make", newLayout(record, [member("m0")]))).rejects.toThrow("died");
+    expect(await readLayout(client, HANDLE)).toBeUndefined();
+    expect((await makeLayout(client, "test/make", newLayout(record, [member("m0")])))?.spec.members).toHaveLength(1);
+    await client.delete("test/drop", FILESYSTEM_LAYOUTS, { name: HANDLE });
+  });
+});
+
+describe("a volume that is decided to go", () => {
+  it("stays where it has been published since", async () => {
+    const { handle } = await tested.span.created();
+    const layout = await readLayout(client, handle);
+    if (layout === undefined) throw new Error("gone");
+    const { client: through } = interposed(
+      client,
+      (call) => call === "apply filesystemlayouts",
+      async () => void (await tested.span.publish(handle, "node-a")),
+    );
+    const layouts = createLayoutWriter(through);
+    const parts = { client: through, layouts, changes: once, turns: createTurns(), memberWaitLimitMs: 0 };
+    await abandon({ ...parts, budgetBytes: GIB }, layout);
+    const kept = await tested.span.layout(handle);
+    expect(kept?.spec).toMatchObject({ nodeName: "node-a", members: [{ state: "Present" }] });
+    expect(await tested.span.claims(handle)).toEqual([`${handle}-m0`]);
+  }, 60_000);
+
+  it("stays where its node has said since that it is mounted", async () => {
+    const { handle } = await tested.span.created();
+    await tested.span.publish(handle, "node-a");
+    const layout = await tested.span.untilLayout("m0 is attached", handle, isAttached);
+    expect(await holdingNode(client, layout)).toBeUndefined();
+    await tested.span.report(handle, { nodeName: "node-a", mounted: true });
+    const asked = await askRemoval(createLayoutWriter(client), layout, (now) => !isHeldSince(layout, now));
+    expect(asked?.spec.members?.map(({ state }) => state)).toEqual(["Present"]);
+  }, 60_000);
+
+  it("is published to nobody any more", async () => {
+    const { handle } = await tested.span.created();
+    tested.sidecars.detaches = false;
+    await tested.span.publish(handle, "node-a");
+    await tested.span.untilLayout("m0 is attached", handle, isAttached);
+    await expect(tested.span.remove(handle)).rejects.toMatchObject({ code: status.ABORTED });
+    await expect(tested.span.publish(handle, "node-a")).rejects.toMatchObject({
+      code: status.FAILED_PRECONDITION,
+      details: expect.stringContaining("is being deleted"),
+    });
+  }, 60_000);
+});
