@@ -8,6 +8,7 @@ import type { KubeClient } from "../../kube/client.ts";
 import { isKubeError, KubeError } from "../../kube/kube-error.ts";
 import type { VolumeAttachment } from "../../kube/resources.ts";
 import { parseQuantity } from "../../units/quantity.ts";
+import { refusalOfSlots } from "../csi/attach-slots.ts";
 import { isOut, isRemoving } from "../volume/layout-facts.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { claimTrouble } from "./claim-trouble.ts";
@@ -30,9 +31,11 @@ export interface MemberTending {
 export interface MemberReport {
   readonly waiting: readonly string[];
   readonly problem: { readonly reason: ConditionReason; readonly message: string } | undefined;
+  /** Why there is no spare, though there shall be one; the volume is fine without. */
+  readonly spare: string | undefined;
 }
 
-const QUIET: MemberReport = { waiting: [], problem: undefined };
+const QUIET: MemberReport = { waiting: [], problem: undefined, spare: undefined };
 
 /** Idempotent. Throws KubeError where the API server fails, not where it refuses a claim. */
 export async function tendMembers(tending: MemberTending, layout: FilesystemLayout): Promise<MemberReport> {
@@ -40,14 +43,19 @@ export async function tendMembers(tending: MemberTending, layout: FilesystemLayo
   const waiting: string[] = [];
   const sources = new Map<string, ClaimSource>();
   let problem: MemberReport["problem"];
+  let spare: string | undefined;
   for (const facts of gatherMembers(tending.caches, layout)) {
     const state = settledState(layout, facts.member);
     if (isOut(layout, { ...facts.member, state })) continue;
-    const plan = planMember(facts, placeOf(layout, facts));
+    const plan = state === "Spare" ? await planSpare(tending, layout, facts) : planOf(layout, facts);
     const refused = await takeSteps(tending, layout, facts, plan);
     const trouble = refused === undefined ? await troubleOf(tending, facts) : undefined;
-    problem ??= refused ?? failedIf(plan.problem ?? trouble);
-    if (plan.waiting !== undefined) waiting.push(plan.waiting);
+    const wrong = refused ?? failedIf(plan.problem ?? trouble);
+    if (state === "Spare") spare ??= wrong?.message ?? plan.waiting;
+    else {
+      problem ??= wrong;
+      if (plan.waiting !== undefined) waiting.push(plan.waiting);
+    }
     if (plan.source !== undefined && refused === undefined) sources.set(facts.member.name, plan.source);
   }
   waiting.push(...(await removeStrays(tending, layout)));
@@ -58,7 +66,22 @@ export async function tendMembers(tending: MemberTending, layout: FilesystemLayo
     else waiting.push(`member ${member.name}: ${left}`);
   }
   await recordSources(tending, layout, sources, gone);
-  return { waiting, problem };
+  return { waiting, problem, spare };
+}
+
+function planOf(layout: FilesystemLayout, facts: MemberFacts): MemberPlan {
+  return planMember(facts, placeOf(layout, facts));
+}
+
+/** It takes no attach slot that there is not: members that hold data may need it. */
+async function planSpare({ client }: MemberTending, layout: FilesystemLayout, facts: MemberFacts): Promise<MemberPlan> {
+  const plan = planOf(layout, facts);
+  const attaching = plan.steps.find((step) => step.do === "attach");
+  if (attaching === undefined) return plan;
+  const wanted = [{ name: facts.member.name, driver: attaching.driver }];
+  const full = await refusalOfSlots(client, attaching.nodeName, wanted, layout);
+  if (full === undefined) return plan;
+  return { ...plan, steps: plan.steps.filter((step) => step !== attaching), problem: full.message };
 }
 
 function placeOf({ spec, status }: FilesystemLayout, { member }: MemberFacts): Parameters<typeof planMember>[1] {

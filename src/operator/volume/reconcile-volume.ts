@@ -12,6 +12,7 @@ import type { Clock } from "../../process/clock.ts";
 import { readMemberClass } from "../member/member-class.ts";
 import type { Pace } from "../member/pace.ts";
 import { type MemberReport, tendMembers } from "../member/tend-members.ts";
+import { tendSpare } from "../member/tend-spare.ts";
 import type { Turns } from "../member/turns.ts";
 import type { OperatorMetrics } from "../metrics.ts";
 import { decideRebuild, looksLost } from "./decide-rebuild.ts";
@@ -50,16 +51,21 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   const carried =
     facts.layout && filesystem ? await carryInTurn(reconciling, facts.layout, filesystem) : { layout: facts.layout };
   const { layout, refusal } = carried;
-  const members = layout?.spec.backend === "span" ? await tendMembers(reconciling, layout) : undefined;
+  const members = layout?.spec.backend === "span" ? await tendSpan(reconciling, layout) : undefined;
   if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcomeOf(members, refusal);
   await reportStatus(reconciling, { handle, filesystem, layout, missing, refusal, members });
   return outcomeOf(members, refusal);
 }
 
+async function tendSpan(reconciling: VolumeReconciling, layout: FilesystemLayout): Promise<MemberReport> {
+  const report = await tendMembers(reconciling, layout);
+  return { ...report, spare: report.spare ?? (await tendSpare(reconciling, layout)) };
+}
+
 function outcomeOf(members: MemberReport | undefined, refusal: TargetRefusal | undefined): Outcome {
   if (members === undefined) return "done";
   if (refusal?.reason === "QuotaExceeded") return { againAfterMs: FAILED_RETRY_MS };
-  if (members.problem !== undefined) return { againAfterMs: FAILED_RETRY_MS };
+  if (members.problem !== undefined || members.spare !== undefined) return { againAfterMs: FAILED_RETRY_MS };
   return members.waiting.length > 0 ? { againAfterMs: WAITING_RETRY_MS } : "done";
 }
 
