@@ -1,12 +1,7 @@
 // The operator and a span's spare member: ordered, taken in, made anew, and done without where it cannot be had.
 import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import {
-  FILESYSTEM_LAYOUTS,
-  type FilesystemLayout,
-  type FilesystemLayoutStatus,
-} from "../../../src/api/filesystem-layout.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
+import type { FilesystemLayout, FilesystemLayoutStatus } from "../../../src/api/filesystem-layout.ts";
 import { CSI_NODES, NAMESPACES, NODES, RESOURCE_QUOTAS } from "../../../src/kube/resources.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { MEMBER_CLASS, MEMBER_DRIVER, type MemberSidecars, startMemberSidecars } from "../../fakes/member-sidecars.ts";
@@ -49,20 +44,6 @@ const mounted = (...states: [name: string, size: string, state?: Reported["state
   mounted: true,
   members: states.map(([name, size, state = "Present"]) => ({ name, size, state })),
 });
-const grant = async (handle: string, size: string | undefined): Promise<void> => {
-  const emergency = { size, minAvailable: "200Mi", expiry: "2040-01-01T00:00:00Z", epoch: 1 };
-  await cluster.client.apply(
-    "test/grant",
-    FILESYSTEM_LAYOUTS,
-    {
-      apiVersion: API_VERSION,
-      kind: "FilesystemLayout",
-      metadata: { name: handle },
-      spec: size === undefined ? {} : { emergency },
-    },
-    { fieldManager: FIELD_MANAGERS.policyEngine },
-  );
-};
 const untilLacking = (claim: string, text: string) =>
   untilRead(
     `why there is no spare: ${text}`,
@@ -78,7 +59,7 @@ async function inUse(size = "3Gi", maxMembers = "3"): Promise<{ handle: string; 
   const volume = await span.created({ spareMembers: "1", maxMembers });
   await span.publish(volume.handle, "node-a");
   await span.untilLayout("m0 is attached", volume.handle, isAttached("m0"));
-  await grant(volume.handle, size);
+  await span.grant(volume.handle, size);
   await span.report(volume.handle, mounted(["m0", "2Gi"]));
   return volume;
 }
@@ -88,7 +69,7 @@ it("a spare is made, bound and attached where the volume is, once an emergency i
   await span.publish(handle, "node-a");
   await span.report(handle, mounted(["m0", "2Gi"]));
   await untilLacking(claim, "no policy grants it an emergency extend");
-  await grant(handle, "3500Mi");
+  await span.grant(handle, "3500Mi");
   const layout = await span.untilLayout("the spare", handle, isAttached("m1"));
   expect(members(layout)).toEqual(["m0 2Gi Present", "m1 1Gi Spare"]);
   expect(layout.spec.target).toBeUndefined();
@@ -101,7 +82,7 @@ it("a spare that its node has ready is taken in by a target, and another one is 
   await span.report(handle, mounted(["m0", "2Gi"], ["m1", "1Gi", "Spare"]));
   await span.target(claim, "2500Mi", "2Gi");
   await span.untilLayout("m1 to be a member", handle, has("m0 2Gi Present", "m1 1Gi Present"));
-  await grant(handle, "5Gi");
+  await span.grant(handle, "5Gi");
   await span.report(handle, mounted(["m0", "2Gi"], ["m1", "1Gi"]));
   await span.untilLayout("the next spare", handle, has("m0 2Gi Present", "m1 1Gi Present", "m2 2Gi Spare"));
 }, 60_000);
@@ -118,7 +99,7 @@ it("a spare that is too large by now goes as a member does, and a smaller one is
   const { handle } = await inUse("5Gi");
   await span.untilLayout("the spare", handle, isAttached("m1"));
   await span.report(handle, mounted(["m0", "2Gi"], ["m1", "3Gi", "Spare"]));
-  await grant(handle, "3Gi");
+  await span.grant(handle, "3Gi");
   await span.untilLayout("the spare to leave", handle, has("m0 2Gi Present", "m1 3Gi Removed"));
   expect(await span.claims(handle)).toEqual([`${handle}-m0`, `${handle}-m1`]);
   await span.report(handle, mounted(["m0", "2Gi"], ["m1", "3Gi", "Removed"]));
@@ -145,7 +126,7 @@ it("no spare is made beyond a quota, and none attached where there is no slot; t
     spec: { hard: { [key]: "3Gi" } },
   });
   await span.publish(handle, "node-b");
-  await grant(handle, "9Gi");
+  await span.grant(handle, "9Gi");
   await span.report(handle, { ...mounted(["m0", "2Gi"]), nodeName: "node-b" });
   await untilLacking(claim, "ResourceQuota members gives namespace shop 3 GiB");
   expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
@@ -158,7 +139,7 @@ it("no spare is made beyond a quota, and none attached where there is no slot; t
     spec: { drivers: [{ name: MEMBER_DRIVER, nodeID: "node-b", allocatable: { count: used } }] },
   });
   // Something changes, as it does with every sample that moves a size.
-  await grant(handle, "8Gi");
+  await span.grant(handle, "8Gi");
   await untilLacking(claim, `attaches at most ${used} volumes to node node-b`);
   expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
   await cluster.client.delete("test/csi-node", CSI_NODES, { name: "node-b" });
