@@ -10,6 +10,14 @@ import { applyObject } from "../test/e2e/apply-object.ts";
 import { spanClass } from "../test/e2e/claiming-pod.ts";
 import { startClusterUnderTest } from "../test/e2e/cluster-under-test.ts";
 import { install, loadImages, logsOf } from "../test/e2e/installed-tidemark.ts";
+import {
+  createSpan,
+  deleteSpan,
+  type OwnCluster,
+  type SpanInCluster,
+  untilLayout,
+  untilQuiet,
+} from "../test/e2e/span-in-cluster.ts";
 import { installMemberDriver } from "../test/member-driver/install.ts";
 import { readRpcLog } from "../test/member-driver/rpc-log.ts";
 import { type Benchmark, quantile, round, type Say, settingFromEnvironment } from "./benchmark.ts";
@@ -18,14 +26,6 @@ import type { Seen, Watch } from "./crossing/sampler-process.ts";
 import type { Load, Written } from "./crossing/writer-process.ts";
 import { driverTimeMs } from "./crossing-span/driver-time.ts";
 import { ownWrites } from "./crossing-span/own-writes.ts";
-import {
-  type BenchCluster,
-  createSpan,
-  deleteSpan,
-  type SpanInCluster,
-  untilLayout,
-  untilQuiet,
-} from "./crossing-span/span-in-cluster.ts";
 
 const SAMPLES = 30;
 const RATE_BYTES_PER_SECOND = 10_000_000;
@@ -56,7 +56,7 @@ interface Sample {
 }
 
 interface Instruments {
-  readonly tested: BenchCluster;
+  readonly tested: OwnCluster;
   readonly driverDirectory: string;
   readonly sampler: LineProcess<Watch | { stop: true }, Seen | { ready: true }>;
   readonly writer: LineProcess<Load | { stop: true }, Written>;

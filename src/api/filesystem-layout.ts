@@ -67,6 +67,15 @@ const memberSpec = z.object({
         "Removed asks the agent to delete the member and its data; absent means Present.",
     })
     .optional(),
+  replaces: z
+    .object({
+      member: memberName,
+      decidedAt: timestamp("The target that it was made for."),
+    })
+    .meta({
+      description: "The larger member that leaves once this one is in the filesystem. Absent: it replaces none.",
+    })
+    .optional(),
   source: z
     .object({
       loop: z

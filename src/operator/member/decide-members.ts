@@ -1,11 +1,12 @@
 // Which members a span volume shall have for a new target: decided in the write that carries the target. Pure. An extend covers
-// what is missing by growing the last member in place or by a new one; a shrink gives whole members back.
+// what is missing by growing the last member in place or by a new one; a shrink gives whole members back, or replaces the largest.
 import type { SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity, wholeGiB } from "../../units/quantity.ts";
 import { isOut } from "../volume/layout-facts.ts";
+import { nextReplacementStep, replacingMember } from "./decide-replacement.ts";
 import { memberClaimName, memberIndex, memberName } from "./member-names.ts";
 import { type MemberQuota, quotaMessage } from "./member-quota.ts";
 import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
@@ -20,13 +21,14 @@ export interface MemberClassFacts {
 
 type MemberHold =
   | Extract<HoldReason, "ShrinkFloorReached" | "QuotaExceeded">
-  | Extract<ConditionReason, "MemberLimitReached" | "WaitingForNode">;
+  | Extract<ConditionReason, "MemberLimitReached" | "WaitingForNode" | "WaitingForMember">;
 
 export type MembersPlan =
   | {
       readonly do: "change";
       readonly members: MemberSpec[];
-      readonly target: SizeTarget;
+      /** Absent: it is carried on later. */
+      readonly target?: SizeTarget;
       readonly nextMember: number;
     }
   | { readonly do: "hold"; readonly reason: MemberHold; readonly message: string };
@@ -50,9 +52,22 @@ export function decideMembers(layout: FilesystemLayout, target: SizeTarget, fact
     };
   const wantedBytes = parseQuantity(target.size);
   const presentBytes = sumOf(shares.filter(stays));
-  if (wantedBytes < presentBytes) return shrink(layout, target, shares);
-  const plan = extend(layout, target, shares, facts);
-  return overQuota(layout, shares, plan, facts.quota) ?? plan;
+  const plan =
+    wantedBytes < presentBytes ? shrink(layout, target, shares, facts.rules) : extend(layout, target, shares, facts);
+  return withoutFormerReplacement(layout, overQuota(layout, shares, plan, facts.quota) ?? plan, target);
+}
+
+/** What was made to replace a member for a target that no longer counts is a member like any other, or goes if it is none yet. */
+function withoutFormerReplacement(layout: FilesystemLayout, plan: MembersPlan, { decidedAt }: SizeTarget): MembersPlan {
+  const before = plan.do === "change" ? plan.members : (layout.spec.members ?? []);
+  const isFormer = ({ replaces }: MemberSpec): boolean => replaces !== undefined && replaces.decidedAt !== decidedAt;
+  if (!before.some(isFormer)) return plan;
+  const members = before.map((member): MemberSpec => {
+    const { replaces: _former, ...plain } = member;
+    if (!isFormer(member)) return member;
+    return plain.state === "Spare" ? { ...plain, state: "Removed" } : plain;
+  });
+  return plan.do === "change" ? { ...plan, members } : { do: "change", members, nextMember: nextMemberOf(layout) };
 }
 
 /** Bytes that the members have or are to have, those that shall leave among them: they are paid for until they have left. */
@@ -168,7 +183,52 @@ function withoutRemovals({ status }: FilesystemLayout, shares: readonly Share[])
   );
 }
 
-function shrink(layout: FilesystemLayout, target: SizeTarget, shares: readonly Share[]): MembersPlan {
+function shrink(
+  layout: FilesystemLayout,
+  target: SizeTarget,
+  shares: readonly Share[],
+  rules: MemberRules,
+): MembersPlan {
+  const staying = shares.filter(stays);
+  const isReplacing = replacingMember(layout, target) !== undefined;
+  const hasWhole = largestSet(staying, sumOf(staying) - parseQuantity(target.size)).length > 0;
+  if (hasWhole && !isReplacing) return giveBack(layout, target, shares);
+  const step = nextReplacementStep(layout, target, staying, rules);
+  const members = shares.map(({ member }) => member);
+  const nextMember = nextMemberOf(layout);
+  switch (step.do) {
+    case "none":
+      return isReplacing ? changedMeanwhile(target) : giveBack(layout, target, shares);
+    case "wait":
+      return { do: "hold", reason: "WaitingForMember", message: step.message };
+    case "order": {
+      const replaces = { member: step.member, decidedAt: target.decidedAt };
+      const small = {
+        ...newMember(layout.metadata.name, nextMember, step.sizeBytes),
+        state: "Spare" as const,
+        replaces,
+      };
+      return { do: "change", members: [...members, small], nextMember: nextMember + 1 };
+    }
+    case "add":
+      return { do: "change", members: withState(members, step.name, "Present"), target: step.target, nextMember };
+    case "leave": {
+      const unmarked = shares.map(({ member: { replaces: _done, ...member }, bytes }) => ({ member, bytes }));
+      return giveBack(layout, { ...target, from: step.from }, unmarked);
+    }
+  }
+}
+
+function changedMeanwhile({ from }: SizeTarget): MembersPlan {
+  return {
+    do: "hold",
+    reason: "ShrinkFloorReached",
+    message: `the shrink was decided at ${from}, and the size has been changed since by somebody else; it is decided anew`,
+  };
+}
+
+/** Whole members, as many as fit. */
+function giveBack(layout: FilesystemLayout, target: SizeTarget, shares: readonly Share[]): MembersPlan {
   const staying = shares.filter(stays);
   const surplusBytes = sumOf(staying) - parseQuantity(target.size);
   const leaving = largestSet(staying, surplusBytes);

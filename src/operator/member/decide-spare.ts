@@ -45,6 +45,7 @@ export function isSpare({ state }: MemberSpec): boolean {
 function isQuiet(layout: FilesystemLayout): boolean {
   const { spec, status } = layout;
   if (isRemoving(layout) || spec.nodeName === undefined || status?.operation) return false;
+  if (spec.members?.some(({ replaces }) => replaces !== undefined)) return false;
   const present = new Set(status?.members?.filter(({ state }) => state === "Present").map(({ name }) => name));
   const isAsWanted = (member: MemberSpec): boolean =>
     member.state !== "Removed" && isSpare(member) !== present.has(member.name);

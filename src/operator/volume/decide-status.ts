@@ -98,6 +98,10 @@ function reconcilingOf({ layout, missing, members, refusal }: StatusFacts): Stat
   const waiting = members?.waiting ?? [];
   if (waiting.length > 0) return statement("Reconciling", true, "WaitingForMember", waiting.join("; "));
   if (refusal?.reason === "WaitingForNode") return statement("Reconciling", true, refusal.reason, refusal.message);
+  if (refusal?.reason === "WaitingForMember") {
+    const why = members?.spare === undefined ? "" : `: ${members.spare}`;
+    return statement("Reconciling", true, refusal.reason, `${refusal.message}${why}`);
+  }
   // What cannot be had is a hold, and nothing is wrong with the volume.
   if (refusal?.reason === "ShrinkFloorReached" || refusal?.reason === "QuotaExceeded")
     return statement("Reconciling", false, refusal.reason, refusal.message);

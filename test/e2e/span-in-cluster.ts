@@ -3,15 +3,16 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
 import { fsidOf, volumeUIDOf } from "../../src/api/identity.ts";
-import type { Cluster } from "../../test/cluster/cluster-state.ts";
-import { onlyChild, runningProcess } from "../../test/cluster/recorded-process.ts";
-import { applyObject } from "../../test/e2e/apply-object.ts";
-import { claimingPod, claimOf } from "../../test/e2e/claiming-pod.ts";
-import type { ClusterUnderTest } from "../../test/e2e/cluster-under-test.ts";
-import { PODS } from "../../test/e2e/pod.ts";
-import { waitFor } from "../../test/harness/wait-for.ts";
+import type { Cluster } from "../cluster/cluster-state.ts";
+import { onlyChild, runningProcess } from "../cluster/recorded-process.ts";
+import { waitFor } from "../harness/wait-for.ts";
+import { applyObject } from "./apply-object.ts";
+import { claimingPod, claimOf } from "./claiming-pod.ts";
+import type { ClusterUnderTest } from "./cluster-under-test.ts";
+import { PODS } from "./pod.ts";
 
-export interface BenchCluster extends ClusterUnderTest {
+/** Whose nodes are seen into from outside. */
+export interface OwnCluster extends ClusterUnderTest {
   readonly cluster: Cluster;
 }
 
@@ -26,8 +27,13 @@ export interface SpanInCluster {
 const LIMITS = { limitMs: 180_000, intervalMs: 200 } as const;
 const QUIET_MS = 3000;
 
-export async function createSpan(tested: BenchCluster, name: string, className: string): Promise<SpanInCluster> {
-  await applyObject(tested, claimOf(name, className, "2Gi"));
+export async function createSpan(
+  tested: OwnCluster,
+  name: string,
+  className: string,
+  request = "2Gi",
+): Promise<SpanInCluster> {
+  await applyObject(tested, claimOf(name, className, request));
   await applyObject(tested, claimingPod(name, tested.image, name));
   const pod = await waitFor(
     `pod ${name} to run`,
@@ -62,7 +68,7 @@ function stagingPath(pid: number): string {
   return path;
 }
 
-export async function deleteSpan({ kubectl, client }: BenchCluster, { name, handle }: SpanInCluster): Promise<void> {
+export async function deleteSpan({ kubectl, client }: OwnCluster, { name, handle }: SpanInCluster): Promise<void> {
   await kubectl("delete", "pod", name, "--wait=true");
   await kubectl("delete", "pvc", name, "--wait=true");
   const isGone = async (): Promise<true | undefined> =>
@@ -71,7 +77,7 @@ export async function deleteSpan({ kubectl, client }: BenchCluster, { name, hand
 }
 
 export async function untilLayout(
-  { client, kubectl }: BenchCluster,
+  { client, kubectl }: OwnCluster,
   { handle }: Pick<SpanInCluster, "handle">,
   what: string,
   holds: (layout: FilesystemLayout) => boolean,
@@ -85,7 +91,7 @@ export async function untilLayout(
 }
 
 /** Nobody has written to its layout for a while. */
-export async function untilQuiet(tested: BenchCluster, span: SpanInCluster): Promise<void> {
+export async function untilQuiet(tested: OwnCluster, span: SpanInCluster): Promise<void> {
   const version = async (): Promise<string | undefined> =>
     (await tested.client.get(FILESYSTEM_LAYOUTS, { name: span.handle }))?.metadata.resourceVersion;
   for (let before = await version(); ; ) {
