@@ -22,6 +22,7 @@ import { writeFilesystem } from "./filesystem-writer.ts";
 import { gatherFacts, gatherLiveFacts, type VolumeFacts } from "./gather.ts";
 import { isRemoving } from "./layout-facts.ts";
 import type { LayoutWriter } from "./layout-writer.ts";
+import { untoldForMs } from "./passing-state.ts";
 import { isHold, type TargetRefusal, targetFields } from "./target-fields.ts";
 import type { VolumeCaches } from "./volume-caches.ts";
 
@@ -53,8 +54,8 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   const { layout, refusal } = carried;
   const members = layout?.spec.backend === "span" ? await tendSpan(reconciling, layout) : undefined;
   if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcomeOf(members, refusal);
-  await reportStatus(reconciling, { handle, filesystem, layout, missing, refusal, members });
-  return outcomeOf(members, refusal);
+  const untoldMs = await reportStatus(reconciling, { handle, filesystem, layout, missing, refusal, members });
+  return untoldMs === undefined ? outcomeOf(members, refusal) : { againAfterMs: untoldMs };
 }
 
 async function tendSpan(reconciling: VolumeReconciling, layout: FilesystemLayout): Promise<MemberReport> {
@@ -137,16 +138,20 @@ async function carryTarget(
   return { layout: written, refusal };
 }
 
+/** Returns how long it may be left untold, where it is not told yet. */
 async function reportStatus(
   { client, clock }: VolumeReconciling,
   facts: Parameters<typeof decideStatus>[0],
-): Promise<void> {
+): Promise<number | undefined> {
   const status = decideStatus(facts, clock.nowMs());
-  if (shows(facts.filesystem, status)) return;
+  if (shows(facts.filesystem, status)) return undefined;
+  const untoldMs = untoldForMs(facts.filesystem, facts.layout, status, clock.nowMs());
+  if (untoldMs !== undefined) return untoldMs;
   try {
     await client.apply("report-status/filesystem", FILESYSTEMS, status, { ...APPLY, subresource: "status" });
   } catch (error) {
     // Deleted meanwhile: the watch says so, and it is either made again or wanted gone.
     if (!isKubeError(error, "NotFound")) throw error;
   }
+  return undefined;
 }
