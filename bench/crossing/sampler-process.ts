@@ -17,6 +17,8 @@ export interface Watch {
 export interface Seen {
   /** From the first look that was over the threshold to the first that showed a larger size. */
   readonly durationMs: number;
+  /** Unix time. */
+  readonly endedAtMs: number;
   readonly fromBytes: number;
   readonly toBytes: number;
 }
@@ -38,7 +40,12 @@ function startWatching(watch: Watch): () => void {
     const nowMs = performance.now();
     const [capacityBytes, availableBytes] = [blocks * bsize, bavail * bsize - reserved];
     if (crossedAtMs !== undefined && capacityBytes > lastCapacityBytes) {
-      const seen: Seen = { durationMs: nowMs - crossedAtMs, fromBytes: lastCapacityBytes, toBytes: capacityBytes };
+      const seen: Seen = {
+        durationMs: nowMs - crossedAtMs,
+        endedAtMs: Date.now(),
+        fromBytes: lastCapacityBytes,
+        toBytes: capacityBytes,
+      };
       process.stdout.write(`${JSON.stringify(seen)}\n`);
       crossedAtMs = undefined;
     }

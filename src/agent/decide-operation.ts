@@ -24,6 +24,10 @@ export interface RunningFacts {
 export interface MemberFacts {
   /** What it can grow to with the members that are on this node now, bytes. */
   readonly attainableBytes: number;
+  /** What a spare that is ready on this node would add to that; no target takes it. */
+  readonly spareBytes: number;
+  /** A spare is attached to this node, and not ready yet. */
+  readonly spareToPrepare: boolean;
   /** Wanted members that are not on this node yet, for people. */
   readonly awaited: string | undefined;
   /** Members that shall leave are in it still. */
@@ -84,7 +88,8 @@ export type OperationDecision =
   | { readonly act: "Abandon"; readonly operation: Operation; readonly message: string }
   | { readonly act: "CancelShrink"; readonly message: string }
   | { readonly act: "RemoveMember" }
-  | { readonly act: "SettleMembers" };
+  | { readonly act: "SettleMembers" }
+  | { readonly act: "PrepareSpares" };
 
 type Check = (facts: OperationFacts) => OperationDecision | undefined;
 
@@ -98,7 +103,9 @@ export function decideOperation(facts: OperationFacts): OperationDecision {
   if (decision !== undefined) return decision;
   const wanted = firstOf(TARGET_CHECKS, facts) ?? towardsTarget(facts);
   // A driver that does not take its member back holds nothing up.
-  return wanted.act === "Nothing" && facts.members?.unsettled === true ? { act: "SettleMembers" } : wanted;
+  if (wanted.act !== "Nothing") return wanted;
+  if (facts.members?.unsettled === true) return { act: "SettleMembers" };
+  return facts.members?.spareToPrepare === true ? { act: "PrepareSpares" } : wanted;
 }
 
 function firstOf(checks: readonly Check[], facts: OperationFacts): OperationDecision | undefined {

@@ -1,8 +1,8 @@
 // The emergency: when a filesystem is about to be full, the agent takes by itself what it was granted in advance, so that
 // a full disk is averted with engine and API server down. Pure: whether a grant is accepted, and whether it is spent now.
 import type { EmergencyGrant } from "../api/filesystem-layout.ts";
-import { parseQuantity } from "../units/quantity.ts";
-import type { OperationKind } from "./decide-operation.ts";
+import { parseQuantity, wholeGiB } from "../units/quantity.ts";
+import type { MemberFacts, OperationKind } from "./decide-operation.ts";
 
 export interface Grant {
   readonly sizeBytes: number;
@@ -19,6 +19,27 @@ export function grantOf(grant: EmergencyGrant): Grant {
     expiryMs: Number.isNaN(expiryMs) ? 0 : expiryMs,
   };
 }
+
+/** What of a grant the members on this node can give, and whether that takes the spare. */
+export interface ReachableGrant {
+  readonly grant: Grant;
+  readonly takesSpare: boolean;
+}
+
+/**
+ * Members that are not on this node avert nothing. A spare is taken in as a whole: one that is larger than the member that would be
+ * made for the grant, which has whole GiB, is not taken.
+ */
+export function reachableGrant(grant: Grant, sizeBytes: number, members: SpareFacts | undefined): ReachableGrant {
+  if (members === undefined) return { grant, takesSpare: false };
+  const { attainableBytes, spareBytes } = members;
+  const missingBytes = grant.sizeBytes - Math.max(sizeBytes, attainableBytes);
+  const takesSpare = spareBytes > 0 && missingBytes > 0 && spareBytes <= wholeGiB(missingBytes);
+  const reachBytes = attainableBytes + (takesSpare ? spareBytes : 0);
+  return { grant: { ...grant, sizeBytes: Math.min(grant.sizeBytes, reachBytes) }, takesSpare };
+}
+
+type SpareFacts = Pick<MemberFacts, "attainableBytes" | "spareBytes">;
 
 export interface EmergencyFacts {
   readonly nowMs: number;

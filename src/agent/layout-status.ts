@@ -88,7 +88,7 @@ function conditionsOf(state: VolumeState): Statement[] {
   const fine = { reason: "Ready" as const, message: situation(state) };
   return [
     statement("Ready", !blocks(state) && !isUnmade(state), blocks(state) ?? pendingUnmade(state) ?? fine),
-    statement("Reconciling", pending !== undefined, pending ?? fine),
+    statement("Reconciling", pending !== undefined, pending ?? spareless(state) ?? fine),
     statement("Stalled", stalled !== undefined, stalled ?? fine),
   ];
 }
@@ -165,6 +165,11 @@ function pendingMember({ record, mounted }: VolumeState): Because | undefined {
 
 function pendingLeave({ leavingProblem }: VolumeState): Because | undefined {
   return leavingProblem !== undefined && mends(leavingProblem) ? leavingProblem : undefined;
+}
+
+/** Nothing that is being done, and nothing that is wrong: an emergency has less to take. */
+function spareless({ spareProblem }: VolumeState): Because | undefined {
+  return spareProblem === undefined ? undefined : { reason: "SpareMissing", message: spareProblem };
 }
 
 function pendingUnmade(state: VolumeState): Because | undefined {

@@ -34,6 +34,8 @@ async function findMembersWhileIdle(storage: Measurable, state: VolumeState): Pr
   if (state.mounted !== mounted || state.running !== undefined) return;
   state.members = members;
   if (!members.some((member) => member.state === "Leaving")) state.leavingProblem = undefined;
+  if (state.record.backend !== "span" || state.record.members.every(({ wanted }) => wanted !== "Spare"))
+    state.spareProblem = undefined;
 }
 
 /** Several members have told their sizes with their names. Where they could not be asked what was known last stands. */

@@ -10,6 +10,7 @@ import {
   type SpanMember,
 } from "./member/span-member.ts";
 import type { NodeRecord } from "./node-records.ts";
+import type { FoundMember } from "./storage/storage.ts";
 import type { VolumeState } from "./volume-state.ts";
 
 /** Undefined for a volume whose one member takes any size. */
@@ -19,13 +20,18 @@ export function memberFactsOf({ record, members, sizeBytes = 0 }: VolumeState): 
   const isInside = ({ name }: SpanMember): boolean => found.get(name)?.state === "Present";
   const wanted = record.members.filter((member) => member.wanted === "Present");
   const gains = wanted.filter(isAttached).map((member) => {
-    if (!found.has(member.name)) return member.capacityBytes ?? member.sizeBytes ?? 0;
+    const isBeside = !found.has(member.name) || found.get(member.name)?.state === "Spare";
+    if (isBeside) return member.capacityBytes ?? member.sizeBytes ?? 0;
     if (!isInside(member)) return 0;
     const presentBytes = found.get(member.name)?.sizeBytes ?? Number.POSITIVE_INFINITY;
     return Math.max(0, deliveredBytes(member) - presentBytes);
   });
   return {
     attainableBytes: sizeBytes + gains.reduce((sum, bytes) => sum + bytes, 0),
+    spareBytes: readySpares(record.members, members).reduce((sum, { sizeBytes: bytes = 0 }) => sum + bytes, 0),
+    spareToPrepare: record.members.some(
+      (member) => member.wanted === "Spare" && isAttached(member) && !found.has(member.name),
+    ),
     awaited: pendingMembers(record),
     leaving: record.members.some((member) => member.wanted === "Removed" && isInside(member)),
     unsettled: members.some(({ state }) => state === "Leaving"),
@@ -47,4 +53,19 @@ export function pendingMembers(record: NodeRecord): string | undefined {
   const growing = wanted.filter((member) => isAttached(member) && isGrowing(member)).map(describeGrowing);
   const pending = [...awaited, ...growing];
   return pending.length === 0 ? undefined : pending.join(" and ");
+}
+
+/** The record after an emergency has taken its ready spares for members. */
+export function withSparesTaken(record: NodeRecord, found: readonly FoundMember[]): NodeRecord {
+  if (record.backend !== "span") return record;
+  const names = new Set(readySpares(record.members, found).map(({ name }) => name));
+  const members = record.members.map(
+    (member): SpanMember => (names.has(member.name) ? { ...member, wanted: "Present", taken: true } : member),
+  );
+  return { ...record, members };
+}
+
+function readySpares(members: readonly SpanMember[], found: readonly FoundMember[]): readonly FoundMember[] {
+  const spares = new Set(members.filter(({ wanted }) => wanted === "Spare").map(({ name }) => name));
+  return found.filter(({ name, state }) => state === "Spare" && spares.has(name));
 }

@@ -163,6 +163,8 @@ async function carryOut(
       return staging.remove(state);
     case "SettleMembers":
       return staging.settle(state);
+    case "PrepareSpares":
+      return staging.prepareSpares(state);
   }
 }
 

@@ -3,8 +3,8 @@ import type { Operation } from "../api/filesystem-layout.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { formatBytes, formatQuantity } from "../units/quantity.ts";
-import { type Grant, grantOf, shouldSpendGrant } from "./emergency.ts";
-import { memberFactsOf } from "./member-facts.ts";
+import { grantOf, reachableGrant, shouldSpendGrant } from "./emergency.ts";
+import { memberFactsOf, withSparesTaken } from "./member-facts.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import type { VolumeState } from "./volume-state.ts";
 
@@ -21,7 +21,7 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
   if (state.mounted === undefined || state.closing || running?.cancel.signal.aborted === true) return;
   // A reading from before the last operation's end says nothing about the present size.
   if (reading.sampledAtMs < state.operationEndedAtMs) return;
-  const grant = attainable(state, grantOf(record.grant));
+  const { grant, takesSpare } = reachableGrant(grantOf(record.grant), sizeBytes, memberFactsOf(state));
   const { capacityBytes, availableBytes } = reading;
   const { emergencyRetryAtMs: retryAtMs } = state;
   const nowMs = clock.nowMs();
@@ -49,16 +49,12 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
       `only ${formatBytes(availableBytes)} are available: the emergency extend goes first`,
     );
     if (state.running !== undefined || state.closing) return; // the next reading looks again
+    // On the node's record with the operation: whatever ends this process, the next one goes on with the member.
+    if (takesSpare) state.record = withSparesTaken(state.record, state.members);
     await runner.start(state, emergencyOperation(state, grant.sizeBytes, record.grant.epoch, clock.nowMs()), "Anew");
   } catch (err) {
     log.error({ volume: state.handle, err }, "the emergency extend could not begin");
   }
-}
-
-/** Members that are not on this node avert nothing. */
-function attainable(state: VolumeState, grant: Grant): Grant {
-  const attainableBytes = memberFactsOf(state)?.attainableBytes ?? grant.sizeBytes;
-  return { ...grant, sizeBytes: Math.min(grant.sizeBytes, attainableBytes) };
 }
 
 function emergencyOperation(state: VolumeState, toBytes: number, epoch: number, nowMs: number): Operation {

@@ -41,6 +41,8 @@ export interface Staging {
   remove(state: VolumeState): Promise<void>;
   /** Lets go of members that have left a mounted filesystem. */
   settle(state: VolumeState): Promise<void>;
+  /** Has the spare of a mounted filesystem brought to this node. */
+  prepareSpares(state: VolumeState): Promise<void>;
 }
 
 const FIND_LIMIT_MS = 20_000;
@@ -80,6 +82,12 @@ export function createStaging(parts: StagingParts): Staging {
       lanes.run(state.handle, async () => {
         if (state.mounted === undefined || state.closing) return;
         await letGo(parts, state, state.mounted);
+        changed(state.handle);
+      }),
+    prepareSpares: (state) =>
+      lanes.run(state.handle, async () => {
+        if (state.mounted === undefined || state.closing) return;
+        await prepareSpares(parts, state, state.mounted);
         changed(state.handle);
       }),
   };
@@ -124,6 +132,7 @@ async function unstage(parts: StagingParts, state: VolumeState, stagingPath: str
     state.held = false;
     state.members = [];
     state.leavingProblem = undefined;
+    state.spareProblem = undefined;
     state.reading = undefined;
     state.hung = false;
     state.problem = undefined;
@@ -174,6 +183,17 @@ async function letGo({ storage }: StagingParts, state: VolumeState, mounted: Mou
         reason: LASTING[error.code] === undefined ? "WaitingForMember" : "MemberFailed",
         message: error.message,
       };
+    throw error;
+  }
+}
+
+/** The filesystem works without: what is wrong with its spare is only told. */
+async function prepareSpares({ storage }: StagingParts, state: VolumeState, mounted: MountedVolume): Promise<void> {
+  try {
+    await storage.prepareSpares(mountedVolumeOf(mounted, state.record));
+    state.spareProblem = undefined;
+  } catch (error) {
+    if (error instanceof StorageError) state.spareProblem = error.message;
     throw error;
   }
 }

@@ -63,6 +63,8 @@ export interface VolumeState {
   closing: boolean;
   /** Why members that have left could not be let go of the last time; the filesystem works without them. */
   leavingProblem: Problem | undefined;
+  /** Why its spare could not be brought here the last time; the filesystem works without. */
+  spareProblem: string | undefined;
   /** What keeps it from working, other than a hang. */
   problem: Problem | undefined;
   /** The refusal of the present target, when its epoch is a deposed leader's. */
@@ -91,6 +93,7 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
     settleProblem: undefined,
     closing: false,
     leavingProblem: undefined,
+    spareProblem: undefined,
     problem: undefined,
     refusal: undefined,
   };

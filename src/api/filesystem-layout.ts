@@ -72,8 +72,21 @@ const memberSpec = z.object({
   name: memberName,
   size: quantity("The size it was made with; absent on a rebuilt layout: as found on the node.").optional(),
   state: z
-    .enum(["Present", "Removed"])
-    .meta({ description: "Removed asks the agent to delete the member and its data; absent means Present." })
+    .enum(["Present", "Spare", "Removed"])
+    .meta({
+      description:
+        "Spare keeps the member's device on the node and out of the filesystem, until an emergency or a target takes it in; " +
+        "Removed asks the agent to delete the member and its data; absent means Present.",
+    })
+    .optional(),
+  replaces: z
+    .object({
+      member: memberName,
+      decidedAt: timestamp("The target that it was made for."),
+    })
+    .meta({
+      description: "The larger member that leaves once this one is in the filesystem. Absent: it replaces none.",
+    })
     .optional(),
   source: z
     .object({
@@ -181,9 +194,10 @@ export const filesystemLayoutStatus = z
           deviceUUID: z.string().meta({ description: "The UUID of the device in its superblock." }).optional(),
           devid: z.int().meta({ description: "The device's number within a btrfs filesystem." }).optional(),
           size: quantity("Its present size; the last known one where it is missing or removed."),
-          state: z.enum(["Present", "Missing", "Removed"]).meta({
+          state: z.enum(["Present", "Missing", "Spare", "Removed"]).meta({
             description:
-              "Present: found on the node. Missing: made there, and not found any more. Removed: deleted with its data.",
+              "Present: found on the node. Missing: made there, and not found any more. Spare: its device is on the node, and " +
+              "no part of the filesystem. Removed: deleted with its data.",
           }),
         })
         .meta({ description: "A member as it is." }),

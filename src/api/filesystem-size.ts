@@ -7,8 +7,8 @@ type ReportedMember = NonNullable<NonNullable<FilesystemLayout["status"]>["membe
 
 /**
  * Bytes: the sizes of all members, as the node reports them. Undefined, which is "not known" and never 0, before its first
- * report, and while any member is missing, unreported, or reported with a size that cannot be read. Removed members are no part
- * of the filesystem: they count for nothing and leave nothing unknown. A span's node reports every device that the filesystem
+ * report, and while any member is missing, unreported, or reported with a size that cannot be read. Removed members and a spare are no
+ * part of the filesystem: they count for nothing and leave nothing unknown. A span's node reports every device that the filesystem
  * has, so a member of a span that it does not report is on its way, and no part of the size yet. No node reports an ordinary
  * claim: its size is what its own driver has provided.
  */
@@ -18,18 +18,22 @@ export function filesystemSizeBytes({ spec, status }: FilesystemLayout): number 
   const names = new Set(reported.map(({ name }) => name));
   const isUnreported = spec.members?.some(({ name, state }) => state !== "Removed" && !names.has(name));
   if (isUnreported && spec.backend !== "span") return undefined;
-  const members = reported.filter(({ state }) => state !== "Removed");
+  const members = reported.filter(isPart);
   return members.length === 0 ? undefined : sumOf(members.map(presentBytes));
 }
 
 /**
  * Bytes that count against a namespace's budget: a missing member at the size that was last reported of it, since its bytes are
- * spent until it is removed. 0 only where nothing was ever reported.
+ * spent until it is removed; a spare is part of the emergency grant, which counts by itself. 0 only where nothing was ever reported.
  */
 export function budgetedBytes({ spec, status }: FilesystemLayout): number {
   if (spec.backend === "claim") return claimBytes(spec) ?? 0;
-  const members = (status?.members ?? []).filter(({ state }) => state !== "Removed");
+  const members = (status?.members ?? []).filter(isPart);
   return members.reduce((sum, member) => sum + (readableBytes(member) ?? 0), 0);
+}
+
+function isPart({ state }: ReportedMember): boolean {
+  return state !== "Removed" && state !== "Spare";
 }
 
 function presentBytes(member: ReportedMember): number | undefined {

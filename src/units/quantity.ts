@@ -62,3 +62,8 @@ export function formatBytes(bytes: number): string {
 
 export const MIB = 1024 ** 2;
 export const GIB = 1024 ** 3;
+
+/** Rounded up to what every CSI driver makes exactly as it is asked for. */
+export function wholeGiB(bytes: number): number {
+  return Math.ceil(bytes / GIB) * GIB;
+}

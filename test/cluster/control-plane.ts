@@ -1,6 +1,7 @@
 // The control plane's programs and their flags. All run in the cluster's network; none is replicated, so none elects a leader.
 import { join } from "node:path";
 import { API_SERVER_PORT, CONTROL_PLANE_ADDRESS, SERVICE_ADDRESSES } from "./addresses.ts";
+import { auditFlags } from "./audit.ts";
 import { authorityFile, certificateFiles } from "./certificates.ts";
 import type { Cluster } from "./cluster-state.ts";
 import { componentKubeconfig } from "./kubeconfig.ts";
@@ -71,6 +72,7 @@ function apiServerFlags({ places }: Cluster): Record<string, string> {
     "kubelet-preferred-address-types": "InternalIP",
     // Webhooks' Services are resolved to pods, which it reaches; there is no kube-proxy beside it.
     "enable-aggregator-routing": "true",
+    ...auditFlags(places),
   };
 }
 

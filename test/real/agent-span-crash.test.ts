@@ -72,6 +72,29 @@ describeReal("an agent that dies at work on a span", LOOP_PARTS, () => {
     },
   );
 
+  it.each(["span/add-device/before", "span/add-device/after"])(
+    "at %s of an emergency: the next one has the spare in the filesystem, once",
+    async (fault) => {
+      const spare: MemberSpec = { ...m1, state: "Spare" };
+      const emergency = { size: "2Gi", minAvailable: "400Mi", expiry: "2040-01-01T00:00:00Z", epoch: 1 };
+      const isReady = async () => (await memberStates())?.includes("m1 1Gi Spare") === true;
+      await span.applyLayout({ members: [m0, spare], emergency });
+      await waitFor("the spare", isReady);
+      await restartWith(fault);
+      await waitFor("the spare again", () => agent.log().split("taken over from an earlier agent").length > 1);
+      await waitFor(
+        "the spare",
+        async () => (await isReady()) && parts.driver.calls.at(-1)?.startsWith("NodePublish") === true,
+      );
+      writeFileSync(join(span.stagingPath, "more"), Buffer.alloc(700 * 1024 * 1024));
+      await agent.agentEnded();
+      await agent.startAgent({}, parts.flags);
+      await waitFor("both members", async () => (await memberStates())?.join() === "m0 1Gi Present,m1 1Gi Present");
+      expect(span.capacityBytes()).toBe(2 * GIB);
+      expect(readFileSync(join(span.stagingPath, "file"), "utf8")).toBe("still here");
+    },
+  );
+
   it.each(["span/publish-member/after", "span/add-device/before", "span/add-device/after"])(
     "at %s: the next one adds the member, once",
     async (fault) => {

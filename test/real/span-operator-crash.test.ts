@@ -87,9 +87,9 @@ it(
   MATRIX_LIMIT_MS,
 );
 
-/** Made, used, extended by a member, shrunk by it again, unmounted, deleted. */
+/** Made, used, extended by a member, shrunk by it again, given a spare and then a smaller one, unmounted, deleted. */
 async function live(): Promise<void> {
-  const request = span.request({ memberStorageClassName: "member-class" });
+  const request = span.request({ memberStorageClassName: "member-class", spareMembers: "1" });
   const claim = request.parameters["csi.storage.k8s.io/pvc/name"] ?? "";
   const handle = (await persist(() => span.create(request))).volume?.volumeId ?? "";
   await persist(() => span.publish(handle, "node-a"));
@@ -103,6 +103,13 @@ async function live(): Promise<void> {
   await span.report(handle, mounted({ m0: "2Gi" }, { m1: "1Gi" }));
   await span.untilLayout("m1 has left", handle, ({ spec }) => spec.members?.length === 1);
   expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
+  await span.grant(handle, "4Gi");
+  await untilAttached(handle, "m2");
+  await span.grant(handle, "3Gi");
+  await span.untilLayout("m2 is to go", handle, ({ spec }) => spec.members?.[1]?.state === "Removed");
+  await span.report(handle, mounted({ m0: "2Gi" }, { m2: "2Gi" }));
+  await untilAttached(handle, "m3");
+  expect(await span.claims(handle)).toEqual([`${handle}-m0`, `${handle}-m3`]);
   await span.report(handle, { ...mounted({ m0: "2Gi" }), mounted: false });
   await persist(() => span.unpublish(handle, "node-a"));
   await persist(() => span.remove(handle));

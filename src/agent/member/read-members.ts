@@ -20,7 +20,7 @@ export function readMembers(
     .map((member) => readMember(layout, member, keptAs(kept, member), refuse));
   const names = new Set(members.map(({ name }) => name));
   // A map of the data that has lost a place by mistake does not make this node lose it, too.
-  const lost = staged ? kept.filter(({ name, wanted }) => !names.has(name) && wanted === "Present") : [];
+  const lost = staged ? kept.filter(({ name, wanted }) => !names.has(name) && wanted !== "Removed") : [];
   return [...members, ...lost];
 }
 
@@ -33,7 +33,9 @@ function isGone(layout: FilesystemLayout, { name, state }: MemberSpec): boolean 
   return state === "Removed" && reportedState(layout, name) === "Removed";
 }
 
-function reportedState({ status }: FilesystemLayout, name: string): "Present" | "Missing" | "Removed" | undefined {
+type ReportedState = NonNullable<NonNullable<FilesystemLayout["status"]>["members"]>[number]["state"];
+
+function reportedState({ status }: FilesystemLayout, name: string): ReportedState | undefined {
   return status?.members?.find((member) => member.name === name)?.state;
 }
 
@@ -47,10 +49,13 @@ function readMember(
   const { claim } = source;
   if (claim === undefined) throw refuse(`member ${name} names no claim in source.claim`);
   const isHere = claim.attachment !== undefined && claim.attachment.nodeName === layout.spec.nodeName;
+  // There is no way back into being a spare, and the layout follows.
+  const isTaken = state === "Spare" && (before?.taken === true || reportedState(layout, name) === "Present");
   return {
     name,
     claim: claim.name,
-    wanted: state ?? "Present",
+    wanted: isTaken ? "Present" : (state ?? "Present"),
+    ...(isTaken ? { taken: true } : {}),
     wasInside: reportedState(layout, name) === "Present",
     ...optional("sizeBytes", bytesOf(size)),
     ...optional("capacityBytes", bytesOf(claim.capacity)),

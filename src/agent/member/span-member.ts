@@ -21,8 +21,10 @@ export const spanMember = z.object({
   /** Becomes a directory; checked when it is read from a layout. */
   name: z.string(),
   claim: z.string(),
-  /** Removed: it shall leave the filesystem. */
-  wanted: z.enum(["Present", "Removed"]),
+  /** Removed: it shall leave the filesystem. Spare: it stays beside it. */
+  wanted: z.enum(["Present", "Spare", "Removed"]),
+  /** An emergency has made a spare Present here, and its layout may not say so yet. */
+  taken: z.boolean().optional(),
   /** It was a device of the filesystem when that was last looked at, here or on another node. */
   wasInside: z.boolean(),
   /** The size that was asked for, bytes; absent on a rebuilt layout. */

@@ -65,6 +65,7 @@ export function createLoopStorage(parts: LoopStorageParts): Storage<LoopVolume> 
         return extend(volume, 0);
       }),
     settle: async () => undefined,
+    prepareSpares: async () => undefined,
     trim: (volume) =>
       queue.runPreemptible(volume.handle, new AbortController().signal, (signal) => trim(host.tools, volume, signal)),
     freshReading: (volume) => freshReading(host.tools, volume),

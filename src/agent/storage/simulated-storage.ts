@@ -38,6 +38,7 @@ export function createSimulatedStorage(disk: SimulatedDisk): Storage<LoopVolume>
       ),
     recover: (volume) => queue.run(volume.handle, () => extend(disk, volume, 0)),
     settle: async () => undefined,
+    prepareSpares: async () => undefined,
     trim: async () => 0,
     freshReading: async (volume) => openReader(volume).read(),
     remove: (volume) => queue.run(volume.handle, () => remove(disk, volume)),

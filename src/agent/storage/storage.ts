@@ -42,10 +42,10 @@ export type MountedSpan = Mounted<SpanVolume>;
 export interface FoundMember {
   readonly name: string;
   /**
-   * Present: a device of the mounted filesystem. Leaving: out of it, not let go of yet. Removed: wiped, and given back to its
-   * driver. One that has not been taken in yet is not found.
+   * Present: a device of the mounted filesystem. Spare: beside it, and ready to be taken in without asking anybody. Leaving: out
+   * of it, not let go of yet. Removed: wiped, and given back to its driver. Another one that was not taken in yet is not found.
    */
-  readonly state: "Present" | "Leaving" | "Removed";
+  readonly state: "Present" | "Spare" | "Leaving" | "Removed";
   readonly devid?: number;
   readonly deviceUUID?: string;
   /** Of the device as the filesystem uses it. */
@@ -144,6 +144,8 @@ export interface Storage<V extends Volume = Volume> {
   recover(volume: Mounted<V>): Promise<number>;
   /** Wipes, and gives back to their drivers, members that shall leave and are out of the filesystem by now. */
   settle(volume: Mounted<V>): Promise<void>;
+  /** Has spare members' devices published and looked at, so that an extend can take them in with their driver away. */
+  prepareSpares(volume: Mounted<V>): Promise<void>;
   /** Gives the filesystem's unused blocks back to the host. Returns the bytes trimmed. */
   trim(volume: Mounted<V>): Promise<number>;
   /** One reading now, after making pending deletions and writes visible (syncfs). */

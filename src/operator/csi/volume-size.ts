@@ -2,8 +2,7 @@
 import type { FsType } from "../../api/filesystem-layout.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import type { CapacityRange } from "../../gen/csi/v1/csi.ts";
-import { formatBytes, GIB, MIB } from "../../units/quantity.ts";
-import { wholeGiB } from "../member/decide-members.ts";
+import { formatBytes, GIB, MIB, wholeGiB } from "../../units/quantity.ts";
 import type { VolumeParameters } from "./volume-parameters.ts";
 
 export interface PlannedSizes {

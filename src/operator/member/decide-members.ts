@@ -1,11 +1,12 @@
 // Which members a span volume shall have for a new target: decided in the write that carries the target. Pure. An extend covers
-// what is missing by growing the last member in place or by a new one; a shrink gives whole members back.
+// what is missing by growing the last member in place or by a new one; a shrink gives whole members back, or replaces the largest.
 import type { SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
-import { formatBytes, formatQuantity, GIB, parseQuantity } from "../../units/quantity.ts";
+import { formatBytes, formatQuantity, parseQuantity, wholeGiB } from "../../units/quantity.ts";
 import { isOut } from "../volume/layout-facts.ts";
+import { nextReplacementStep, replacingMember } from "./decide-replacement.ts";
 import { memberClaimName, memberIndex, memberName } from "./member-names.ts";
 import { type MemberQuota, quotaMessage } from "./member-quota.ts";
 import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
@@ -20,13 +21,14 @@ export interface MemberClassFacts {
 
 type MemberHold =
   | Extract<HoldReason, "ShrinkFloorReached" | "QuotaExceeded">
-  | Extract<ConditionReason, "MemberLimitReached" | "WaitingForNode">;
+  | Extract<ConditionReason, "MemberLimitReached" | "WaitingForNode" | "WaitingForMember">;
 
 export type MembersPlan =
   | {
       readonly do: "change";
       readonly members: MemberSpec[];
-      readonly target: SizeTarget;
+      /** Absent: it is carried on later. */
+      readonly target?: SizeTarget;
       readonly nextMember: number;
     }
   | { readonly do: "hold"; readonly reason: MemberHold; readonly message: string };
@@ -39,7 +41,9 @@ interface Share {
 
 export function decideMembers(layout: FilesystemLayout, target: SizeTarget, facts: MemberClassFacts): MembersPlan {
   const shares = sharesOf(layout);
-  const unknown = shares.filter(({ bytes }) => bytes === 0).map(({ member }) => member.name);
+  const unknown = shares
+    .filter(({ member, bytes }) => bytes === 0 && member.state !== "Spare")
+    .map(({ member }) => member.name);
   if (unknown.length > 0)
     return {
       do: "hold",
@@ -47,10 +51,23 @@ export function decideMembers(layout: FilesystemLayout, target: SizeTarget, fact
       message: `the size of ${unknown.join(", ")} is not known before its node reports`,
     };
   const wantedBytes = parseQuantity(target.size);
-  const presentBytes = sumOf(shares.filter(({ member }) => member.state !== "Removed"));
-  if (wantedBytes < presentBytes) return shrink(layout, target, shares);
-  const plan = extend(layout, target, shares, facts);
-  return overQuota(layout, shares, plan, facts.quota) ?? plan;
+  const presentBytes = sumOf(shares.filter(stays));
+  const plan =
+    wantedBytes < presentBytes ? shrink(layout, target, shares, facts.rules) : extend(layout, target, shares, facts);
+  return withoutFormerReplacement(layout, overQuota(layout, shares, plan, facts.quota) ?? plan, target);
+}
+
+/** What was made to replace a member for a target that no longer counts is a member like any other, or goes if it is none yet. */
+function withoutFormerReplacement(layout: FilesystemLayout, plan: MembersPlan, { decidedAt }: SizeTarget): MembersPlan {
+  const before = plan.do === "change" ? plan.members : (layout.spec.members ?? []);
+  const isFormer = ({ replaces }: MemberSpec): boolean => replaces !== undefined && replaces.decidedAt !== decidedAt;
+  if (!before.some(isFormer)) return plan;
+  const members = before.map((member): MemberSpec => {
+    const { replaces: _former, ...plain } = member;
+    if (!isFormer(member)) return member;
+    return plain.state === "Spare" ? { ...plain, state: "Removed" } : plain;
+  });
+  return plan.do === "change" ? { ...plan, members } : { do: "change", members, nextMember: nextMemberOf(layout) };
 }
 
 /** Bytes that the members have or are to have, those that shall leave among them: they are paid for until they have left. */
@@ -95,9 +112,9 @@ function extend(
   shares: readonly Share[],
   { rules, mayGrow }: MemberClassFacts,
 ): MembersPlan {
-  const isEnough = parseQuantity(target.size) <= sumOf(shares.filter(({ member }) => member.state !== "Removed"));
+  const isEnough = parseQuantity(target.size) <= sumOf(shares.filter(stays));
   const kept = isEnough ? shares : withoutRemovals(layout, shares);
-  const staying = kept.filter(({ member }) => member.state !== "Removed");
+  const staying = kept.filter(stays);
   const nextMember = nextMemberOf(layout);
   const missingBytes = parseQuantity(target.size) - sumOf(staying);
   const change = (members: MemberSpec[], next = nextMember): MembersPlan => ({
@@ -108,6 +125,9 @@ function extend(
   });
   const members = kept.map(({ member }) => member);
   if (missingBytes <= 0) return change(members);
+  const mayUseSpare = staying.length < rules.maxMembers - rules.spareMembers;
+  const spare = mayUseSpare ? kept.find((share) => isSpareFor(layout, share, missingBytes, staying)) : undefined;
+  if (spare !== undefined) return change(withState(members, spare.member.name, "Present"));
   const last = staying.at(-1);
   const mayAdd = kept.length < MEMBERS_LIMIT && staying.length < rules.maxMembers - rules.spareMembers;
   const grows = mayGrow && last !== undefined && rules.strategy !== "AddMember";
@@ -115,6 +135,26 @@ function extend(
   if (mayAdd && rules.strategy !== "GrowMember")
     return change([...members, newMember(layout.metadata.name, nextMember, wholeGiB(missingBytes))], nextMember + 1);
   return { do: "hold", reason: "MemberLimitReached", message: whyNotLarger(rules, mayGrow, missingBytes, kept.length) };
+}
+
+/**
+ * A spare that its node has ready covers what is missing at once. One that is larger than what would be made in its place is taken
+ * where an emergency might, which somebody allows in advance.
+ */
+function isSpareFor(
+  { spec, status }: FilesystemLayout,
+  { member, bytes }: Share,
+  missingBytes: number,
+  staying: readonly Share[],
+): boolean {
+  const isReady = status?.members?.some(({ name, state }) => name === member.name && state === "Spare") === true;
+  const grantedBytes = parseQuantity(spec.emergency?.size ?? "0") - sumOf(staying);
+  const mostBytes = wholeGiB(Math.max(missingBytes, grantedBytes));
+  return member.state === "Spare" && isReady && bytes >= missingBytes && bytes <= mostBytes;
+}
+
+function withState(members: readonly MemberSpec[], name: string, state: MemberSpec["state"]): MemberSpec[] {
+  return members.map((member) => (member.name === name ? { ...member, state } : member));
 }
 
 function grown(members: readonly MemberSpec[], { member, bytes }: Share, missingBytes: number): MemberSpec[] {
@@ -143,10 +183,55 @@ function withoutRemovals({ status }: FilesystemLayout, shares: readonly Share[])
   );
 }
 
-function shrink(layout: FilesystemLayout, target: SizeTarget, shares: readonly Share[]): MembersPlan {
-  const staying = shares.filter(({ member }) => member.state !== "Removed");
-  const spareBytes = sumOf(staying) - parseQuantity(target.size);
-  const leaving = largestSet(staying, spareBytes);
+function shrink(
+  layout: FilesystemLayout,
+  target: SizeTarget,
+  shares: readonly Share[],
+  rules: MemberRules,
+): MembersPlan {
+  const staying = shares.filter(stays);
+  const isReplacing = replacingMember(layout, target) !== undefined;
+  const hasWhole = largestSet(staying, sumOf(staying) - parseQuantity(target.size)).length > 0;
+  if (hasWhole && !isReplacing) return giveBack(layout, target, shares);
+  const step = nextReplacementStep(layout, target, staying, rules);
+  const members = shares.map(({ member }) => member);
+  const nextMember = nextMemberOf(layout);
+  switch (step.do) {
+    case "none":
+      return isReplacing ? changedMeanwhile(target) : giveBack(layout, target, shares);
+    case "wait":
+      return { do: "hold", reason: "WaitingForMember", message: step.message };
+    case "order": {
+      const replaces = { member: step.member, decidedAt: target.decidedAt };
+      const small = {
+        ...newMember(layout.metadata.name, nextMember, step.sizeBytes),
+        state: "Spare" as const,
+        replaces,
+      };
+      return { do: "change", members: [...members, small], nextMember: nextMember + 1 };
+    }
+    case "add":
+      return { do: "change", members: withState(members, step.name, "Present"), target: step.target, nextMember };
+    case "leave": {
+      const unmarked = shares.map(({ member: { replaces: _done, ...member }, bytes }) => ({ member, bytes }));
+      return giveBack(layout, { ...target, from: step.from }, unmarked);
+    }
+  }
+}
+
+function changedMeanwhile({ from }: SizeTarget): MembersPlan {
+  return {
+    do: "hold",
+    reason: "ShrinkFloorReached",
+    message: `the shrink was decided at ${from}, and the size has been changed since by somebody else; it is decided anew`,
+  };
+}
+
+/** Whole members, as many as fit. */
+function giveBack(layout: FilesystemLayout, target: SizeTarget, shares: readonly Share[]): MembersPlan {
+  const staying = shares.filter(stays);
+  const surplusBytes = sumOf(staying) - parseQuantity(target.size);
+  const leaving = largestSet(staying, surplusBytes);
   if (leaving.length === 0) {
     const smallest = Math.min(...staying.map(({ bytes }) => bytes));
     const why =
@@ -156,7 +241,7 @@ function shrink(layout: FilesystemLayout, target: SizeTarget, shares: readonly S
     return {
       do: "hold",
       reason: "ShrinkFloorReached",
-      message: `${formatBytes(spareBytes)} could be given back, but ${why}`,
+      message: `${formatBytes(surplusBytes)} could be given back, but ${why}`,
     };
   }
   const names = new Set(leaving.map(({ member }) => member.name));
@@ -180,20 +265,26 @@ function largestSet(shares: readonly Share[], limitBytes: number): Share[] {
   return best;
 }
 
-/** A member has what its node reports; before that, and while it grows, what was asked for. 0: neither is known. */
+/**
+ * A member has what its node reports; before that, and while it grows, what was asked for; a rebuilt one what its volume has. 0: none
+ * is known.
+ */
 function sharesOf({ spec, status }: FilesystemLayout): Share[] {
   const reported = new Map(status?.members?.map(({ name, size }) => [name, parseQuantity(size)]));
   return (spec.members ?? []).map((member) => ({
     member,
-    bytes: Math.max(member.size === undefined ? 0 : parseQuantity(member.size), reported.get(member.name) ?? 0),
+    bytes: Math.max(
+      parseQuantity(member.size ?? (member.state === "Spare" ? member.source.claim?.capacity : undefined) ?? "0"),
+      reported.get(member.name) ?? 0,
+    ),
   }));
+}
+
+/** Is to be in the filesystem. */
+function stays({ member }: Share): boolean {
+  return member.state !== "Removed" && member.state !== "Spare";
 }
 
 function sumOf(shares: readonly Share[]): number {
   return shares.reduce((sum, { bytes }) => sum + bytes, 0);
-}
-
-/** What every CSI driver makes exactly as it is asked for. */
-export function wholeGiB(bytes: number): number {
-  return Math.ceil(bytes / GIB) * GIB;
 }

@@ -2,20 +2,37 @@
 // that its node has finished holds, whatever was wanted meanwhile: a wiped device is never used again.
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 
-export function settledState(layout: FilesystemLayout, { name, state }: MemberSpec): MemberSpec["state"] {
+export function settledState(layout: FilesystemLayout, member: MemberSpec): MemberSpec["state"] {
+  const { name, state } = member;
   const reported = layout.status?.members?.find((member) => member.name === name)?.state;
   if (reported === "Removed") return staysWithout(layout) ? "Removed" : state;
-  return state === "Removed" && reported === "Present" && isGivenUp(layout) ? "Present" : state;
+  if (reported === "Present" && (state === "Spare" || (state === "Removed" && isGivenUp(layout)))) return "Present";
+  return isFoundOutside(layout, member) ? "Spare" : state;
+}
+
+/** A rebuilt layout does not know which member was a spare: once its node has mounted the filesystem, that is whatever is not in it. */
+function isFoundOutside({ spec, status }: FilesystemLayout, { name, size, state }: MemberSpec): boolean {
+  if (size !== undefined || state === "Removed" || state === "Spare" || status?.operation) return false;
+  const isMounted = status?.mounted === true && status.nodeName === spec.nodeName && spec.nodeName !== undefined;
+  const others = status?.members?.filter((member) => member.state === "Present") ?? [];
+  return isMounted && others.length > 0 && status.members?.some((member) => member.name === name) !== true;
 }
 
 /** A layout without a member that stays is one that is deleted, which is not for a node to decide. */
 function staysWithout({ spec, status }: FilesystemLayout): boolean {
   const removed = new Set(status?.members?.filter(({ state }) => state === "Removed").map(({ name }) => name));
-  return (spec.members ?? []).some(({ name, state }) => state !== "Removed" && !removed.has(name));
+  const isPart = ({ state }: MemberSpec): boolean => state !== "Removed" && state !== "Spare";
+  return (spec.members ?? []).some((member) => isPart(member) && !removed.has(member.name));
 }
 
 function isGivenUp({ spec, status }: FilesystemLayout): boolean {
   const last = status?.lastOperation;
-  if (status?.operation || last === undefined || last.outcome === "Succeeded") return false;
+  if (status?.operation || last === undefined) return false;
+  if (last.outcome === "Succeeded") return last.emergency === true && isAfter(last.startedAt, spec.target?.decidedAt);
   return last.kind === "Shrink" && last.decidedAt !== undefined && last.decidedAt === spec.target?.decidedAt;
+}
+
+/** An emergency takes back whatever was to leave when it came. */
+function isAfter(startedAt: string, decidedAt: string | undefined): boolean {
+  return decidedAt === undefined || Date.parse(startedAt) > Date.parse(decidedAt);
 }

@@ -8,6 +8,7 @@ import type { KubeClient } from "../../kube/client.ts";
 import { isKubeError, KubeError } from "../../kube/kube-error.ts";
 import { VOLUME_ATTACHMENTS, type VolumeAttachment } from "../../kube/resources.ts";
 import { parseQuantity } from "../../units/quantity.ts";
+import { refusalOfSlots } from "../csi/attach-slots.ts";
 import { isOut, isRemoving, saidHolder } from "../volume/layout-facts.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { attachmentOf } from "./claim-source.ts";
@@ -33,9 +34,11 @@ export interface MemberTending {
 export interface MemberReport {
   readonly waiting: readonly string[];
   readonly problem: { readonly reason: ConditionReason; readonly message: string } | undefined;
+  /** Why there is no spare, though there shall be one; the volume is fine without. */
+  readonly spare: string | undefined;
 }
 
-const QUIET: MemberReport = { waiting: [], problem: undefined };
+const QUIET: MemberReport = { waiting: [], problem: undefined, spare: undefined };
 
 /** Idempotent. Throws KubeError where the API server fails, not where it refuses a claim. */
 export async function tendMembers(tending: MemberTending, layout: FilesystemLayout): Promise<MemberReport> {
@@ -43,18 +46,26 @@ export async function tendMembers(tending: MemberTending, layout: FilesystemLayo
   const waiting: string[] = [];
   const sources = new Map<string, ClaimSource>();
   let problem: MemberReport["problem"];
+  let spare: string | undefined;
   const all = gatherMembers(tending.caches, layout);
   for (const facts of all) {
     const state = settledState(layout, facts.member);
     if (isOut(layout, { ...facts.member, state })) continue;
-    const plan = planMember(facts, await placeOf(tending.client, layout, facts, all));
+    const place = await placeOf(tending.client, layout, facts, all);
+    const plan = state === "Spare" ? await planSpare(tending, layout, facts, place) : planMember(facts, place);
     const refused = await takeSteps(tending, layout, facts, plan);
     const trouble = refused === undefined ? await troubleOf(tending, facts) : undefined;
-    problem ??= refused ?? failedIf(plan.problem ?? trouble);
-    if (plan.waiting !== undefined) waiting.push(plan.waiting);
-    if (plan.source === undefined || refused !== undefined) continue;
-    if (await isAttachedNow(tending.client, facts.member, plan.source)) sources.set(facts.member.name, plan.source);
-    else waiting.push(`member ${facts.member.name}: its VolumeAttachment to be seen as it is`);
+    const wrong = refused ?? failedIf(plan.problem ?? trouble);
+    let waitsFor = plan.waiting;
+    if (plan.source !== undefined && refused === undefined) {
+      if (await isAttachedNow(tending.client, facts.member, plan.source)) sources.set(facts.member.name, plan.source);
+      else waitsFor ??= `member ${facts.member.name}: its VolumeAttachment to be seen as it is`;
+    }
+    if (state === "Spare") spare ??= wrong?.message ?? waitsFor;
+    else {
+      problem ??= wrong;
+      if (waitsFor !== undefined) waiting.push(waitsFor);
+    }
   }
   waiting.push(...(await removeStrays(tending, layout)));
   const gone = new Set<string>();
@@ -64,7 +75,23 @@ export async function tendMembers(tending: MemberTending, layout: FilesystemLayo
     else waiting.push(`member ${member.name}: ${left}`);
   }
   await recordSources(tending, layout, sources, gone);
-  return { waiting, problem };
+  return { waiting, problem, spare };
+}
+
+/** It takes no attach slot that there is not: members that hold data may need it. */
+async function planSpare(
+  { client }: MemberTending,
+  layout: FilesystemLayout,
+  facts: MemberFacts,
+  place: MemberPlace,
+): Promise<MemberPlan> {
+  const plan = planMember(facts, place);
+  const attaching = plan.steps.find((step) => step.do === "attach");
+  if (attaching === undefined) return plan;
+  const wanted = [{ name: facts.member.name, driver: attaching.driver }];
+  const full = await refusalOfSlots(client, attaching.nodeName, wanted, layout);
+  if (full === undefined) return plan;
+  return { ...plan, steps: plan.steps.filter((step) => step !== attaching), problem: full.message };
 }
 
 async function placeOf(

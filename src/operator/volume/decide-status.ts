@@ -98,9 +98,15 @@ function reconcilingOf({ layout, missing, members, refusal }: StatusFacts): Stat
   const waiting = members?.waiting ?? [];
   if (waiting.length > 0) return statement("Reconciling", true, "WaitingForMember", waiting.join("; "));
   if (refusal?.reason === "WaitingForNode") return statement("Reconciling", true, refusal.reason, refusal.message);
+  if (refusal?.reason === "WaitingForMember") {
+    const why = members?.spare === undefined ? "" : `: ${members.spare}`;
+    return statement("Reconciling", true, refusal.reason, `${refusal.message}${why}`);
+  }
   // What cannot be had is a hold, and nothing is wrong with the volume.
   if (refusal?.reason === "ShrinkFloorReached" || refusal?.reason === "QuotaExceeded")
     return statement("Reconciling", false, refusal.reason, refusal.message);
+  const spare = members?.spare ?? (reported?.reason === "SpareMissing" ? reported.message : undefined);
+  if (spare !== undefined) return statement("Reconciling", false, "SpareMissing", spare);
   if (missing.length > 0 || layout?.status !== undefined || isUnused(layout)) return undefined;
   return statement("Reconciling", true, "WaitingForNode", "the node's agent has not taken it up yet");
 }

@@ -12,6 +12,7 @@ import type { Clock } from "../../process/clock.ts";
 import { readMemberClass } from "../member/member-class.ts";
 import type { Pace } from "../member/pace.ts";
 import { type MemberReport, tendMembers } from "../member/tend-members.ts";
+import { tendSpare } from "../member/tend-spare.ts";
 import type { Turns } from "../member/turns.ts";
 import type { OperatorMetrics } from "../metrics.ts";
 import { decideRebuild, looksLost } from "./decide-rebuild.ts";
@@ -22,6 +23,7 @@ import { gatherFacts, gatherLiveFacts, type VolumeFacts } from "./gather.ts";
 import { isRemoving } from "./layout-facts.ts";
 import type { LayoutWriter } from "./layout-writer.ts";
 import { makeLayout, readLayout } from "./new-layout.ts";
+import { untoldForMs } from "./passing-state.ts";
 import { isHold, type TargetRefusal, targetFields } from "./target-fields.ts";
 import type { VolumeCaches } from "./volume-caches.ts";
 
@@ -55,16 +57,21 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   const carried =
     facts.layout && filesystem ? await carryInTurn(reconciling, facts.layout, filesystem) : { layout: facts.layout };
   const { layout, refusal } = carried;
-  const members = layout?.spec.backend === "span" ? await tendMembers(reconciling, layout) : undefined;
+  const members = layout?.spec.backend === "span" ? await tendSpan(reconciling, layout) : undefined;
   if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcomeOf(members, refusal);
-  await reportStatus(reconciling, { handle, filesystem, layout, missing, refusal, members });
-  return outcomeOf(members, refusal);
+  const untoldMs = await reportStatus(reconciling, { handle, filesystem, layout, missing, refusal, members });
+  return untoldMs === undefined ? outcomeOf(members, refusal) : { againAfterMs: untoldMs };
+}
+
+async function tendSpan(reconciling: VolumeReconciling, layout: FilesystemLayout): Promise<MemberReport> {
+  const report = await tendMembers(reconciling, layout);
+  return { ...report, spare: report.spare ?? (await tendSpare(reconciling, layout)) };
 }
 
 function outcomeOf(members: MemberReport | undefined, refusal: TargetRefusal | undefined): Outcome {
   if (members === undefined) return "done";
   if (refusal?.reason === "QuotaExceeded") return { againAfterMs: FAILED_RETRY_MS };
-  if (members.problem !== undefined) return { againAfterMs: FAILED_RETRY_MS };
+  if (members.problem !== undefined || members.spare !== undefined) return { againAfterMs: FAILED_RETRY_MS };
   return members.waiting.length > 0 ? { againAfterMs: WAITING_RETRY_MS } : "done";
 }
 
@@ -135,16 +142,20 @@ async function carryTarget(
   return { layout: written, refusal };
 }
 
+/** Returns how long it may be left untold, where it is not told yet. */
 async function reportStatus(
   { client, clock }: VolumeReconciling,
   facts: Parameters<typeof decideStatus>[0],
-): Promise<void> {
+): Promise<number | undefined> {
   const status = decideStatus(facts, clock.nowMs());
-  if (shows(facts.filesystem, status)) return;
+  if (shows(facts.filesystem, status)) return undefined;
+  const untoldMs = untoldForMs(facts.filesystem, facts.layout, status, clock.nowMs());
+  if (untoldMs !== undefined) return untoldMs;
   try {
     await client.apply("report-status/filesystem", FILESYSTEMS, status, { ...APPLY, subresource: "status" });
   } catch (error) {
     // Deleted meanwhile: the watch says so, and it is either made again or wanted gone.
     if (!isKubeError(error, "NotFound")) throw error;
   }
+  return undefined;
 }

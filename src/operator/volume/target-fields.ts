@@ -14,7 +14,7 @@ export interface TargetRefusal {
 
 /** The target waits or is not to be had, and nothing is wrong with the volume. */
 export function isHold({ reason }: TargetRefusal): boolean {
-  return reason === "ShrinkFloorReached" || reason === "QuotaExceeded" || reason === "WaitingForNode";
+  return reason === "ShrinkFloorReached" || reason === "QuotaExceeded" || reason.startsWith("WaitingFor");
 }
 
 export function targetFields(
@@ -27,5 +27,6 @@ export function targetFields(
     return { refusal: { reason: "MembersMissing", message: "the layout does not say of which class its members are" } };
   const plan = decideMembers(layout, target, memberClass);
   if (plan.do === "hold") return { refusal: { reason: plan.reason, message: plan.message } };
-  return { fields: { target: plan.target, members: plan.members, nextMember: plan.nextMember } };
+  const { members, nextMember } = plan;
+  return { fields: { ...(plan.target === undefined ? {} : { target: plan.target }), members, nextMember } };
 }

@@ -430,9 +430,9 @@ describe("the members of a span", () => {
     expect(layout?.spec.members?.map(({ size }) => size)).toEqual(["2Gi", "3Gi"]);
   }, 60_000);
 
-  it("stay where none is small enough to be given back, and the Filesystem says why", async () => {
+  it("stay where none is small enough to be given back, nor worth replacing, and the Filesystem says why", async () => {
     const { handle, claim } = await inUse();
-    await span.target(claim, "1Gi", "2Gi");
+    await span.target(claim, "1500Mi", "2Gi");
     const hold = await untilRead(
       "the hold",
       () => conditionOf(claim, "Reconciling"),

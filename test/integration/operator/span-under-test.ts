@@ -42,6 +42,8 @@ export interface SpanUnderTest {
   untilLayout(what: string, handle: string, holds: (layout: FilesystemLayout) => boolean): Promise<FilesystemLayout>;
   /** As the policy-engine decides it. */
   target(claim: string, size: string, from: string): Promise<void>;
+  /** An emergency, as the policy-engine grants it. */
+  grant(handle: string, size: string): Promise<void>;
   /** As the agent reports it: the members of its filesystem. */
   report(handle: string, status: FilesystemLayoutStatus): Promise<void>;
   claims(handle: string): Promise<string[]>;
@@ -125,6 +127,16 @@ export function spanUnderTest({ client, spanSocket }: Pick<TestCluster, "client"
         },
         { fieldManager: FIELD_MANAGERS.policyEngine },
       );
+    },
+    grant: async (handle, size) => {
+      const emergency = { size, minAvailable: "200Mi", expiry: "2040-01-01T00:00:00Z", epoch: 1 };
+      const layout = {
+        apiVersion: API_VERSION,
+        kind: "FilesystemLayout",
+        metadata: { name: handle },
+        spec: { emergency },
+      };
+      await client.apply("test/grant", FILESYSTEM_LAYOUTS, layout, { fieldManager: FIELD_MANAGERS.policyEngine });
     },
     report: async (handle, status) => {
       await client.apply(

@@ -1,5 +1,11 @@
 import { describe, expect, it } from "@jest/globals";
-import { acceptedGrant, type EmergencyFacts, grantOf, shouldSpendGrant } from "../../../src/agent/emergency.ts";
+import {
+  acceptedGrant,
+  type EmergencyFacts,
+  grantOf,
+  reachableGrant,
+  shouldSpendGrant,
+} from "../../../src/agent/emergency.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
 
 const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
@@ -44,6 +50,25 @@ describe("an emergency grant", () => {
     ["more is available than there is", { capacityBytes: 100 * MIB }],
   ])("is not spent when %s", (_when, change) => {
     expect(shouldSpendGrant(facts(change))).toBe(false);
+  });
+
+  it.each<[string, number, { attainableBytes: number; spareBytes: number } | undefined, number, boolean]>([
+    ["a volume whose one member takes any size", 2 * GIB, undefined, 2 * GIB, false],
+    ["members that have nothing more", 2 * GIB, { attainableBytes: GIB, spareBytes: 0 }, GIB, false],
+    ["members that have become larger", 2 * GIB, { attainableBytes: 1.5 * GIB, spareBytes: 0 }, 1.5 * GIB, false],
+    ["a spare, as far as it goes", 3 * GIB, { attainableBytes: GIB, spareBytes: GIB }, 2 * GIB, true],
+    ["a spare, no further than granted", 1.5 * GIB, { attainableBytes: GIB, spareBytes: GIB }, 1.5 * GIB, true],
+    ["no spare that is larger than granted", 2 * GIB, { attainableBytes: GIB, spareBytes: 2 * GIB }, GIB, false],
+    [
+      "no spare where members have what is granted",
+      2 * GIB,
+      { attainableBytes: 2 * GIB, spareBytes: GIB },
+      2 * GIB,
+      false,
+    ],
+  ])("reaches with %s", (_what, grantedBytes, members, sizeBytes, takesSpare) => {
+    const reached = reachableGrant({ ...grantOf(offered), sizeBytes: grantedBytes }, GIB, members);
+    expect(reached).toMatchObject({ grant: { sizeBytes }, takesSpare });
   });
 
   it("of a deposed leader is refused, and the kept one stays", () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import { decideOperation } from "../../../src/agent/decide-operation.ts";
 import { LayoutError, recordWithLayout } from "../../../src/agent/layout-record.ts";
 import { layoutStatus } from "../../../src/agent/layout-status.ts";
-import { canMount, memberFactsOf } from "../../../src/agent/member-facts.ts";
+import { canMount, memberFactsOf, withSparesTaken } from "../../../src/agent/member-facts.ts";
 import type { NodeRecord } from "../../../src/agent/node-records.ts";
 import type { FoundMember } from "../../../src/agent/storage/storage.ts";
 import { newVolumeState, type VolumeState, volumeOf } from "../../../src/agent/volume-state.ts";
@@ -17,6 +17,7 @@ import { buildSpanLayout, buildSpanMember } from "../../builders/span-layout.ts"
 
 const ON_ITS_WAY = { attachment: undefined };
 const LEAVING = { state: "Removed" } as const;
+const SPARE = { state: "Spare" } as const;
 
 function membersOf(record: NodeRecord) {
   if (record.backend !== "span") throw new Error("not a span");
@@ -73,6 +74,27 @@ describe("reading the layout of a span", () => {
     const names = (kept: NodeRecord) => membersOf(recordWithLayout(buildSpanLayout(), kept)).map(({ name }) => name);
     expect(names({ ...record, stagingPath: "/staged" })).toEqual(["m0", "m1"]);
     expect(names(record)).toEqual(["m0"]);
+  });
+
+  it("keeps a spare beside the filesystem until an emergency has taken it, which no layout takes back", () => {
+    const layout = buildSpanLayout({ members: [buildSpanMember("m0"), buildSpanMember("m1", {}, SPARE)] });
+    const record = recordWithLayout(layout, undefined);
+    const wanted = (one: NodeRecord) => membersOf(one).map((member) => member.wanted);
+    expect(wanted(record)).toEqual(["Present", "Spare"]);
+    const unready = withSparesTaken(record, [present("m0")]);
+    expect(wanted(unready)).toEqual(["Present", "Spare"]);
+    const taken = withSparesTaken(record, [present("m0"), ready("m1")]);
+    expect(wanted(taken)).toEqual(["Present", "Present"]);
+    expect(wanted(recordWithLayout(layout, taken))).toEqual(["Present", "Present"]);
+    // Another node has told of it.
+    const members: FilesystemLayoutStatus["members"] = [{ name: "m1", size: "1Gi", state: "Present" }];
+    expect(wanted(recordWithLayout({ ...layout, status: { members } }, undefined))).toEqual(["Present", "Present"]);
+    // A rebuilt layout has named it among the members before it was known to be a spare.
+    const rebuilt = recordWithLayout(
+      buildSpanLayout({ members: [buildSpanMember("m0"), buildSpanMember("m1")] }),
+      undefined,
+    );
+    expect(wanted(recordWithLayout(layout, rebuilt))).toEqual(["Present", "Spare"]);
   });
 
   it("forgets a member that was let go of and has left the layout", () => {
@@ -132,7 +154,8 @@ function mountedSpan(members: MemberSpec[], found: FoundMember[], status?: Files
   const live = buildSpanLayout({ members }, status);
   const record = recordWithLayout(live, undefined);
   const mounted = { ...volumeOf(record), device: "/dev/loop9", mountPath: "/mnt" };
-  const sizeBytes = found.reduce((sum, member) => sum + (member.sizeBytes ?? 0), 0);
+  const inside = found.filter(({ state }) => state !== "Spare");
+  const sizeBytes = inside.reduce((sum, member) => sum + (member.sizeBytes ?? 0), 0);
   const state: VolumeState = { ...newVolumeState(record, true), mounted, sizeBytes, members: found };
   return { state, live };
 }
@@ -143,6 +166,7 @@ const present = (name: string, sizeBytes = GIB): FoundMember => ({
   deviceUUID: `uuid-${name}`,
   sizeBytes,
 });
+const ready = (name: string, sizeBytes = GIB): FoundMember => ({ name, state: "Spare", sizeBytes });
 const m0 = buildSpanMember("m0");
 
 describe("what the members of a span allow", () => {
@@ -183,6 +207,30 @@ describe("what the members of a span allow", () => {
       [m0, buildSpanMember("m1", { capacity: "3Gi" })],
       [present("m0"), { name: "m1", state: "Leaving" }],
       { attainableBytes: GIB, leaving: false, unsettled: true },
+    ],
+    [
+      "nothing of a spare, which an emergency may take once it is ready",
+      [m0, buildSpanMember("m1", {}, SPARE)],
+      [present("m0"), ready("m1")],
+      { attainableBytes: GIB, spareBytes: GIB, spareToPrepare: false, leaving: false, unsettled: false },
+    ],
+    [
+      "a spare to prepare once it is attached",
+      [m0, buildSpanMember("m1", {}, SPARE)],
+      [present("m0")],
+      { attainableBytes: GIB, spareBytes: 0, spareToPrepare: true, awaited: undefined },
+    ],
+    [
+      "no spare to prepare before, and nobody waits for it",
+      [m0, buildSpanMember("m1", ON_ITS_WAY, SPARE)],
+      [present("m0")],
+      { spareToPrepare: false, awaited: undefined },
+    ],
+    [
+      "what a spare has that is wanted in the filesystem by now",
+      [m0, buildSpanMember("m1")],
+      [present("m0"), ready("m1")],
+      { attainableBytes: 2 * GIB, spareBytes: 0, spareToPrepare: false },
     ],
     [
       "nothing more once it was let go of",
@@ -248,6 +296,13 @@ describe("deciding about the size of a span", () => {
     expect(decide(GIB, GIB, members, found)).toEqual({ act: "SettleMembers" });
     const more = [...members, buildSpanMember("m2")];
     expect(decide(2 * GIB, GIB, more, found)).toMatchObject({ act: "Start", kind: "Extend" });
+  });
+
+  it("prepares a spare once nothing else is to be done", () => {
+    const members = [m0, buildSpanMember("m1", {}, SPARE)];
+    expect(decide(GIB, GIB, members, [present("m0")])).toEqual({ act: "PrepareSpares" });
+    expect(decide(2 * GIB, GIB, [...members, buildSpanMember("m2")], [present("m0")])).toMatchObject({ act: "Start" });
+    expect(decide(2 * GIB, GIB, members, [present("m0"), ready("m1")])).toMatchObject({ reason: "WaitingForMember" });
   });
 
   it("resumes an extend that another node began only once its members have come, too", () => {

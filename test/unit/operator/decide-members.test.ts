@@ -30,11 +30,14 @@ function decide(fields: SpanFields, size: string, ofClass: ClassFields = {}): Me
   return decideMembers(buildSpan(fields), target, classOf(ofClass));
 }
 
-/** "name size" of those that stay, "-name" of those that go, and the target. */
+/** "name size" of those that stay, "(name size)" of a spare, "-name" of those that go, and the target. */
 function summary(plan: MembersPlan): string {
   if (plan.do === "hold") return `${plan.reason}: ${plan.message}`;
-  const members = plan.members.map(({ name, size, state }) => (state === "Removed" ? `-${name}` : `${name} ${size}`));
-  return `${members.join(", ")} → ${plan.target.size}`;
+  const members = plan.members.map(({ name, size, state }) => {
+    if (state === "Removed") return `-${name}`;
+    return state === "Spare" ? `(${name} ${size})` : `${name} ${size}`;
+  });
+  return `${members.join(", ")} → ${plan.target?.size}`;
 }
 
 describe("a target not below the members", () => {
@@ -143,6 +146,69 @@ it("a target waits while a rebuilt layout does not say how large a member is", (
   });
 });
 
+describe("a spare", () => {
+  const READY: SpanFields = { sizes: ["2Gi", "1Gi"], states: { m1: "Spare" }, reported: { m1: { state: "Spare" } } };
+  const SPARED = { spareMembers: 1, maxMembers: 3 };
+
+  it.each<[string, SpanFields, string, ClassFields, string]>([
+    ["that covers what is missing is taken in at once", READY, "2500Mi", SPARED, "m0 2Gi, m1 1Gi → 2500Mi"],
+    ["is taken in before a member grows", READY, "3Gi", { ...SPARED, mayGrow: true }, "m0 2Gi, m1 1Gi → 3Gi"],
+    ["is no part of the size", READY, "2Gi", SPARED, "m0 2Gi, (m1 1Gi) → 2Gi"],
+    [
+      "that does not cover what is missing stays for an emergency",
+      READY,
+      "5Gi",
+      SPARED,
+      "m0 2Gi, (m1 1Gi), m2 3Gi → 5Gi",
+    ],
+    [
+      "that its node does not have yet is not waited for",
+      { ...READY, reported: { m1: null } },
+      "3Gi",
+      SPARED,
+      "m0 2Gi, (m1 1Gi), m2 1Gi → 3Gi",
+    ],
+    [
+      "that is larger than what is missing is not taken in",
+      { ...READY, sizes: ["2Gi", "3Gi"] },
+      "3Gi",
+      SPARED,
+      "m0 2Gi, (m1 3Gi), m2 1Gi → 3Gi",
+    ],
+    [
+      "that is larger is taken in where an emergency might take as much",
+      { ...READY, sizes: ["2Gi", "3Gi"], granted: "4500Mi" },
+      "3Gi",
+      SPARED,
+      "m0 2Gi, m1 3Gi → 3Gi",
+    ],
+    [
+      "is not given back by a shrink",
+      { ...READY, sizes: ["2Gi", "1Gi", "1Gi"] },
+      "2Gi",
+      SPARED,
+      "m0 2Gi, (m1 1Gi), -m2 → 2Gi",
+    ],
+  ])("%s", (_what, fields, size, ofClass, expected) => {
+    expect(summary(decide(fields, size, ofClass))).toBe(expected);
+  });
+
+  it("in the last place is left to an emergency", () => {
+    expect(decide(READY, "3Gi", { spareMembers: 1, maxMembers: 2 })).toMatchObject({
+      do: "hold",
+      reason: "MemberLimitReached",
+    });
+  });
+
+  it("counts to the quota", () => {
+    const quota = { namespace: "shop", className: "member-class", name: "storage", limitBytes: 4 * GIB, takenBytes: 0 };
+    expect(decide({ ...READY, reported: { m1: null } }, "4Gi", { ...SPARED, quota })).toMatchObject({
+      reason: "QuotaExceeded",
+      message: expect.stringContaining("its members would have 5 GiB"),
+    });
+  });
+});
+
 describe("a target below the members", () => {
   it.each<[string, SpanFields, string, string]>([
     ["gives the one back that fits", { sizes: ["2Gi", "2Gi"] }, "2Gi", "m0 2Gi, -m1 → 2Gi"],
@@ -187,7 +253,7 @@ describe("whatever the target", () => {
         const bytes = staying.reduce((sum, { size }) => sum + parseQuantity(size ?? "0"), 0);
         expect(staying.length).toBeGreaterThan(0);
         expect(plan.members.length).toBeLessThanOrEqual(4);
-        expect(bytes).toBeGreaterThanOrEqual(parseQuantity(plan.target.size));
+        expect(bytes).toBeGreaterThanOrEqual(parseQuantity(plan.target?.size ?? ""));
         expect(bytes).toBeGreaterThanOrEqual(wanted * GIB);
         expect(new Set(plan.members.map(({ name }) => name)).size).toBe(plan.members.length);
       }),

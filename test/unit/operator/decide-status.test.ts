@@ -36,6 +36,11 @@ const nodeSays = (type: string, status: "True" | "False", reason: string): Condi
   lastTransitionTime: BEFORE,
 });
 
+const withConditions = (layout: FilesystemLayout, ...conditions: Condition[]): FilesystemLayout => ({
+  ...layout,
+  status: { ...layout.status, conditions },
+});
+
 describe("a Filesystem's status", () => {
   it("shows handle, node, and the members' sizes added up", () => {
     const members = ["1Gi", "512Mi"].map((size, i) => ({ name: `m${i}`, size, state: "Present" as const }));
@@ -101,14 +106,26 @@ describe("a Filesystem's status", () => {
     [
       "is Reconciling while a member is on its way",
       buildSpan({ sizes: ["1Gi", "1Gi"], reported: { m1: null } }),
-      { members: { waiting: ["member m1: to be attached"], problem: undefined } },
+      { members: { waiting: ["member m1: to be attached"], problem: undefined, spare: undefined } },
       { Ready: "True Ready", Reconciling: "True WaitingForMember", Stalled: "False Ready" },
     ],
     [
       "is Stalled when a member cannot be had",
       buildSpan({ sizes: ["1Gi"] }),
-      { members: { waiting: [], problem: { reason: "MemberFailed", message: "exceeded quota" } } },
+      { members: { waiting: [], problem: { reason: "MemberFailed", message: "exceeded quota" }, spare: undefined } },
       { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True MemberFailed" },
+    ],
+    [
+      "is fine without a spare, and says why there is none",
+      buildSpan({ sizes: ["1Gi"] }),
+      { members: { waiting: [], problem: undefined, spare: "there is no spare member: exceeded quota" } },
+      { Ready: "True Ready", Reconciling: "False SpareMissing", Stalled: "False Ready" },
+    ],
+    [
+      "says why its node has no spare",
+      withConditions(buildSpan({ sizes: ["1Gi"] }), nodeSays("Reconciling", "False", "SpareMissing")),
+      {},
+      { Ready: "True Ready", Reconciling: "False SpareMissing", Stalled: "False Ready" },
     ],
     [
       "is Stalled when no member more may be made",

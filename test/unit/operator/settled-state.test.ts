@@ -1,11 +1,12 @@
 import { expect, it } from "@jest/globals";
-import type { LastOperation } from "../../../src/api/filesystem-layout.ts";
+import type { FilesystemLayoutStatus, LastOperation, MemberSpec } from "../../../src/api/filesystem-layout.ts";
 import { settledState } from "../../../src/operator/member/settled-state.ts";
 import { buildSpan, type SpanFields } from "../../builders/span.ts";
 
 const DECIDED = "2030-01-01T00:00:00.000Z";
 const TWO: SpanFields = { sizes: ["1Gi", "1Gi"] };
 const LEAVING: SpanFields = { ...TWO, states: { m1: "Removed" } };
+const SPARE: SpanFields = { ...TWO, states: { m1: "Spare" }, reported: { m1: null } };
 const WIPED: SpanFields["reported"] = { m1: { state: "Removed" } };
 const ended = (outcome: LastOperation["outcome"], decidedAt = DECIDED): LastOperation => ({
   kind: "Shrink",
@@ -19,7 +20,7 @@ const ended = (outcome: LastOperation["outcome"], decidedAt = DECIDED): LastOper
   endedAt: DECIDED,
 });
 
-it.each<[string, SpanFields, LastOperation | undefined, "Present" | "Removed"]>([
+it.each<[string, SpanFields, LastOperation | undefined, MemberSpec["state"]]>([
   ["stays as it is wanted", TWO, undefined, "Present"],
   ["is to leave while its node works on that", LEAVING, undefined, "Removed"],
   [
@@ -38,6 +39,21 @@ it.each<[string, SpanFields, LastOperation | undefined, "Present" | "Removed"]>(
     "Removed",
   ],
   ["is out when it is wiped, though it is wanted again", { ...TWO, reported: WIPED }, undefined, "Removed"],
+  ["is a spare until its node has it in", SPARE, undefined, "Spare"],
+  ["is a spare that its node has ready", { ...SPARE, reported: { m1: { state: "Spare" } } }, undefined, "Spare"],
+  ["is one once an emergency has taken the spare in", { ...SPARE, reported: {} }, undefined, "Present"],
+  [
+    "that was dropped as a spare comes back when an emergency was faster",
+    LEAVING,
+    { ...ended("Succeeded"), kind: "Extend", decidedAt: undefined, emergency: true, startedAt: "2030-01-01T00:00:01Z" },
+    "Present",
+  ],
+  [
+    "is to leave though there was an emergency before that was decided",
+    LEAVING,
+    { ...ended("Succeeded"), kind: "Extend", decidedAt: undefined, emergency: true, startedAt: "2029-01-01T00:00:01Z" },
+    "Removed",
+  ],
   [
     "is never the last to leave on a node's word",
     { ...TWO, reported: { m0: { state: "Removed" }, m1: { state: "Removed" } } },
@@ -51,4 +67,18 @@ it.each<[string, SpanFields, LastOperation | undefined, "Present" | "Removed"]>(
   const member = layout.spec.members?.[1];
   if (member === undefined) throw new Error("no m1");
   expect(settledState(settled, member)).toBe(expected);
+});
+
+it.each<[string, Partial<FilesystemLayoutStatus>, MemberSpec["state"]]>([
+  ["is a spare once its node has mounted the rest without it", {}, "Spare"],
+  ["is not known while nothing is mounted", { mounted: false }, "Present"],
+  ["is not known while another node has said so", { nodeName: "node-z" }, "Present"],
+  ["is not known before its node has said what it has", { members: [] }, "Present"],
+])("a member of a rebuilt layout, which has no size, %s", (_what, status, expected) => {
+  const layout = buildSpan({ ...TWO, reported: { m1: null } });
+  const [, m1] = layout.spec.members ?? [];
+  if (m1 === undefined) throw new Error("no m1");
+  const { size: _size, ...rebuilt } = m1;
+  const mounted = { ...layout, status: { ...layout.status, ...status } };
+  expect(settledState(mounted, rebuilt)).toBe(expected);
 });

@@ -13,6 +13,7 @@ import { expectSuccess } from "../tools.ts";
 import { waitUntil } from "../wait-until.ts";
 import { identityWithin } from "./device-identity.ts";
 import { readDeviceUsage } from "./device-usage.ts";
+import { preparedDevice } from "./prepare-spares.ts";
 import { resizeDevice, restoreDevices } from "./restore-devices.ts";
 import { assertOnlyMembers, membersInside, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
@@ -41,7 +42,7 @@ export async function extendSpan(
   assertOnlyMembers(host, volume);
   await restoreDevices(host, volume);
   await growMembers(host, volume, signal);
-  // As many as it takes: one that is kept for an emergency stays out until then.
+  // As many as it takes. A spare is none of them: who takes it in makes it a wanted member before.
   for (const member of outside(host, volume))
     if (capacityBytes(volume) < sizeBytes) await addMember(host, volume, member);
   const reachedBytes = capacityBytes(volume);
@@ -71,7 +72,7 @@ function outside(host: SpanHost, volume: MountedSpan): SpanMember[] {
 }
 
 async function addMember(host: SpanHost, volume: MountedSpan, member: SpanMember): Promise<void> {
-  const device = await host.devices.publish(volume.handle, member);
+  const device = preparedDevice(host, volume, member) ?? (await host.devices.publish(volume.handle, member));
   await waitForExclusive(volume, device.path);
   const signatures = await probe(host.tools, volume, device.path);
   const [found] = signatures;

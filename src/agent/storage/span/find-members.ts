@@ -1,8 +1,10 @@
 // What a mounted span is made of, for its layout's status: the devices that the kernel has in it, and the members that it has
 // let go of. Reading only.
+import { blockSizeBytes } from "../../member/block-device.ts";
 import type { FoundMember, MountedSpan } from "../storage.ts";
 import { identityWithin } from "./device-identity.ts";
 import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
+import { preparedDevice } from "./prepare-spares.ts";
 import { unsettledMembers } from "./settle-members.ts";
 import { type MemberDevice, membersInside } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
@@ -19,7 +21,13 @@ export async function findMembers(host: SpanHost, volume: MountedSpan): Promise<
     const removal = removalOf(record, name);
     return removal?.state === "released" ? [{ name, state: "Removed", sizeBytes: removal.sizeBytes }] : [];
   });
-  return [...present, ...leaving, ...released];
+  const inside = new Set(present.map(({ name }) => name));
+  const spares = volume.members.flatMap((member): FoundMember[] => {
+    const device = member.wanted === "Removed" ? undefined : preparedDevice(host, volume, member);
+    if (device === undefined || inside.has(member.name) || removalOf(record, member.name) !== undefined) return [];
+    return [{ name: member.name, state: "Spare", sizeBytes: blockSizeBytes(device) }];
+  });
+  return [...present, ...spares, ...leaving, ...released];
 }
 
 /** A device keeps its UUID for as long as it is in the filesystem, and its member's name is never used again: read once. */

@@ -109,7 +109,7 @@ async function decide(
   const others = (await readDeviceUsage(host.tools, volume)).filter((usage) => usage.devid !== devid);
   const staying = new Set(
     membersInside(host, volume)
-      .filter((each) => each.member.wanted === "Present")
+      .filter((each) => each.member.wanted !== "Removed")
       .map(({ device }) => device.name),
   );
   const { capacityBytes, availableBytes } = reader.read();

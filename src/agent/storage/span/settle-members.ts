@@ -7,6 +7,7 @@ import { syncFilesystem } from "../fresh-reading.ts";
 import { assertWritable } from "../grow.ts";
 import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
 import { identityWithin } from "./device-identity.ts";
+import { forgetSpare } from "./prepare-spares.ts";
 import { assertOnlyMembers, type MemberDevice, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 import { type Removal, readSpanRecord, removalOf, spanRecordPath, spanRecordText, withRemoval } from "./span-record.ts";
@@ -20,7 +21,7 @@ export function unsettledMembers(host: SpanHost, volume: MountedSpan): SpanMembe
   const inside = new Set(mountedDeviceNames(volume.fsid));
   return volume.members.filter(({ name, wanted }) => {
     const removal = removalOf(record, name);
-    if ((wanted === "Present" && removal === undefined) || removal?.state === "released") return false;
+    if ((wanted !== "Removed" && removal === undefined) || removal?.state === "released") return false;
     const device = host.devices.find(volume.handle, name);
     return device === undefined || !inside.has(device.name);
   });
@@ -61,6 +62,7 @@ async function settle(host: SpanHost, volume: MountedSpan, member: SpanMember): 
     else assertAllKnown(host, volume);
     await host.tools.run("span/forget-device", "btrfs", ["device", "scan", "--forget", device.path]);
   }
+  forgetSpare(host, volume, member);
   await host.devices.unpublish(volume.handle, member);
   const unknown = { member: member.name, devid: 0, deviceUUID: "", sizeBytes };
   await recordRemoval(host, volume, { ...(removal ?? unknown), state: "released" }, "released");

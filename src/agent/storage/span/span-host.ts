@@ -2,6 +2,7 @@
 import type { Clock } from "../../../process/clock.ts";
 import type { FilePort } from "../../../process/file-port.ts";
 import type { Logger } from "../../../process/log.ts";
+import type { BlockDevice } from "../../member/block-device.ts";
 import type { MemberDevices } from "../../member/member-devices.ts";
 import type { Tools } from "../tools.ts";
 
@@ -15,4 +16,6 @@ export interface SpanHost {
   readonly log: Logger;
   /** Of devices in mounted filesystems, by volume, member and devid. */
   readonly deviceUUIDs: Map<string, string>;
+  /** Of spares that this process has prepared, by volume and member. */
+  readonly spares: Map<string, BlockDevice>;
 }

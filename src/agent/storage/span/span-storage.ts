@@ -15,6 +15,7 @@ import { createVolumeQueue } from "../volume-queue.ts";
 import { readDeviceUsage } from "./device-usage.ts";
 import { capacityBytes, extendSpan } from "./extend-span.ts";
 import { findMembers } from "./find-members.ts";
+import { prepareSpares } from "./prepare-spares.ts";
 import { removeMembers } from "./remove-members.ts";
 import { restoreDevices } from "./restore-devices.ts";
 import { settleMembers } from "./settle-members.ts";
@@ -33,7 +34,7 @@ export interface SpanStorageParts {
 }
 
 export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Storage<SpanVolume> {
-  const host: SpanHost = { ...parts, tools: createTools(commands), deviceUUIDs: new Map() };
+  const host: SpanHost = { ...parts, tools: createTools(commands), deviceUUIDs: new Map(), spares: new Map() };
   const queue = createVolumeQueue();
   return {
     kind: "real",
@@ -70,6 +71,7 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
         return capacityBytes(volume);
       }),
     settle: (volume) => queue.run(volume.handle, () => settleMembers(host, volume)),
+    prepareSpares: (volume) => queue.run(volume.handle, () => prepareSpares(host, volume)),
     trim: (volume) =>
       queue.runPreemptible(volume.handle, new AbortController().signal, (signal) => trim(host.tools, volume, signal)),
     freshReading: (volume) => freshReading(host.tools, volume),

@@ -6,6 +6,7 @@ import { waitForExclusive } from "../stage.ts";
 import { type SpanVolume, StorageError } from "../storage.ts";
 import { unmount } from "../unstage.ts";
 import { waitUntil } from "../wait-until.ts";
+import { forgetSpare } from "./prepare-spares.ts";
 import { mountedDeviceNames, publishedMembers } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 import { spanRecordPath } from "./span-record.ts";
@@ -33,7 +34,10 @@ async function giveBack(host: SpanHost, volume: SpanVolume): Promise<void> {
     await host.tools.run("span/forget-device", "btrfs", ["device", "scan", "--forget", device.path]);
     await waitForExclusive(volume, device.path);
   }
-  for (const member of volume.members) await host.devices.unpublish(volume.handle, member);
+  for (const member of volume.members) {
+    forgetSpare(host, volume, member);
+    await host.devices.unpublish(volume.handle, member);
+  }
   for (const key of host.deviceUUIDs.keys()) if (key.startsWith(`${volume.handle}/`)) host.deviceUUIDs.delete(key);
 }
 

@@ -1,0 +1,50 @@
+// The spare of a mounted span: its device is brought in advance and kept beside the filesystem, so that taking it in needs neither its
+// driver nor the API server. A device that carries anything is no spare, and nothing is ever wiped or formatted here.
+import type { BlockDevice } from "../../member/block-device.ts";
+import { isAttached, type SpanMember } from "../../member/span-member.ts";
+import { probe, waitForExclusive } from "../stage.ts";
+import { type MountedSpan, StorageError } from "../storage.ts";
+import { membersInside } from "./span-devices.ts";
+import type { SpanHost } from "./span-host.ts";
+
+export async function prepareSpares(host: SpanHost, volume: MountedSpan): Promise<void> {
+  const inside = new Set(membersInside(host, volume).map(({ member }) => member.name));
+  for (const member of volume.members) {
+    const isBeside = member.wanted === "Spare" && isAttached(member) && !inside.has(member.name);
+    if (!isBeside || preparedDevice(host, volume, member) !== undefined) continue;
+    const device = await host.devices.publish(volume.handle, member);
+    await waitForExclusive(volume, device.path);
+    await assertBlank(host, volume, member, device);
+    host.spares.set(keyOf(volume, member), device);
+  }
+}
+
+/** What this process has had published for the member, if it is still there. */
+export function preparedDevice(host: SpanHost, volume: MountedSpan, member: SpanMember): BlockDevice | undefined {
+  const prepared = host.spares.get(keyOf(volume, member));
+  const present = prepared && host.devices.find(volume.handle, member.name);
+  return present?.name === prepared?.name ? present : undefined;
+}
+
+export function forgetSpare(host: SpanHost, volume: Pick<MountedSpan, "handle">, member: SpanMember): void {
+  host.spares.delete(keyOf(volume, member));
+}
+
+async function assertBlank(
+  { tools }: SpanHost,
+  volume: MountedSpan,
+  member: SpanMember,
+  { path }: BlockDevice,
+): Promise<void> {
+  const [found] = await probe(tools, volume, path);
+  if (found === undefined) return;
+  throw new StorageError(
+    "SignatureFound",
+    `spare member ${member.name} of ${volume.handle} at ${path} carries a ${found.type} signature (UUID ${found.uuid || "none"}); ` +
+      `it is left as it is and not used. Delete claim ${member.claim} if its data is not needed`,
+  );
+}
+
+function keyOf({ handle }: Pick<MountedSpan, "handle">, { name }: SpanMember): string {
+  return `${handle}/${name}`;
+}

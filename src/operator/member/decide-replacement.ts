@@ -1,0 +1,110 @@
+// A shrink for which no whole member fits: the largest member is replaced by a smaller one, which is made first, kept beside the
+// filesystem, and taken in; only then does the large one leave. Pure, and decided anew at each step from what the layout says, so that
+// whatever comes between leaves members as any others. It never asks for less than the target, and never while anything else goes on.
+import type { SizeTarget } from "../../api/filesystem.ts";
+import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
+import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
+import { formatBytes, formatQuantity, GIB, parseQuantity, wholeGiB } from "../../units/quantity.ts";
+import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
+
+/** A member that is to stay, and its bytes. */
+export interface StayingMember {
+  readonly member: MemberSpec;
+  readonly bytes: number;
+}
+
+export type ReplacementStep =
+  /** Nothing to replace, or not now. */
+  | { readonly do: "none" }
+  | { readonly do: "order"; readonly sizeBytes: number; readonly member: string }
+  | { readonly do: "wait"; readonly message: string }
+  /** Takes the small one in. */
+  | { readonly do: "add"; readonly name: string; readonly target: SizeTarget }
+  /** The small one is in: the large one leaves, as any member does, from this size. */
+  | { readonly do: "leave"; readonly from: string };
+
+const NONE: ReplacementStep = { do: "none" };
+/** Less is not worth moving everything for. */
+const GAIN_MIN_BYTES = GIB;
+
+export function nextReplacementStep(
+  layout: FilesystemLayout,
+  target: SizeTarget,
+  staying: readonly StayingMember[],
+  rules: MemberRules,
+): ReplacementStep {
+  const small = replacingMember(layout, target);
+  if (small === undefined) return order(layout, target, staying, rules);
+  return small.state === "Spare" ? add(layout, target, small) : leave(layout, target, small);
+}
+
+/** The member that is made for this very target. */
+export function replacingMember({ spec }: FilesystemLayout, { decidedAt }: SizeTarget): MemberSpec | undefined {
+  return spec.members?.find(({ replaces, state }) => state !== "Removed" && replaces?.decidedAt === decidedAt);
+}
+
+function order(
+  layout: FilesystemLayout,
+  target: SizeTarget,
+  staying: readonly StayingMember[],
+  rules: MemberRules,
+): ReplacementStep {
+  const count = layout.spec.members?.length ?? 0;
+  if (count >= Math.min(rules.maxMembers, MEMBERS_LIMIT) || !isAsDecided(layout, target.from)) return NONE;
+  const largest = staying.reduce<StayingMember | undefined>(
+    (best, one) => (best === undefined || one.bytes >= best.bytes ? one : best),
+    undefined,
+  );
+  const surplusBytes = staying.reduce((sum, { bytes }) => sum + bytes, 0) - parseQuantity(target.size);
+  if (largest === undefined || surplusBytes >= largest.bytes) return NONE;
+  const sizeBytes = wholeGiB(largest.bytes - surplusBytes);
+  if (largest.bytes - sizeBytes < GAIN_MIN_BYTES) return NONE;
+  return { do: "order", sizeBytes, member: largest.member.name };
+}
+
+/** In an extend of its own, decided a moment before the target, which then still is to come. */
+function add(layout: FilesystemLayout, target: SizeTarget, { name, size = "0" }: MemberSpec): ReplacementStep {
+  const ready = layout.status?.members?.find((member) => member.name === name && member.state === "Spare");
+  // What a driver has made larger than asked for may be as large as what it replaces.
+  const isFit = ready !== undefined && parseQuantity(ready.size) === parseQuantity(size);
+  if (!isFit || !isAsDecided(layout, target.from))
+    return {
+      do: "wait",
+      message: `member ${name} of ${formatBytes(parseQuantity(size))} is to come first, which replaces a larger one${
+        ready === undefined ? "" : `; it has ${formatBytes(parseQuantity(ready.size))}`
+      }`,
+    };
+  const addedBytes = parseQuantity(target.from) + parseQuantity(size);
+  return {
+    do: "add",
+    name,
+    target: { ...target, size: formatQuantity(addedBytes), decidedAt: before(target.decidedAt) },
+  };
+}
+
+/** Whoever has grown it meanwhile, an emergency for one, has decided otherwise. */
+function leave(layout: FilesystemLayout, target: SizeTarget, { name, size = "0" }: MemberSpec): ReplacementStep {
+  const last = layout.status?.lastOperation;
+  if (!isPresent(layout, name) || layout.status?.operation)
+    return { do: "wait", message: `member ${name} is taken in to replace a larger one` };
+  const from = formatQuantity(parseQuantity(target.from) + parseQuantity(size));
+  const isOurs = last?.outcome === "Succeeded" && last.decidedAt === before(target.decidedAt);
+  return isOurs && isAsDecided(layout, from) ? { do: "leave", from } : NONE;
+}
+
+/** Mounted, of this size, and made of all its members. */
+function isAsDecided(layout: FilesystemLayout, size: string): boolean {
+  const { spec, status } = layout;
+  if (status?.mounted !== true || status.nodeName !== spec.nodeName || status.operation) return false;
+  const isPart = ({ state }: MemberSpec): boolean => state !== "Spare" && state !== "Removed";
+  const isWhole = (spec.members ?? []).every((member) => isPart(member) === isPresent(layout, member.name));
+  return isWhole && filesystemSizeBytes(layout) === parseQuantity(size);
+}
+
+function isPresent({ status }: FilesystemLayout, name: string): boolean {
+  return status?.members?.some((member) => member.name === name && member.state === "Present") === true;
+}
+
+function before(decidedAt: string): string {
+  return new Date(Date.parse(decidedAt) - 1).toISOString();
+}

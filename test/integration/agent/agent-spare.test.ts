@@ -1,0 +1,112 @@
+// An agent with a spare member: ready beside the filesystem, taken in by a grant while the API server is away, and told of later.
+import { randomUUID } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import type { FilesystemLayout, FilesystemLayoutSpec, MemberSpec } from "../../../src/api/filesystem-layout.ts";
+import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { type AgentUnderTest, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
+import { createSpanParts, type SpanParts, type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
+
+const TOMORROW = new Date(Date.now() + 24 * 3_600_000).toISOString();
+const grant = (size: string): FilesystemLayoutSpec["emergency"] => ({
+  size,
+  minAvailable: "500Mi",
+  expiry: TOMORROW,
+  epoch: 1,
+});
+const spare = (member: MemberSpec): MemberSpec => ({ ...member, state: "Spare" });
+const target = (size: string, from: string) => ({ size, from, epoch: 1, decidedAt: new Date().toISOString() });
+const condition = (layout: FilesystemLayout, type: string) =>
+  layout.status?.conditions?.find((one) => one.type === type);
+
+describeReal("an agent with a spare member", LOOP_PARTS, () => {
+  let agent: AgentUnderTest;
+  let parts: SpanParts;
+  let span: SpanUnderTest;
+  let m0: MemberSpec;
+  let m1: MemberSpec;
+  const memberStates = async () =>
+    (await span.layout()).status?.members?.map(({ name, size, state }) => `${name} ${size} ${state}`);
+  const untilStates = (...expected: string[]) =>
+    waitFor(expected.join(), async () => (await memberStates())?.join() === expected.join());
+  const record = () => JSON.parse(readFileSync(join(agent.directory, "state/volumes", `${span.handle}.json`), "utf8"));
+
+  beforeAll(async () => {
+    agent = await startAgentUnderTest();
+    parts = await createSpanParts(agent);
+    span = spanUnderTest(agent, parts, randomUUID());
+    await agent.startAgent({}, parts.flags);
+    m0 = span.member("m0", GIB);
+    await span.applyLayout({ members: [m0] });
+    await span.stage();
+  });
+  afterAll(async () => {
+    await parts.close();
+    await agent.dispose();
+  });
+
+  it("says why the spare is not ready, and is fine without", async () => {
+    m1 = span.member("m1", GIB);
+    parts.driver.refusals.set("NodeStageVolume", { code: 13, details: "the array is on fire" });
+    await span.applyLayout({ members: [m0, spare(m1)] });
+    await waitFor("why", async () => condition(await span.layout(), "Reconciling")?.reason === "SpareMissing");
+    const layout = await span.layout();
+    expect(condition(layout, "Reconciling")).toMatchObject({
+      status: "False",
+      message: expect.stringContaining("the array is on fire"),
+    });
+    expect(condition(layout, "Ready")?.status).toBe("True");
+    expect(condition(layout, "Stalled")?.status).toBe("False");
+    parts.driver.refusals.clear();
+  });
+
+  it("has the spare ready as soon as its driver lets it, and calls it no part of the filesystem", async () => {
+    await untilStates("m0 1Gi Present", "m1 1Gi Spare");
+    expect(span.capacityBytes()).toBe(GIB);
+    await waitFor("no complaint", async () => condition(await span.layout(), "Reconciling")?.reason !== "SpareMissing");
+  });
+
+  it("takes it in at once for a target whose layout calls it a member, with nothing asked of its driver", async () => {
+    const before = parts.driver.calls.length;
+    await span.applyLayout({ members: [m0, m1], target: target("2Gi", "1Gi") });
+    await untilStates("m0 1Gi Present", "m1 1Gi Present");
+    expect(span.capacityBytes()).toBe(2 * GIB);
+    expect(parts.driver.calls.slice(before)).toEqual([]);
+  });
+
+  it("leaves a spare alone that is larger than what is granted", async () => {
+    const m2 = span.member("m2", 3 * GIB);
+    await span.applyLayout({ members: [m0, m1, spare(m2)], emergency: grant("3Gi") });
+    await untilStates("m0 1Gi Present", "m1 1Gi Present", "m2 3Gi Spare");
+    const filled = join(span.stagingPath, "filled");
+    writeFileSync(filled, Buffer.alloc(1200 * MIB));
+    await waitFor("a reading", () =>
+      agent.samples.some(({ capacityBytes, availableBytes }) => capacityBytes - availableBytes > 1100 * MIB),
+    );
+    expect(span.capacityBytes()).toBe(2 * GIB);
+    await span.applyLayout({ members: [m0, m1, { ...m2, state: "Removed" }], emergency: grant("3Gi") });
+    await untilStates("m0 1Gi Present", "m1 1Gi Present", "m2 3Gi Removed");
+    expect(parts.driver.deviceOf(`${span.handle}-m2`)).toBeUndefined();
+    await span.applyLayout({ members: [m0, m1], emergency: grant("3Gi") });
+    await untilStates("m0 1Gi Present", "m1 1Gi Present");
+  });
+
+  it("takes the spare in with API server and member driver away, and keeps that on its record", async () => {
+    const m3 = span.member("m3", GIB);
+    await span.applyLayout({ members: [m0, m1, spare(m3)], emergency: grant("3Gi") });
+    await untilStates("m0 1Gi Present", "m1 1Gi Present", "m3 1Gi Spare");
+    await waitFor("the grant", () => record().grant?.size === "3Gi");
+    expect(record().members.map(({ wanted }: { wanted: string }) => wanted)).toEqual(["Present", "Present", "Spare"]);
+    await parts.driver.stop();
+    await agent.stopControlPlane();
+    writeFileSync(join(span.stagingPath, "more"), Buffer.alloc(500 * MIB));
+    await waitFor("the emergency extend", () => span.capacityBytes() === 3 * GIB);
+    await waitFor("its record", () => record().lastOperation?.emergency === true);
+    expect(record()).toMatchObject({
+      members: [{ name: "m0" }, { name: "m1" }, { name: "m3", wanted: "Present", taken: true }],
+      lastOperation: { outcome: "Succeeded", reason: "EmergencySpent", reached: "3Gi" },
+    });
+  });
+});

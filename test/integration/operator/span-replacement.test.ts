@@ -1,0 +1,107 @@
+// A shrink that fits no whole member, as its parts see it: a smaller member comes, is taken in, and the large one goes.
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
+import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../../../src/api/filesystem-layout.ts";
+import { NAMESPACES, NODES } from "../../../src/kube/resources.ts";
+import { createLogger } from "../../../src/process/log.ts";
+import { type MemberSidecars, startMemberSidecars } from "../../fakes/member-sidecars.ts";
+import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
+import { type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
+
+let cluster: TestCluster;
+let sidecars: MemberSidecars;
+let span: SpanUnderTest;
+
+beforeAll(async () => {
+  cluster = await startTestCluster();
+  const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
+  await cluster.client.create("test/namespace", NAMESPACES, object("Namespace", "shop"));
+  await cluster.client.create("test/node", NODES, object("Node", "node-a"));
+  sidecars = await startMemberSidecars(cluster.client, createLogger("test", "silent"));
+  span = spanUnderTest(cluster);
+}, 60_000);
+afterAll(async () => {
+  span.close();
+  await sidecars.stop();
+  await cluster.stop();
+}, 60_000);
+
+type Reported = NonNullable<FilesystemLayoutStatus["members"]>[number];
+const members = ({ spec }: FilesystemLayout): string =>
+  (spec.members ?? []).map(({ name, size, state }) => `${name} ${size} ${state}`).join(", ");
+const isAttached = (name: string) => (layout: FilesystemLayout) =>
+  layout.spec.members?.find((member) => member.name === name)?.source.claim?.attachment !== undefined;
+const mounted = (
+  states: Record<string, Reported["state"]>,
+  sizes: Record<string, string>,
+  lastOperation?: LastOperation,
+): FilesystemLayoutStatus => ({
+  nodeName: "node-a",
+  mounted: true,
+  members: Object.entries(states).map(([name, state]) => ({ name, size: sizes[name] ?? "", state })),
+  ...(lastOperation === undefined ? {} : { lastOperation }),
+});
+const ended = ({ spec: { target } }: FilesystemLayout, outcome: LastOperation["outcome"]): LastOperation => {
+  if (target === undefined) throw new Error("no target");
+  const { size, from, epoch, decidedAt } = target;
+  const kind = Number.parseInt(size, 10) > Number.parseInt(from, 10) ? "Extend" : "Shrink";
+  return { kind, from, to: size, epoch, decidedAt, startedAt: decidedAt, endedAt: decidedAt, outcome, reached: size };
+};
+
+/** Up to the moment at which the large one is asked to leave. */
+async function replaced(): Promise<{ handle: string; claim: string; sizes: Record<string, string> }> {
+  const { volume } = await span.create(
+    span.request({}, { capacityRange: { requiredBytes: 4 * 1024 ** 3, limitBytes: 0 } }),
+  );
+  const handle = volume?.volumeId ?? "";
+  const claim = (await span.layout(handle))?.spec.claimRef?.name ?? "";
+  const sizes = { m0: "4Gi", m1: "3Gi" };
+  await span.publish(handle, "node-a");
+  await span.untilLayout("m0 is attached", handle, isAttached("m0"));
+  await span.report(handle, mounted({ m0: "Present" }, sizes));
+  await span.target(claim, "2500Mi", "4Gi");
+  const ordered = await span.untilLayout("the small one is attached", handle, isAttached("m1"));
+  expect(members(ordered)).toBe("m0 4Gi Present, m1 3Gi Spare");
+  expect(ordered.spec.target).toBeUndefined();
+  await untilRead(
+    "what is waited for",
+    async () =>
+      (await cluster.client.get(FILESYSTEMS, { namespace: "shop", name: claim }))?.status?.conditions?.find(
+        ({ type }) => type === "Reconciling",
+      ),
+    (one) => one?.reason === "WaitingForMember" && one.message.includes("replaces a larger one"),
+  );
+  await span.report(handle, mounted({ m0: "Present", m1: "Spare" }, sizes));
+  const added = await span.untilLayout("it to be a member", handle, ({ spec }) => spec.target?.size === "7Gi");
+  expect(members(added)).toBe("m0 4Gi Present, m1 3Gi Present");
+  await span.report(handle, mounted({ m0: "Present", m1: "Present" }, sizes, ended(added, "Succeeded")));
+  const leaving = await span.untilLayout("the large one to leave", handle, ({ spec }) => spec.target?.size === "3Gi");
+  expect(members(leaving)).toBe("m0 4Gi Removed, m1 3Gi Present");
+  expect(leaving.spec.target).toMatchObject({ from: "7Gi" });
+  return { handle, claim, sizes };
+}
+
+it("the large one's claim is deleted once its node has let go of it", async () => {
+  const { handle, sizes } = await replaced();
+  expect(await span.claims(handle)).toEqual([`${handle}-m0`, `${handle}-m1`]);
+  const leaving = (await span.layout(handle)) as FilesystemLayout;
+  await span.report(handle, mounted({ m0: "Removed", m1: "Present" }, sizes, ended(leaving, "Succeeded")));
+  const after = await span.untilLayout("m0 to be gone", handle, ({ spec }) => spec.members?.length === 1);
+  expect(members(after)).toBe("m1 3Gi Present");
+  expect(await span.claims(handle)).toEqual([`${handle}-m1`]);
+}, 60_000);
+
+it("both stay where a writer came between, and an extend needs nothing more", async () => {
+  const { handle, claim, sizes } = await replaced();
+  const leaving = (await span.layout(handle)) as FilesystemLayout;
+  await span.report(handle, mounted({ m0: "Present", m1: "Present" }, sizes, ended(leaving, "Cancelled")));
+  await span.untilLayout("m0 to stay", handle, (layout) => members(layout) === "m0 4Gi Present, m1 3Gi Present");
+  await span.target(claim, "7Gi", "4Gi");
+  const after = await span.untilLayout(
+    "the next target",
+    handle,
+    ({ spec }) => spec.target?.size === "7Gi" && spec.target.from === "4Gi",
+  );
+  expect(members(after)).toBe("m0 4Gi Present, m1 3Gi Present");
+  expect(await span.claims(handle)).toEqual([`${handle}-m0`, `${handle}-m1`]);
+}, 60_000);

@@ -1,0 +1,214 @@
+import { describe, expect, it } from "@jest/globals";
+import fc from "fast-check";
+import type { SizeTarget } from "../../../src/api/filesystem.ts";
+import type { FilesystemLayout, LastOperation, MemberSpec } from "../../../src/api/filesystem-layout.ts";
+import { filesystemSizeBytes } from "../../../src/api/filesystem-size.ts";
+import { decideMembers, type MembersPlan } from "../../../src/operator/member/decide-members.ts";
+import { settledState } from "../../../src/operator/member/settled-state.ts";
+import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.ts";
+import { buildSpan } from "../../builders/span.ts";
+
+const DECIDED = "2030-01-01T00:00:00.000Z";
+const RULES = { className: "member-class", maxMembers: 4, spareMembers: 0, strategy: "Auto" as const };
+
+/** Mounted, of these members. */
+function mounted(...sizes: string[]): FilesystemLayout {
+  const layout = buildSpan({ sizes });
+  const { nodeName } = layout.spec;
+  return { ...layout, status: { ...layout.status, nodeName } };
+}
+
+function shrinkOf(layout: FilesystemLayout, size: string, decidedAt = DECIDED): SizeTarget {
+  return { size, from: formatQuantity(filesystemSizeBytes(layout) ?? 0), epoch: 3, decidedAt };
+}
+
+const decide = (layout: FilesystemLayout, target: SizeTarget, maxMembers = 4): MembersPlan =>
+  decideMembers(layout, target, { rules: { ...RULES, maxMembers }, mayGrow: false });
+
+/** As the operator writes it. */
+function written(layout: FilesystemLayout, plan: MembersPlan): FilesystemLayout {
+  if (plan.do === "hold") throw new Error(plan.message);
+  const target = plan.target ?? layout.spec.target;
+  return { ...layout, spec: { ...layout.spec, members: plan.members, ...(target === undefined ? {} : { target }) } };
+}
+
+/** As the node carries it out, and the operator then takes it: spares become ready, members come and go. */
+function carriedOut(layout: FilesystemLayout, outcome: LastOperation["outcome"] = "Succeeded"): FilesystemLayout {
+  const { members = [], target } = layout.spec;
+  const fits = outcome === "Succeeded";
+  const isInside = ({ name }: MemberSpec): boolean =>
+    layout.status?.members?.some((one) => one.name === name && one.state === "Present") === true;
+  const reported = members.map((member) => {
+    const { name, size = "0", state = "Present" } = member;
+    return { name, size, state: fits || state === "Spare" ? state : isInside(member) ? ("Present" as const) : state };
+  });
+  const lastOperation: LastOperation | undefined = target && {
+    kind: parseQuantity(target.size) > parseQuantity(target.from) ? "Extend" : "Shrink",
+    from: target.from,
+    to: target.size,
+    epoch: 3,
+    decidedAt: target.decidedAt,
+    startedAt: DECIDED,
+    outcome,
+    reached: fits ? target.size : target.from,
+    endedAt: DECIDED,
+  };
+  const told = { ...layout, status: { ...layout.status, members: reported, lastOperation } };
+  const settled = members.map((member) => ({ ...member, state: settledState(told, member) }));
+  const left = settled.filter(
+    ({ name, state }) => state !== "Removed" || isInside({ name } as MemberSpec) === false || !fits,
+  );
+  const gone = new Set(reported.filter(({ state }) => state === "Removed").map(({ name }) => name));
+  return {
+    ...told,
+    spec: { ...told.spec, members: left.filter(({ name }) => !gone.has(name)) },
+    status: { ...told.status, members: reported.filter(({ name }) => !gone.has(name)) },
+  };
+}
+
+const summary = ({ spec }: FilesystemLayout): string =>
+  (spec.members ?? []).map(({ name, size, state }) => `${name} ${size} ${state}`).join(", ");
+
+describe("a shrink that fits no whole member", () => {
+  it("makes a smaller one, takes it in, and lets the large one leave, in this order", () => {
+    let layout = mounted("4Gi", "4Gi");
+    const target = shrinkOf(layout, "5500Mi");
+    layout = written(layout, decide(layout, target));
+    expect(summary(layout)).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Spare");
+    expect(layout.spec.target).toBeUndefined();
+    // Not before its node has it ready.
+    expect(decide(layout, target)).toMatchObject({ do: "hold", reason: "WaitingForMember" });
+    layout = written(carriedOut(layout), decide(carriedOut(layout), target));
+    expect(summary(layout)).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Present");
+    expect(layout.spec.target).toMatchObject({ size: "10Gi", from: "8Gi", decidedAt: "2029-12-31T23:59:59.999Z" });
+    expect(decide(layout, target)).toMatchObject({ do: "hold", reason: "WaitingForMember" });
+    layout = written(carriedOut(layout), decide(carriedOut(layout), target));
+    expect(summary(layout)).toBe("m0 4Gi Present, m1 4Gi Removed, m2 2Gi Present");
+    expect(layout.spec.target).toEqual({ ...target, size: "6Gi", from: "10Gi" });
+    expect(layout.spec.members?.some(({ replaces }) => replaces !== undefined)).toBe(false);
+    expect(summary(carriedOut(layout))).toBe("m0 4Gi Present, m2 2Gi Present");
+  });
+
+  it.each<[string, string[], string, number, string]>([
+    ["replaces the only member, which is never removed", ["4Gi"], "2Gi", 4, "m0 4Gi Present, m1 2Gi Spare"],
+    [
+      "replaces the largest",
+      ["2Gi", "8Gi", "3Gi"],
+      "12Gi",
+      4,
+      "m0 2Gi Present, m1 8Gi Present, m2 3Gi Present, m3 7Gi Spare",
+    ],
+  ])("%s", (_what, sizes, size, maxMembers, expected) => {
+    const layout = mounted(...sizes);
+    expect(summary(written(layout, decide(layout, shrinkOf(layout, size), maxMembers)))).toBe(expected);
+  });
+
+  it.each<[string, FilesystemLayout, Partial<SizeTarget>, number]>([
+    ["less than 1 GiB would be saved", mounted("4Gi", "4Gi"), { size: "7500Mi" }, 4],
+    ["no place is left for one more", mounted("4Gi", "4Gi"), { size: "5Gi" }, 2],
+    ["it was decided on another size", mounted("4Gi", "4Gi"), { size: "5Gi", from: "9Gi" }, 4],
+    ["nothing is mounted", unmounted(mounted("4Gi", "4Gi")), { size: "5Gi" }, 4],
+  ])("is held as before where %s", (_where, layout, change, maxMembers) => {
+    const target = { ...shrinkOf(mounted("4Gi", "4Gi"), "5Gi"), ...change };
+    expect(decide(layout, target, maxMembers)).toMatchObject({ do: "hold", reason: "ShrinkFloorReached" });
+  });
+
+  it("counts to the quota with both members", () => {
+    const layout = mounted("4Gi");
+    const quota = { namespace: "shop", className: "member-class", name: "storage", limitBytes: 5 * GIB, takenBytes: 0 };
+    const plan = decideMembers(layout, shrinkOf(layout, "2Gi"), { rules: RULES, mayGrow: false, quota });
+    expect(plan).toMatchObject({ do: "hold", reason: "QuotaExceeded", message: expect.stringContaining("6 GiB") });
+  });
+});
+
+function unmounted(layout: FilesystemLayout): FilesystemLayout {
+  return { ...layout, status: { ...layout.status, mounted: false } };
+}
+
+describe("what comes between the steps of a replacement", () => {
+  const begun = mounted("4Gi", "4Gi");
+  const target = shrinkOf(begun, "5500Mi");
+  const ordered = written(begun, decide(begun, target));
+  const ready = carriedOut(ordered);
+  const added = carriedOut(written(ready, decide(ready, target)));
+  const later = "2030-01-01T00:01:00.000Z";
+
+  it("an extend uses what is ready, where it fits", () => {
+    const plan = decide(ready, { ...target, size: "10Gi", decidedAt: later });
+    expect(summary(written(ready, plan))).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Present");
+    expect(written(ready, plan).spec.members?.[2]).not.toHaveProperty("replaces");
+  });
+
+  it.each<[string, string]>([
+    ["an extend lets go of what does not fit", "13Gi"],
+    ["a target that is met lets go of it", "8Gi"],
+  ])("%s", (_what, size) => {
+    const after = written(ordered, decide(ordered, { ...target, size, decidedAt: later }));
+    expect(after.spec.members?.[2]).toMatchObject({ name: "m2", state: "Removed" });
+    expect(after.spec.members?.slice(0, 2).map(({ state }) => state)).toEqual(["Present", "Present"]);
+  });
+
+  it("a shrink that cannot be had either lets go of it", () => {
+    const after = written(ordered, decide(ordered, { ...target, size: "7900Mi", decidedAt: later }));
+    expect(after.spec.members?.[2]).toMatchObject({ name: "m2", state: "Removed" });
+    expect(after.spec.target).toBeUndefined();
+  });
+
+  it("an emergency that took the small one in ends it: nothing leaves", () => {
+    const last = { ...added.status?.lastOperation, decidedAt: undefined, emergency: true } as LastOperation;
+    const surged = { ...added, status: { ...added.status, lastOperation: last } };
+    expect(decide(surged, target)).toMatchObject({ do: "hold", message: expect.stringContaining("changed since") });
+  });
+
+  it("a removal that is cancelled, or finds its floor, leaves all members in", () => {
+    const leaving = written(added, decide(added, target));
+    for (const outcome of ["Cancelled", "FloorReached"] as const)
+      expect(summary(carriedOut(leaving, outcome))).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Present");
+  });
+
+  it("an extend while the large one leaves takes that back", () => {
+    const leaving = written(added, decide(added, target));
+    const after = written(leaving, decide(leaving, { ...target, size: "10Gi", decidedAt: later }));
+    expect(summary(after)).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Present");
+  });
+
+  it("a member that its driver has made of another size is not taken in", () => {
+    const other = (ready.status?.members ?? []).map((one) => (one.name === "m2" ? { ...one, size: "4Gi" } : one));
+    const larger = { ...ready, status: { ...ready.status, members: other } };
+    expect(decide(larger, target)).toMatchObject({
+      reason: "WaitingForMember",
+      message: expect.stringContaining("4 GiB"),
+    });
+  });
+});
+
+it("whatever the sizes: a shrink never goes under its target, frees at least 1 GiB, and names no member twice", () => {
+  const sizes = fc.array(fc.integer({ min: 1, max: 64 }), { minLength: 1, maxLength: 4 });
+  fc.assert(
+    fc.property(sizes, fc.integer({ min: 256, max: 200 * 1024 }), fc.integer({ min: 1, max: 4 }), (gibs, mib, most) => {
+      let layout = mounted(...gibs.map((gib) => `${gib}Gi`));
+      const before = filesystemSizeBytes(layout) ?? 0;
+      const target = shrinkOf(layout, `${mib}Mi`);
+      const wantedBytes = mib * 1024 * 1024;
+      if (wantedBytes >= before) return;
+      const names = new Set<string>(layout.spec.members?.map(({ name }) => name));
+      for (let step = 0; step < 6 && layout.spec.target?.decidedAt !== target.decidedAt; step += 1) {
+        const plan = decide(layout, target, Math.max(most, gibs.length));
+        if (plan.do === "hold") {
+          expect(summary(layout)).toBe(summary(mounted(...gibs.map((gib) => `${gib}Gi`))));
+          return;
+        }
+        for (const { name } of plan.members.slice(layout.spec.members?.length)) {
+          expect(names).not.toContain(name);
+          names.add(name);
+        }
+        expect(new Set(plan.members.map(({ name }) => name)).size).toBe(plan.members.length);
+        expect(plan.members.length).toBeLessThanOrEqual(Math.max(most, gibs.length));
+        layout = carriedOut(written(layout, plan));
+        expect(filesystemSizeBytes(layout)).toBeGreaterThanOrEqual(wantedBytes);
+      }
+      expect(layout.spec.target?.decidedAt).toBe(target.decidedAt);
+      expect(before - (filesystemSizeBytes(layout) ?? 0)).toBeGreaterThanOrEqual(GIB);
+    }),
+  );
+});

@@ -1,0 +1,72 @@
+import { describe, expect, it } from "@jest/globals";
+import type { FilesystemLayoutStatus } from "../../../src/api/filesystem-layout.ts";
+import { decideSpare } from "../../../src/operator/member/decide-spare.ts";
+import { GIB } from "../../../src/units/quantity.ts";
+import { buildSpan, type SpanFields } from "../../builders/span.ts";
+
+const rules = (spareMembers: number, maxMembers = 4) => ({
+  className: "member-class",
+  maxMembers,
+  spareMembers,
+  strategy: "Auto" as const,
+});
+const ONE: SpanFields = { sizes: ["2Gi"], granted: "4500Mi" };
+const WITH_SPARE: SpanFields = { ...ONE, sizes: ["2Gi", "2Gi"], states: { m1: "Spare" }, reported: { m1: null } };
+
+function decide(fields: SpanFields, status: Partial<FilesystemLayoutStatus> = {}, ofClass = rules(1)) {
+  const layout = buildSpan(fields);
+  const { nodeName } = layout.spec;
+  return decideSpare({ ...layout, status: { ...layout.status, nodeName, ...status } }, ofClass);
+}
+
+describe("a spare is made", () => {
+  it.each<[string, SpanFields, number]>([
+    ["as large as what an emergency may take, in whole GiB", ONE, 2 * GIB],
+    ["of 1 GiB at least", { ...ONE, granted: "2100Mi" }, GIB],
+    ["beside members that are all in the filesystem", { sizes: ["2Gi", "2Gi"], granted: "7Gi" }, 3 * GIB],
+  ])("%s", (_what, fields, sizeBytes) => {
+    expect(decide(fields)).toEqual({ do: "order", sizeBytes });
+  });
+});
+
+describe("nothing is done about a spare", () => {
+  it.each<[string, SpanFields, Partial<FilesystemLayoutStatus>]>([
+    ["that is there, or on its way", WITH_SPARE, {}],
+    ["that is ready", { ...WITH_SPARE, reported: { m1: { state: "Spare" } } }, {}],
+    ["that an emergency has just taken in", { ...WITH_SPARE, reported: { m1: { state: "Present" } } }, {}],
+    ["while another member is on its way", { ...ONE, sizes: ["2Gi", "2Gi"], reported: { m1: null } }, {}],
+    ["while a member leaves", { ...ONE, sizes: ["2Gi", "2Gi"], states: { m1: "Removed" } }, {}],
+    [
+      "while the claim of a member that has left is not gone",
+      { ...ONE, sizes: ["2Gi", "2Gi"], states: { m1: "Removed" }, reported: { m1: { state: "Removed" } } },
+      {},
+    ],
+    ["while the volume is not mounted", ONE, { mounted: false }],
+    ["while another node reports", ONE, { nodeName: "node-z" }],
+    [
+      "while an operation runs",
+      ONE,
+      { operation: { kind: "Extend", from: "1Gi", to: "2Gi", epoch: 1, startedAt: "2030-01-01T00:00:00Z", step: "" } },
+    ],
+    ["that is of another size, but may be taken in", { ...WITH_SPARE, granted: "3100Mi", sizes: ["2Gi", "1Gi"] }, {}],
+    ["whose grant was taken back", { ...WITH_SPARE, granted: undefined }, {}],
+  ])("%s", (_what, fields, status) => {
+    expect(decide(fields, status)).toEqual({ do: "keep" });
+  });
+
+  it("where the class wants none", () => {
+    expect(decide(ONE, {}, rules(0))).toEqual({ do: "keep" });
+    expect(decideSpare(buildSpan(ONE), undefined)).toEqual({ do: "keep" });
+  });
+});
+
+it("a spare that is larger than what anything may take in now is dropped, for a smaller one", () => {
+  expect(decide({ ...WITH_SPARE, granted: "3Gi" })).toEqual({ do: "drop", name: "m1" });
+});
+
+it.each<[string, SpanFields, number, string]>([
+  ["all places are taken", { ...ONE, sizes: ["2Gi", "2Gi"], granted: "9Gi" }, 2, "2 members of at most 2 are there"],
+  ["nothing is granted", { sizes: ["2Gi"] }, 4, "no policy grants it an emergency extend"],
+])("why there is none is told where %s", (_where, fields, maxMembers, text) => {
+  expect(decide(fields, {}, rules(1, maxMembers))).toEqual({ do: "lack", message: expect.stringContaining(text) });
+});
