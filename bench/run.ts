@@ -5,6 +5,7 @@ const BENCHMARKS: Readonly<Record<string, () => Promise<Benchmark>>> = {
   decide: async () => (await import("./decide.ts")).decideBenchmark,
   "agent-idle": async () => (await import("./agent-idle.ts")).agentIdleBenchmark,
   crossing: async () => (await import("./crossing.ts")).crossingBenchmark,
+  "provision-span": async () => (await import("./provision-span.ts")).provisionSpanBenchmark,
   "shrink-stall": async () => (await import("./shrink-stall.ts")).shrinkStallBenchmark,
 };
 
