@@ -6,6 +6,7 @@ const BENCHMARKS: Readonly<Record<string, () => Promise<Benchmark>>> = {
   "agent-idle": async () => (await import("./agent-idle.ts")).agentIdleBenchmark,
   crossing: async () => (await import("./crossing.ts")).crossingBenchmark,
   "provision-span": async () => (await import("./provision-span.ts")).provisionSpanBenchmark,
+  failover: async () => (await import("./failover.ts")).failoverBenchmark,
   "shrink-stall": async () => (await import("./shrink-stall.ts")).shrinkStallBenchmark,
 };
 
