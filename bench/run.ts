@@ -7,6 +7,7 @@ const BENCHMARKS: Readonly<Record<string, () => Promise<Benchmark>>> = {
   crossing: async () => (await import("./crossing.ts")).crossingBenchmark,
   "provision-span": async () => (await import("./provision-span.ts")).provisionSpanBenchmark,
   failover: async () => (await import("./failover.ts")).failoverBenchmark,
+  "io-overhead": async () => (await import("./io-overhead.ts")).ioOverheadBenchmark,
   "shrink-stall": async () => (await import("./shrink-stall.ts")).shrinkStallBenchmark,
 };
 
