@@ -43,6 +43,7 @@ format: setup ## write every file as make check wants it
 	@node_modules/.bin/biome check --write --diagnostic-level=error .
 
 bench: build ## run all benchmarks, or one (NAME=crossing); the last line is JSON
+	@scripts/setup.sh --for bench $(FLAGS)
 	@node --import tsx bench/run.ts $(NAME)
 
 generate: setup ## write CRDs, gRPC code and the list of effect points from their sources

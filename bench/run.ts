@@ -6,6 +6,9 @@ const BENCHMARKS: Readonly<Record<string, () => Promise<Benchmark>>> = {
   "agent-idle": async () => (await import("./agent-idle.ts")).agentIdleBenchmark,
   crossing: async () => (await import("./crossing.ts")).crossingBenchmark,
   "crossing-span": async () => (await import("./crossing-span.ts")).crossingSpanBenchmark,
+  "provision-span": async () => (await import("./provision-span.ts")).provisionSpanBenchmark,
+  failover: async () => (await import("./failover.ts")).failoverBenchmark,
+  "io-overhead": async () => (await import("./io-overhead.ts")).ioOverheadBenchmark,
   "shrink-stall": async () => (await import("./shrink-stall.ts")).shrinkStallBenchmark,
 };
 

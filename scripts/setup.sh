@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a fresh Debian machine lacks. Talks on stderr only, so that a caller's stdout stays its own.
-#   --for demo|test|test-real|cluster   what is to be run; default demo
-#   --yes                               do not ask before installing system packages (nor without a terminal)
+#   --for demo|test|test-real|cluster|bench   what is to be run; default demo
+#   --yes                                     do not ask before installing system packages (nor without a terminal)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,6 +38,7 @@ case $purpose in
   test) wanted+=("${tests[@]}") ;;
   test-real) wanted+=("${tests[@]}" "${vm[@]}" "${cluster[@]}") ;;
   cluster) wanted+=("${cluster[@]}") ;;
+  bench) wanted+=("${cluster[@]}" fio:fio) ;;
 esac
 missing=()
 for entry in "${wanted[@]}"; do

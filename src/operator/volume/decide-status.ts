@@ -82,33 +82,43 @@ function readyOf({ layout, missing, handle }: StatusFacts): Statement {
     : statement("Ready", true, "Ready", `${formatBytes(bytes)} on node ${node}`);
 }
 
-function reconcilingOf({ layout, missing, members, refusal }: StatusFacts): Statement | undefined {
-  const operation = layout?.status?.operation;
-  if (operation) {
-    const [from, to] = [operation.from, operation.to].map((size) => formatBytes(parseQuantity(size)));
-    return statement(
-      "Reconciling",
-      true,
-      "OperationRunning",
-      `${operation.kind} from ${from} to ${to}: ${operation.step}`,
-    );
-  }
+function reconcilingOf(facts: StatusFacts): Statement | undefined {
+  const { layout, missing } = facts;
   const reported = layout && conditionOf(layout, "Reconciling");
-  if (reported?.status === "True") return { ...reported, type: "Reconciling" };
+  const running = runningOf(layout) ?? (reported?.status === "True" ? { ...reported, type: "Reconciling" } : undefined);
+  const statementOfOurs = running ?? waitingOf(facts) ?? heldOf(facts) ?? sparelessOf(facts, reported);
+  if (statementOfOurs !== undefined) return statementOfOurs;
+  if (missing.length > 0 || layout?.status !== undefined || isUnused(layout)) return undefined;
+  return statement("Reconciling", true, "WaitingForNode", "the node's agent has not taken it up yet");
+}
+
+function runningOf(layout: FilesystemLayout | undefined): Statement | undefined {
+  const operation = layout?.status?.operation;
+  if (operation === undefined) return undefined;
+  const [from, to] = [operation.from, operation.to].map((size) => formatBytes(parseQuantity(size)));
+  const message = `${operation.kind} from ${from} to ${to}: ${operation.step}`;
+  return statement("Reconciling", true, "OperationRunning", message);
+}
+
+function waitingOf({ members, refusal }: StatusFacts): Statement | undefined {
   const waiting = members?.waiting ?? [];
   if (waiting.length > 0) return statement("Reconciling", true, "WaitingForMember", waiting.join("; "));
   if (refusal?.reason === "WaitingForNode") return statement("Reconciling", true, refusal.reason, refusal.message);
-  if (refusal?.reason === "WaitingForMember") {
-    const why = members?.spare === undefined ? "" : `: ${members.spare}`;
-    return statement("Reconciling", true, refusal.reason, `${refusal.message}${why}`);
-  }
-  // What cannot be had is a hold, and nothing is wrong with the volume.
-  if (refusal?.reason === "ShrinkFloorReached" || refusal?.reason === "QuotaExceeded")
-    return statement("Reconciling", false, refusal.reason, refusal.message);
+  if (refusal?.reason !== "WaitingForMember") return undefined;
+  const why = members?.spare === undefined ? "" : `: ${members.spare}`;
+  return statement("Reconciling", true, refusal.reason, `${refusal.message}${why}`);
+}
+
+/** What cannot be had is a hold, and nothing is wrong with the volume. */
+function heldOf({ refusal }: StatusFacts): Statement | undefined {
+  return refusal?.reason === "ShrinkFloorReached" || refusal?.reason === "QuotaExceeded"
+    ? statement("Reconciling", false, refusal.reason, refusal.message)
+    : undefined;
+}
+
+function sparelessOf({ members }: StatusFacts, reported: ReturnType<typeof conditionOf>): Statement | undefined {
   const spare = members?.spare ?? (reported?.reason === "SpareMissing" ? reported.message : undefined);
-  if (spare !== undefined) return statement("Reconciling", false, "SpareMissing", spare);
-  if (missing.length > 0 || layout?.status !== undefined || isUnused(layout)) return undefined;
-  return statement("Reconciling", true, "WaitingForNode", "the node's agent has not taken it up yet");
+  return spare === undefined ? undefined : statement("Reconciling", false, "SpareMissing", spare);
 }
 
 /** A span has its node from its pod. */

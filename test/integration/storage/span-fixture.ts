@@ -1,5 +1,5 @@
-// A span storage over a directory of its own on /dev/shm, with a real member driver whose volumes are loop devices; everything
-// that a test attached or mounted is taken down at the end, also when the test failed half-way.
+// A span storage over a directory of its own, in memory unless its prefix says otherwise, with a real member driver whose volumes
+// are loop devices; everything that a test attached or mounted is taken down at the end, also when the test failed half-way.
 import { randomUUID } from "node:crypto";
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
@@ -30,8 +30,8 @@ export interface SpanFixture {
   cleanUp(): Promise<void>;
 }
 
-export async function createSpanFixture(): Promise<SpanFixture> {
-  const directory = mkdtempSync("/dev/shm/tidemark-span-test-");
+export async function createSpanFixture(prefix = "/dev/shm/tidemark-span-test-"): Promise<SpanFixture> {
+  const directory = mkdtempSync(prefix);
   const registrationDirectory = join(directory, "plugins_registry");
   const driver = await startLoopMemberDriver(DRIVER, join(directory, "driver"), registrationDirectory);
   return {
