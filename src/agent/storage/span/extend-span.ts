@@ -7,12 +7,13 @@ import { type AttachedMember, deliveredBytes, isAttached, type SpanMember } from
 import { exclusiveOperation, stopExclusiveOperation } from "../exclusive-operation.ts";
 import { assertWritable } from "../grow.ts";
 import { openReader } from "../read-filesystem.ts";
-import { probe, waitForExclusive } from "../stage.ts";
+import { probe } from "../stage.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
 import { waitUntil } from "../wait-until.ts";
 import { identityWithin } from "./device-identity.ts";
 import { readDeviceUsage } from "./device-usage.ts";
+import { publishAnew } from "./publish-members.ts";
 import { resizeDevice, restoreDevices } from "./restore-devices.ts";
 import { assertOnlyMembers, membersInside, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
@@ -71,8 +72,7 @@ function outside(host: SpanHost, volume: MountedSpan): SpanMember[] {
 }
 
 async function addMember(host: SpanHost, volume: MountedSpan, member: SpanMember): Promise<void> {
-  const device = await host.devices.publish(volume.handle, member);
-  await waitForExclusive(volume, device.path);
+  const device = await publishAnew(host, volume, member);
   const signatures = await probe(host.tools, volume, device.path);
   const [found] = signatures;
   if (found !== undefined) {
