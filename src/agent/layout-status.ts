@@ -6,6 +6,7 @@ import { formatBytes, formatQuantity, parseQuantity } from "../units/quantity.ts
 import { pendingMembers } from "./member-facts.ts";
 import type { LoopRecord } from "./node-records.ts";
 import { wholeGrains } from "./storage/size-grain.ts";
+import type { FoundMember } from "./storage/storage.ts";
 import { type VolumeState, volumeOf } from "./volume-state.ts";
 
 export interface StatusFacts {
@@ -64,17 +65,25 @@ function spanMembers({ mounted, members }: VolumeState, live: FilesystemLayout):
   const names = new Set(live.spec.members?.map(({ name }) => name));
   const before = (live.status?.members ?? []).filter(({ name }) => names.has(name));
   if (mounted === undefined || members.length === 0) return before;
-  const found = members.flatMap(({ name, state, devid, deviceUUID, sizeBytes }): Member[] => {
+  const found = members.flatMap((member): Member[] => {
+    const { name, state, sizeBytes } = member;
     if (state === "Leaving") return [];
     const size = sizeBytes === undefined ? lastSizeOf(name, live) : formatQuantity(sizeBytes);
-    const device = devid === undefined ? {} : { devid, ...(deviceUUID === undefined ? {} : { deviceUUID }) };
-    return [{ name, ...device, size, state }];
+    const last = before.find((one) => one.name === name);
+    return [{ name, ...(state === "Present" ? deviceOf(member, last) : {}), size, state }];
   });
   // There is no way back from Removed.
   const gone = before.filter(
     ({ name, state }) => state === "Removed" && !members.some((member) => member.name === name),
   );
   return [...found, ...gone];
+}
+
+/** What was said of a device stands while its member is in the filesystem: what is in its place later is refused by it, not said over it. */
+function deviceOf({ devid, deviceUUID }: FoundMember, last: Member | undefined): Pick<Member, "devid" | "deviceUUID"> {
+  if (last?.state === "Present" && last.devid !== undefined && last.deviceUUID !== undefined)
+    return { devid: last.devid, deviceUUID: last.deviceUUID };
+  return devid === undefined ? {} : { devid, ...(deviceUUID === undefined ? {} : { deviceUUID }) };
 }
 
 interface Because {

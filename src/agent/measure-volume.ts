@@ -1,6 +1,6 @@
 // How large a volume is at this moment, and which members it has: asked of storage, within limits, and kept in the volume's state.
 // Nothing here touches a mount on the main thread: one that does not answer would take the agent along.
-import type { FoundMember, MountedVolume, Storage } from "./storage/storage.ts";
+import { type FoundMember, type MountedVolume, type Storage, StorageError } from "./storage/storage.ts";
 import { withTimeLimit } from "./time-limit.ts";
 import { mountedVolumeOf, type VolumeState, volumeOf } from "./volume-state.ts";
 
@@ -30,7 +30,12 @@ export function findMembers(
 async function findMembersWhileIdle(storage: Measurable, state: VolumeState): Promise<void> {
   const { mounted } = state;
   if (mounted === undefined || state.closing || state.hung || state.running !== undefined) return;
-  const members = await findMembers(storage, mounted, state);
+  const members = await findMembers(storage, mounted, state).catch((error: unknown) => {
+    // A disk that was taken away does not come back under a mounted filesystem: it stands until that is mounted anew.
+    if (error instanceof StorageError && error.code === "MembersMissing")
+      state.problem = { reason: "MembersMissing", message: error.message };
+    throw error;
+  });
   if (state.mounted !== mounted || state.running !== undefined) return;
   state.members = members;
   if (!members.some((member) => member.state === "Leaving")) state.leavingProblem = undefined;

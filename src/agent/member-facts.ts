@@ -6,6 +6,7 @@ import {
   describeGrowing,
   isAttached,
   isGrowing,
+  membersWithVolume,
   requiredMembers,
   type SpanMember,
 } from "./member/span-member.ts";
@@ -38,11 +39,12 @@ export function memberFactsOf({ record, members, sizeBytes = 0 }: VolumeState): 
   };
 }
 
-/** Whether every member is on this node without which the filesystem is not mounted. */
+/** Whether every member is on this node without which the filesystem is not mounted, nor made. */
 export function canMount(record: NodeRecord): boolean {
   if (record.backend !== "span") return true;
   const required = requiredMembers(record.members, record.memberMade);
-  return required.length > 0 && required.every(isAttached);
+  const looked = record.memberMade ? [] : membersWithVolume(record.members);
+  return required.length > 0 && [...required, ...looked].every(isAttached);
 }
 
 /** Wanted members that are not on this node yet, or not as large as they shall be, for people; undefined when all are. */

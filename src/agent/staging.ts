@@ -112,13 +112,27 @@ async function stage(parts: StagingParts, state: VolumeState, stagingPath: strin
   if (state.mounted !== undefined) throw alreadyStaged(state, state.mounted.mountPath, stagingPath);
   await takeLock(locks, state);
   const sizeBytes = await sizeToStage(storage, state);
-  // Members are unplugged by others, who look at the layout: it says that this node has them before the first one is touched.
-  if (state.record.backend === "span") await parts.reporter.announce(state.handle);
-  await changeRecord(parts, state, { stagingPath });
+  await hold(parts, state, stagingPath);
   begin(parts, state, await storage.stage(volumeOf(state.record), sizeBytes, stagingPath));
   await changeRecord(parts, state, { memberMade: true });
   await measureVolume(storage, state);
   log.info({ volume: state.handle, stagingPath, size: formatQuantity(state.sizeBytes ?? 0) }, "staged");
+}
+
+/** Before anything of it is touched: it is told, where it has to be, and recorded. */
+async function hold(parts: StagingParts, state: VolumeState, stagingPath: string): Promise<void> {
+  const { held } = state;
+  const before = state.record.stagingPath;
+  // Members are unplugged by others, who look at the layout: it says that this node has them before the first one is touched.
+  if (state.record.backend === "span") await parts.reporter.announce(state.handle);
+  try {
+    await changeRecord(parts, state, { stagingPath });
+  } catch (error) {
+    // A node whose disk takes no record does not keep others from the members: what is told next takes it back.
+    state.held = held;
+    state.record = { ...state.record, stagingPath: before };
+    throw error;
+  }
 }
 
 async function unstage(parts: StagingParts, state: VolumeState, stagingPath: string): Promise<void> {

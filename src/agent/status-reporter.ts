@@ -93,16 +93,26 @@ export function createStatusReporter(parts: StatusReporterParts): StatusReporter
 }
 
 const APPLY_OPTIONS = { fieldManager: FIELD_MANAGERS.agent, force: true, subresource: "status" } as const;
-const ANNOUNCE_ATTEMPTS_LIMIT = 8;
+/** Of writes of one report: somebody else has written to the layout right before each. */
+const CONFLICTS_LIMIT = 8;
 
+/** On the very version that gives the volume to this node: what another node says by now is never written over. */
 async function applyStatus(parts: StatusReporterParts, handle: string): Promise<void> {
-  const { states, layouts, nodeName, applier } = parts;
-  const state = states.get(handle);
-  const live = layouts.get(handle);
-  // Another node's by now: two agents that overwrite each other's status would never end.
-  if (state === undefined || live?.spec.nodeName !== nodeName) return;
-  const configuration = configurationOf(parts, state, live);
-  await applier.applyOnChange("agent-status/apply", FILESYSTEM_LAYOUTS, configuration, APPLY_OPTIONS, live);
+  const { client, states, layouts, nodeName, applier } = parts;
+  let live = layouts.get(handle);
+  for (let attempt = 1; ; attempt += 1) {
+    const state = states.get(handle);
+    // Another node's by now: two agents that overwrite each other's status would never end.
+    if (state === undefined || live?.spec.nodeName !== nodeName) return;
+    const configuration = configurationOf(parts, state, live);
+    try {
+      await applier.applyOnChange("agent-status/apply", FILESYSTEM_LAYOUTS, configuration, APPLY_OPTIONS, live);
+      return;
+    } catch (error) {
+      if (!isKubeError(error, "Conflict") || attempt === CONFLICTS_LIMIT) throw error;
+      live = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
+    }
+  }
 }
 
 /** On the very version that gives the volume to this node: whoever takes it back afterwards meets what is said here. */
@@ -115,13 +125,13 @@ async function announceHold(parts: StatusReporterParts, handle: string): Promise
       throw new LayoutError(
         `FilesystemLayout ${handle} gives the volume to ${live?.spec.nodeName ?? "no node"}, not to ${nodeName}; nothing of it is touched`,
       );
-    const configuration = configurationOf(parts, { ...state, held: true }, live, live.metadata.resourceVersion);
+    const configuration = configurationOf(parts, { ...state, held: true }, live);
     try {
       await applier.applyOnChange("span/announce", FILESYSTEM_LAYOUTS, configuration, APPLY_OPTIONS, live);
       state.held = true;
       return;
     } catch (error) {
-      if (!isKubeError(error, "Conflict") || attempt === ANNOUNCE_ATTEMPTS_LIMIT) throw error;
+      if (!isKubeError(error, "Conflict") || attempt === CONFLICTS_LIMIT) throw error;
     }
   }
 }
@@ -130,9 +140,8 @@ function configurationOf(
   { nodeName, clock }: StatusReporterParts,
   state: VolumeState,
   live: FilesystemLayout,
-  resourceVersion?: string,
 ): ApplyConfiguration {
-  const { name, uid } = live.metadata;
+  const { name, uid, resourceVersion } = live.metadata;
   return {
     apiVersion: API_VERSION,
     kind: FILESYSTEM_LAYOUTS.kind,

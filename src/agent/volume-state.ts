@@ -109,7 +109,13 @@ export function volumeOf(record: NodeRecord): Volume {
     case "loop":
       return { backend: "loop", ...identity, memberFile: record.memberFile };
     case "span":
-      return { backend: "span", ...identity, members: record.members, formatted: record.memberMade };
+      return {
+        backend: "span",
+        ...identity,
+        members: record.members,
+        formatted: record.memberMade,
+        epoch: record.epoch,
+      };
   }
 }
 

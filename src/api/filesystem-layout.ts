@@ -35,6 +35,7 @@ const claimSource = z
     }),
     uid: z.string().meta({ description: "Its UID; absent until it is made." }).optional(),
     volumeName: z.string().meta({ description: "Its PersistentVolume; absent until it is bound." }).optional(),
+    persistentVolumeUID: z.string().meta({ description: "The UID of that." }).optional(),
     driver: z.string().meta({ description: "The CSI driver of that." }).optional(),
     volumeHandle: z.string().meta({ description: "What the driver calls it." }).optional(),
     volumeAttributes: z

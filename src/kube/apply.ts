@@ -29,7 +29,7 @@ export function createApplier(client: Pick<KubeClient, "apply">): Applier {
     applyOnChange: async (point, resource, configuration, options, live) => {
       const name = `${resource.plural}/${objectKey(configuration.metadata)}`;
       const key = `${options.fieldManager} ${options.subresource ?? ""} ${name}`;
-      const hash = createHash("sha256").update(JSON.stringify(configuration)).digest("base64");
+      const hash = hashOf(configuration);
       if (applied.get(key) === hash && live !== undefined && shows(live, configuration)) return false;
       applied.delete(key);
       await client.apply(point, resource, configuration, options);
@@ -38,6 +38,13 @@ export function createApplier(client: Pick<KubeClient, "apply">): Applier {
       return true;
     },
   };
+}
+
+/** Of what it says; the version that it is said on is none of that. */
+function hashOf({ metadata: { resourceVersion: _version, ...metadata }, ...said }: ApplyConfiguration): string {
+  return createHash("sha256")
+    .update(JSON.stringify({ metadata, ...said }))
+    .digest("base64");
 }
 
 /** True when `live` has everything that `wanted` says. Lists are compared without order: keyed lists may hold others' entries too. */

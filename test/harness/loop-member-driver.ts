@@ -32,6 +32,8 @@ export interface LoopMemberDriver {
   readonly requests: Map<string, object>;
   /** While a method is in it, its calls are refused with this. */
   readonly refusals: Map<string, { code: status; details: string }>;
+  /** How a device is shown at its path; a device node outlives a reboot, and is left as it is where there is one. */
+  readonly publishing: { by: "bind mount" | "device node" };
   /** While a method is in it, this is awaited before the driver does anything about a call of it. */
   readonly before: Map<string, () => Promise<void>>;
   /** The node plugin ends: its sockets are gone; what is published stays. */
@@ -70,6 +72,7 @@ export async function startLoopMemberDriver(
     requests: new Map(),
     refusals: new Map(),
     before: new Map(),
+    publishing: { by: "bind mount" },
   };
   const csiSocket = join(directory, "csi.sock");
   const csi = await serveOnSocket(csiSocket, [{ definition: NodeService, implementation: nodeServer(driver) }]);
@@ -118,6 +121,7 @@ function nodeServer(driver: Omit<LoopMemberDriver, "stop">): NodeServer {
         const device = driver.deviceOf(volumeId);
         if (device === undefined) throw new Error(`${volumeId} is not staged`);
         if (isMounted(targetPath)) return {};
+        if (driver.publishing.by === "device node") return publishNode(device, targetPath);
         closeSync(openSync(targetPath, "w"));
         execFileSync("mount", ["--bind", device, targetPath], { stdio: "pipe" });
         return {};
@@ -154,6 +158,17 @@ function nodeServer(driver: Omit<LoopMemberDriver, "stop">): NodeServer {
       accessibleTopology: undefined,
     })),
   };
+}
+
+function publishNode(device: string, path: string): Record<string, never> {
+  if (!existsSync(path)) makeNode(path, device);
+  return {};
+}
+
+/** A device node at `path` that leads where `device` leads. */
+export function makeNode(path: string, device: string): void {
+  const numbers = execFileSync("stat", ["--format", "%Hr %Lr", device], { encoding: "utf8" }).trim().split(" ");
+  execFileSync("mknod", [path, "b", ...numbers]);
 }
 
 function registrationServer(name: string, endpoint: string): RegistrationServer {

@@ -11,7 +11,7 @@ import type { Effects } from "../../process/effects.ts";
 import type { FilePort } from "../../process/file-port.ts";
 import { mountsUnder } from "../storage/mount-table.ts";
 import { StorageError } from "../storage/storage.ts";
-import { type BlockDevice, blockDeviceAt } from "./block-device.ts";
+import { type BlockDevice, blockDeviceAt, isBlockDevice } from "./block-device.ts";
 import type { MemberSecrets } from "./member-secrets.ts";
 import { type NodeCalls, withNodeCalls } from "./node-calls.ts";
 import type { RegisteredDrivers } from "./registered-drivers.ts";
@@ -19,7 +19,7 @@ import { type AttachedMember, describeAwaited, isAttached, type SpanMember } fro
 
 /** All are idempotent. Throw StorageError. */
 export interface MemberDevices {
-  /** The device, if it is published already. */
+  /** The device, if it is published already. Throws MembersMissing when its disk has vanished. */
   find(handle: string, name: string): BlockDevice | undefined;
   /** Has the driver stage and publish it, also where it has before. Throws WaitingForMember while it is not attached here. */
   publish(handle: string, member: SpanMember): Promise<BlockDevice>;
@@ -154,7 +154,7 @@ function requireAttached(handle: string, member: SpanMember): AttachedMember {
 /** The directory is removed with all that is in it: never with a device or a mount. */
 function assertGone(handle: string, { name, volume }: SpanMember, paths: Paths): void {
   const left = mountsUnder(paths.directory).map(({ mountPath }) => mountPath);
-  if (blockDeviceAt(paths.device) !== undefined) left.push(paths.device);
+  if (isBlockDevice(paths.device)) left.push(paths.device);
   if (left.length === 0) return;
   throw new StorageError(
     "DeviceBusy",

@@ -39,6 +39,18 @@ function reportedState({ status }: FilesystemLayout, name: string): ReportedStat
   return status?.members?.find((member) => member.name === name)?.state;
 }
 
+/** A layout that says nothing of any member is a rebuilt one: what the node knows stands. */
+function reportedDevice(
+  { status }: FilesystemLayout,
+  name: string,
+  before: SpanMember | undefined,
+): SpanMember["reported"] {
+  const members = status?.members ?? [];
+  if (members.length === 0) return before?.reported;
+  const { state, deviceUUID, devid } = members.find((member) => member.name === name) ?? {};
+  return state !== "Present" || deviceUUID === undefined || devid === undefined ? undefined : { deviceUUID, devid };
+}
+
 function readMember(
   layout: FilesystemLayout,
   { name, size, state, source }: MemberSpec,
@@ -48,6 +60,8 @@ function readMember(
   if (!MEMBER_NAME.test(name)) throw refuse(`member "${name}" has no plain name`);
   const { claim } = source;
   if (claim === undefined) throw refuse(`member ${name} names no claim in source.claim`);
+  const volume = before?.volume ?? driverVolumeOf(claim);
+  const isSameVolume = volume?.volumeHandle === claim.volumeHandle;
   const isHere = claim.attachment !== undefined && claim.attachment.nodeName === layout.spec.nodeName;
   // There is no way back into being a spare, and the layout follows.
   const isTaken = state === "Spare" && (before?.taken === true || reportedState(layout, name) === "Present");
@@ -57,9 +71,14 @@ function readMember(
     wanted: isTaken ? "Present" : (state ?? "Present"),
     ...(isTaken ? { taken: true } : {}),
     wasInside: reportedState(layout, name) === "Present",
+    ...optional("reported", reportedDevice(layout, name, before)),
     ...optional("sizeBytes", bytesOf(size)),
     ...optional("capacityBytes", bytesOf(claim.capacity)),
-    ...optional("volume", before?.volume ?? driverVolumeOf(claim)),
+    ...optional("volume", volume),
+    ...optional(
+      "persistentVolumeUID",
+      before?.persistentVolumeUID ?? (isSameVolume ? claim.persistentVolumeUID : undefined),
+    ),
     ...(isHere ? { attachment: { context: claim.attachment?.context ?? {} } } : {}),
   };
 }

@@ -6,6 +6,9 @@ import { formatBytes } from "../../units/quantity.ts";
 const secretReference = z.object({ namespace: z.string(), name: z.string() });
 export type SecretReference = z.infer<typeof secretReference>;
 
+/** A device of a btrfs, as its superblock has it. */
+const reportedDevice = z.object({ deviceUUID: z.string(), devid: z.int() });
+
 /** What the member's driver calls it, and wants to be told of it. */
 const driverVolume = z.object({
   driver: z.string(),
@@ -27,12 +30,16 @@ export const spanMember = z.object({
   taken: z.boolean().optional(),
   /** It was a device of the filesystem when that was last looked at, here or on another node. */
   wasInside: z.boolean(),
+  /** Which one, as was reported last; absent where nobody has looked yet. */
+  reported: reportedDevice.optional(),
   /** The size that was asked for, bytes; absent on a rebuilt layout. */
   sizeBytes: z.int().positive().optional(),
   /** What its volume has become by now, bytes; absent until that is known. */
   capacityBytes: z.int().positive().optional(),
   /** Absent until its claim is bound. */
   volume: driverVolume.optional(),
+  /** The UID of that volume's PersistentVolume, where the layout says it. */
+  persistentVolumeUID: z.string().optional(),
   /** Present while it is attached to this node: without, nobody touches its device. */
   attachment: z.object({ context: z.record(z.string(), z.string()) }).optional(),
 });
@@ -56,6 +63,11 @@ export function requiredMembers(members: readonly SpanMember[], formatted: boole
   if (inside.length > 0) return inside;
   const wanted = members.filter((member) => member.wanted === "Present");
   return formatted ? wanted : wanted.slice(0, 1);
+}
+
+/** Each may hold the filesystem, where nobody knows of one: looked at before one is made. */
+export function membersWithVolume(members: readonly SpanMember[]): readonly SpanMember[] {
+  return members.filter(({ volume }) => volume !== undefined);
 }
 
 /** What its device can have on this node, bytes: what was asked for, and its driver has carried out. */

@@ -1,6 +1,7 @@
 // This process' mounts, as the kernel tells them. Reading only.
 import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { deviceNameOf } from "../member/block-device.ts";
 
 export interface Mount {
   readonly mountPath: string;
@@ -45,9 +46,9 @@ export function mountsOf(device: string): Mount[] {
   return readMounts().filter((mount) => mount.source === device);
 }
 
-/** Mounts of a btrfs by its devices' names: the kernel calls it by any one of them. */
+/** Mounts of a btrfs by its devices' names in sysfs: the kernel calls it by any one of them, and that by any of its paths. */
 export function mountsOfBtrfs(deviceNames: readonly string[]): Mount[] {
-  return readMounts().filter(({ fsType, source }) => fsType === "btrfs" && deviceNames.includes(basename(source)));
+  return readMounts().filter(({ fsType, source }) => fsType === "btrfs" && deviceNames.includes(deviceNameOf(source)));
 }
 
 /** Mounts at or below this path. */

@@ -23,6 +23,8 @@ export interface SpanVolume extends VolumeIdentity {
   readonly members: readonly SpanMember[];
   /** A record or the layout says that the filesystem was made once: it is never made again. */
   readonly formatted: boolean;
+  /** The highest number of a leader that was ever accepted for it: kept with what is done for that leader. */
+  readonly epoch: number;
 }
 
 /** What identifies one volume on this node; everything else is found on the disk. */

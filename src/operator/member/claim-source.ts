@@ -10,6 +10,7 @@ export function boundSource(claim: PersistentVolumeClaim, { metadata, spec }: Pe
     name: claim.metadata.name,
     uid: claim.metadata.uid,
     volumeName: metadata.name,
+    persistentVolumeUID: metadata.uid,
     driver: csi?.driver,
     volumeHandle: csi?.volumeHandle,
     volumeAttributes: csi?.volumeAttributes,

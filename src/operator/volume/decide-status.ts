@@ -94,7 +94,7 @@ function reconcilingOf(facts: StatusFacts): Statement | undefined {
 
 function runningOf(layout: FilesystemLayout | undefined): Statement | undefined {
   const operation = layout?.status?.operation;
-  if (operation === undefined) return undefined;
+  if (!operation) return undefined;
   const [from, to] = [operation.from, operation.to].map((size) => formatBytes(parseQuantity(size)));
   const message = `${operation.kind} from ${from} to ${to}: ${operation.step}`;
   return statement("Reconciling", true, "OperationRunning", message);

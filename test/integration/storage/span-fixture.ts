@@ -1,5 +1,6 @@
 // A span storage over a directory of its own, in memory unless its prefix says otherwise, with a real member driver whose volumes
 // are loop devices; everything that a test attached or mounted is taken down at the end, also when the test failed half-way.
+import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
@@ -74,7 +75,8 @@ export function spanStorageIn(directory: string, effects: Effects): Storage<Span
 
 export function makeSpan(members: readonly SpanMember[], volumeUID: string = randomUUID()): SpanVolume {
   const handle = volumeHandleOf(volumeUID);
-  return { backend: "span", handle, volumeUID, fsid: fsidOf(volumeUID), fsType: "btrfs", members, formatted: false };
+  const identity = { handle, volumeUID, fsid: fsidOf(volumeUID), fsType: "btrfs" } as const;
+  return { backend: "span", ...identity, members, formatted: false, epoch: 1 };
 }
 
 /** A claim of this size: provisioned, bound and attached to this node. */
@@ -99,4 +101,21 @@ export function withMembers<V extends SpanVolume>(volume: V, members: readonly S
 
 export function leaving(member: SpanMember): SpanMember {
   return { ...member, wanted: "Removed" };
+}
+
+/** As they are on the volume's file. */
+export function bytesOf(file: string, offsetBytes: number, lengthBytes: number): Buffer {
+  const block = lengthBytes;
+  return execFileSync("dd", [`if=${file}`, `bs=${block}`, `skip=${offsetBytes / block}`, "count=1", "status=none"]);
+}
+
+export function restore(file: string, bytes: Buffer, offsetBytes: number): void {
+  const args = [
+    `of=${file}`,
+    `bs=${bytes.length}`,
+    `seek=${offsetBytes / bytes.length}`,
+    "conv=notrunc",
+    "status=none",
+  ];
+  execFileSync("dd", args, { input: bytes });
 }

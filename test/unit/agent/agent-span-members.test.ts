@@ -16,6 +16,7 @@ import { GIB } from "../../../src/units/quantity.ts";
 import { buildSpanLayout, buildSpanMember } from "../../builders/span-layout.ts";
 
 const ON_ITS_WAY = { attachment: undefined };
+const UNBOUND = { driver: undefined, volumeHandle: undefined, attachment: undefined };
 const LEAVING = { state: "Removed" } as const;
 const SPARE = { state: "Spare" } as const;
 
@@ -61,6 +62,19 @@ describe("reading the layout of a span", () => {
       expect(() => recordWithLayout(layout, undefined)).toThrow(LayoutError);
     },
   );
+
+  it("knows which device a member is and which volume, as was reported last, and forgets neither for a rebuilt layout", () => {
+    const members = [buildSpanMember("m0", { persistentVolumeUID: "uid-of-pv" })];
+    const said = { name: "m0", size: "1Gi", state: "Present", devid: 2, deviceUUID: "uuid-m0" } as const;
+    const record = recordWithLayout(buildSpanLayout({ members }, { members: [said] }), undefined);
+    const known = { reported: { devid: 2, deviceUUID: "uuid-m0" }, persistentVolumeUID: "uid-of-pv" };
+    expect(membersOf(record)[0]).toMatchObject(known);
+    const rebuilt = buildSpanLayout({ members: [buildSpanMember("m0", {}, { size: undefined })] });
+    expect(membersOf(recordWithLayout(rebuilt, record))[0]).toMatchObject(known);
+    // It was taken out since, by whatever hand.
+    const others = { members: [{ ...said, name: "m1" }] };
+    expect(membersOf(recordWithLayout(buildSpanLayout({ members }, others), record))[0]).not.toHaveProperty("reported");
+  });
 
   it("does not let a layout change which volume a member is", () => {
     const kept = recordWithLayout(buildSpanLayout(), undefined);
@@ -127,7 +141,8 @@ describe("the members without which a span is not mounted", () => {
     members: names.map((name) => ({ name, size: "1Gi", state: "Present" })),
   });
   it.each<[string, boolean, MemberSpec[], FilesystemLayoutStatus | undefined]>([
-    ["its first one, where it was never made", true, [attached, onItsWay("m1")], undefined],
+    ["its first one, where it was never made", true, [attached, buildSpanMember("m1", UNBOUND)], undefined],
+    ["each that may hold it, where nobody knows that it was made", false, [attached, onItsWay("m1")], undefined],
     ["its first one, and not another", false, [onItsWay("m0"), buildSpanMember("m1")], undefined],
     ["those that it was made of, and not one that shall make it larger", true, [attached, onItsWay("m1")], wasIn("m0")],
     ["all that it was made of", false, [attached, onItsWay("m1")], wasIn("m0", "m1")],
@@ -336,6 +351,16 @@ describe("the status of a span's layout", () => {
       { name: "m0", devid: 1, deviceUUID: "uuid-m0", size: "2Gi", state: "Present" },
       { name: "m1", size: "1Gi", state: "Removed" },
     ]);
+  });
+
+  it("lets what was said of a device stand while its member is in the filesystem, whatever is in its place by now", () => {
+    const said = { devid: 2, deviceUUID: "uuid-before" };
+    const before = { members: [{ name: "m0", size: "1Gi", state: "Present" as const, ...said }] };
+    expect(statusOf(mountedSpan([m0], [present("m0")], before)).members).toMatchObject([said]);
+    const unread: FoundMember = { name: "m0", state: "Present", devid: 2, sizeBytes: GIB };
+    expect(statusOf(mountedSpan([m0], [unread], before)).members).toMatchObject([said]);
+    const out: FilesystemLayoutStatus = { members: [{ name: "m0", size: "1Gi", state: "Missing", ...said }] };
+    expect(statusOf(mountedSpan([m0], [present("m0")], out)).members).toMatchObject([{ deviceUUID: "uuid-m0" }]);
   });
 
   it("keeps what was said of the members while the filesystem is not mounted, and never takes Removed back", () => {

@@ -20,8 +20,8 @@ const TOLD = `/dev/loop1, ID: 1
 describe("what btrfs says of its devices", () => {
   it("is read device by device; what it does not use of one is no part of the filesystem", () => {
     expect(parseDeviceUsage(TOLD)).toEqual([
-      { deviceName: "loop1", devid: 1, sizeBytes: 2 ** 30, unallocatedBytes: 941228032 },
-      { deviceName: "pool-m1", devid: 12, sizeBytes: 2 ** 30, unallocatedBytes: 2 ** 30 },
+      { path: "/dev/loop1", devid: 1, sizeBytes: 2 ** 30, unallocatedBytes: 941228032 },
+      { path: "/dev/mapper/pool-m1", devid: 12, sizeBytes: 2 ** 30, unallocatedBytes: 2 ** 30 },
     ]);
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
 import { recordWithLayout } from "../../../src/agent/layout-record.ts";
 import { measureVolume } from "../../../src/agent/measure-volume.ts";
-import type { FoundMember, Storage } from "../../../src/agent/storage/storage.ts";
+import { type FoundMember, type Storage, StorageError } from "../../../src/agent/storage/storage.ts";
 import { newVolumeState, type VolumeState, volumeOf } from "../../../src/agent/volume-state.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
@@ -29,6 +29,17 @@ describe("measuring a volume", () => {
     const state = mountedState(span);
     await measureVolume({ ...neverAsked, members: async () => [present("m0", GIB), present("m1", 2 * GIB)] }, state);
     expect(state).toMatchObject({ sizeBytes: 3 * GIB, record: { memberMade: true } });
+  });
+
+  it("says that a member's disk has vanished, and measures nothing then", async () => {
+    const state = mountedState(span, { sizeBytes: 3 * GIB });
+    const vanished = new StorageError("MembersMissing", "/m1/device leads to block device 8:16, which has vanished");
+    const members = () => Promise.reject(vanished);
+    await expect(measureVolume({ ...neverAsked, members }, state)).rejects.toBe(vanished);
+    expect(state).toMatchObject({
+      sizeBytes: 3 * GIB,
+      problem: { reason: "MembersMissing", message: vanished.message },
+    });
   });
 
   it("counts nothing of a member that is out", async () => {

@@ -1,10 +1,14 @@
 import { describe, expect, it } from "@jest/globals";
 import { decideMount, type MountCandidate } from "../../../src/agent/storage/span/mount-decision.ts";
 
-/** What the superblock of a member says. */
+/** What the superblock of a member says: m0 is device 1. */
 const candidate = (name: string, deviceCount: number, generation = 9): MountCandidate => ({
   name,
-  identity: { devid: 1, deviceUUID: `uuid-${name}`, deviceCount, generation, valid: true },
+  identity: { devid: Number(name.slice(1)) + 1, deviceUUID: `uuid-${name}`, deviceCount, generation, valid: true },
+});
+const copyOf = (name: string, deviceCount: number): MountCandidate => ({
+  ...candidate(name, deviceCount),
+  name: "copy",
 });
 
 describe("the members that a span is mounted from", () => {
@@ -38,6 +42,18 @@ describe("the members that a span is mounted from", () => {
       [candidate("m0", 1), candidate("m1", 1)],
       "WrongFilesystem",
       /m0, m1.*a copy/,
+    ],
+    [
+      "one is the copy of another, in the place of a third",
+      [candidate("m0", 2), copyOf("m0", 2)],
+      "WrongFilesystem",
+      /members m0 and copy both say that they are device 1 \(uuid-m0\): one is a copy/,
+    ],
+    [
+      "one is more than one commit behind, as an earlier copy of itself is",
+      [candidate("m0", 2, 11), candidate("m1", 2, 9)],
+      "WrongFilesystem",
+      /more than one commit apart \(m0 11, m1 9\)/,
     ],
     [
       "one of the newest commit is missing, whatever older ones there are",

@@ -34,6 +34,16 @@ describe("taking a device out of a btrfs", () => {
     expect(nextRemovalMove(facts(change))).toEqual(expected);
   });
 
+  // Above 50 GiB the kernel makes a metadata chunk of 1 GiB, twice; at 50 GiB of 256 MiB.
+  it.each([
+    [50 * GIB, 2.5 * GIB],
+    [50 * GIB + MIB, 4 * GIB],
+  ])("needs room for the metadata chunks of a filesystem of %d bytes: %d bytes with all that moves", (size, needed) => {
+    const large = { capacityBytes: size, availableBytes: size - 2 * GIB };
+    expect(nextRemovalMove(facts({ ...large, othersUnallocatedBytes: needed }))).toEqual({ kind: "remove" });
+    expect(nextRemovalMove(facts({ ...large, othersUnallocatedBytes: needed - 1 })).kind).toBe("balance");
+  });
+
   it("ends with the figures where repacking was no help", () => {
     expect(nextRemovalMove(facts({ ...TIGHT, balancesDone: 3 }))).toEqual({
       kind: "floor",

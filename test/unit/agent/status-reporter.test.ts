@@ -18,9 +18,9 @@ function layoutOnServer() {
     onRead: (): void => undefined,
     onApply: async (): Promise<void> => undefined,
     said,
-    give: (nodeName: string | undefined): void => {
+    give: (nodeName: string | undefined, status?: FilesystemLayoutStatus): void => {
       version += 1;
-      live = live && { ...live, spec: { ...live.spec, nodeName } };
+      live = live && { ...live, spec: { ...live.spec, nodeName }, ...(status === undefined ? {} : { status }) };
     },
     delete: (): void => {
       live = undefined;
@@ -48,9 +48,10 @@ function layoutOnServer() {
   return { server, client };
 }
 
+/** `cached`: what the node has heard of last, which may lag behind the server's. */
 function spanOfNode() {
   const { server, client } = layoutOnServer();
-  const cached = buildSpanLayout();
+  const cached = server.layout() ?? buildSpanLayout();
   const state = newVolumeState(recordWithLayout(cached, undefined), false);
   const reporter = createStatusReporter({
     nodeName: "node-a",
@@ -120,5 +121,43 @@ describe("announcing that a node holds a volume", () => {
     server.onApply = () => Promise.reject(new KubeError("Unreachable", 0, "no answer"));
     await expect(reporter.announce(state.handle)).rejects.toThrow("no answer");
     expect(state.held).toBe(false);
+  });
+});
+
+describe("a report", () => {
+  it.each([
+    ["another node has the volume, and has said so", "node-b"],
+    ["no node has it", undefined],
+  ])("changes nothing where %s, though this one has not heard of it", async (_what, nodeName) => {
+    const { state, reporter, server } = spanOfNode();
+    const theirs = { nodeName: "node-b", mounted: true };
+    server.give(nodeName, theirs);
+    await reporter.report(state.handle);
+    expect(server.said).toEqual([]);
+    expect(server.layout()?.status).toEqual(theirs);
+  });
+
+  it("changes nothing where the volume goes to another node while it is on its way", async () => {
+    const { state, reporter, server } = spanOfNode();
+    server.onApply = async () => {
+      server.onApply = async () => undefined;
+      server.give("node-b");
+    };
+    await reporter.report(state.handle);
+    expect(server.said).toEqual([]);
+  });
+
+  it("is written on what there is by now where somebody else has changed the layout", async () => {
+    const { state, reporter, server } = spanOfNode();
+    server.give("node-a");
+    await reporter.report(state.handle);
+    expect(server.layout()?.status).toMatchObject({ nodeName: "node-a", mounted: false });
+    expect(server.said).toHaveLength(1);
+  });
+
+  it("rejects where the layout never rests, so that it is tried again", async () => {
+    const { state, reporter, server } = spanOfNode();
+    server.onApply = async () => server.give("node-a");
+    await expect(reporter.report(state.handle)).rejects.toThrow("has been modified");
   });
 });

@@ -41,6 +41,16 @@ describe("applyOnChange", () => {
     expect(requests).toBe(2);
   });
 
+  it("makes no request for the same on another version of the object", async () => {
+    const on = (resourceVersion: string) => {
+      const configuration = wanted("cache");
+      const metadata = { ...configuration.metadata, resourceVersion };
+      const live = configMap("a", resourceVersion, { tier: "cache" });
+      return applier.applyOnChange("test/apply", CONFIG_MAPS, { ...configuration, metadata }, OPTIONS, live);
+    };
+    expect([await on("1"), await on("2"), await on("2")]).toEqual([true, false, false]);
+  });
+
   it("applies again what somebody else overwrote, or deleted", async () => {
     await apply("cache");
     expect(await apply("cache", configMap("a", "2", { tier: "somebody else's" }))).toBe(true);

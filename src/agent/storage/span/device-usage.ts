@@ -1,11 +1,16 @@
 // What btrfs says of each of its devices: read from `btrfs device usage`, whose figures come from the kernel at that moment.
-import { basename } from "node:path";
+import { deviceNameOf } from "../../member/block-device.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
 import { expectSuccess, type Tools } from "../tools.ts";
 
-export interface DeviceUsage {
+export interface DeviceUsage extends ToldUsage {
   /** As sysfs calls the device. */
   readonly deviceName: string;
+}
+
+export interface ToldUsage {
+  /** As btrfs calls the device: by any of its names, e.g. /dev/mapper/pool-m1. */
+  readonly path: string;
   readonly devid: number;
   /** Of the part that the filesystem uses. */
   readonly sizeBytes: number;
@@ -20,11 +25,11 @@ export async function readDeviceUsage(tools: Tools, volume: MountedSpan): Promis
   const task = `asking btrfs ${volume.fsid} of ${volume.handle} for its devices`;
   const devices = parseDeviceUsage(expectSuccess(told, task));
   if (devices.length === 0) throw new StorageError("CommandFailed", `${task}: it names none: "${told.stdout.trim()}"`);
-  return devices;
+  return devices.map((each) => ({ ...each, deviceName: deviceNameOf(each.path) }));
 }
 
 /** A device of which a figure is missing is left out: what is not known is never 0. */
-export function parseDeviceUsage(text: string): DeviceUsage[] {
+export function parseDeviceUsage(text: string): ToldUsage[] {
   const devices: { path: string; devid: number; figures: Map<string, number> }[] = [];
   for (const line of text.split("\n")) {
     const head = HEAD.exec(line);
@@ -37,6 +42,6 @@ export function parseDeviceUsage(text: string): DeviceUsage[] {
     const slackBytes = figures.get("Device slack");
     const unallocatedBytes = figures.get("Unallocated");
     if (sizeBytes === undefined || slackBytes === undefined || unallocatedBytes === undefined) return [];
-    return [{ deviceName: basename(path), devid, sizeBytes: sizeBytes - slackBytes, unallocatedBytes }];
+    return [{ path, devid, sizeBytes: sizeBytes - slackBytes, unallocatedBytes }];
   });
 }

@@ -14,6 +14,7 @@ import { waitUntil } from "../wait-until.ts";
 import { identityWithin } from "./device-identity.ts";
 import { readDeviceUsage } from "./device-usage.ts";
 import { preparedDevice } from "./prepare-spares.ts";
+import { publishAnew } from "./publish-members.ts";
 import { resizeDevice, restoreDevices } from "./restore-devices.ts";
 import { assertOnlyMembers, membersInside, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
@@ -72,7 +73,7 @@ function outside(host: SpanHost, volume: MountedSpan): SpanMember[] {
 }
 
 async function addMember(host: SpanHost, volume: MountedSpan, member: SpanMember): Promise<void> {
-  const device = preparedDevice(host, volume, member) ?? (await host.devices.publish(volume.handle, member));
+  const device = preparedDevice(host, volume, member) ?? (await publishAnew(host, volume, member));
   await waitForExclusive(volume, device.path);
   const signatures = await probe(host.tools, volume, device.path);
   const [found] = signatures;

@@ -2,8 +2,9 @@
 // driver nor the API server. A device that carries anything is no spare, and nothing is ever wiped or formatted here.
 import type { BlockDevice } from "../../member/block-device.ts";
 import { isAttached, type SpanMember } from "../../member/span-member.ts";
-import { probe, waitForExclusive } from "../stage.ts";
+import { probe } from "../stage.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
+import { publishAnew } from "./publish-members.ts";
 import { membersInside } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 
@@ -12,8 +13,7 @@ export async function prepareSpares(host: SpanHost, volume: MountedSpan): Promis
   for (const member of volume.members) {
     const isBeside = member.wanted === "Spare" && isAttached(member) && !inside.has(member.name);
     if (!isBeside || preparedDevice(host, volume, member) !== undefined) continue;
-    const device = await host.devices.publish(volume.handle, member);
-    await waitForExclusive(volume, device.path);
+    const device = await publishAnew(host, volume, member);
     await assertBlank(host, volume, member, device);
     host.spares.set(keyOf(volume, member), device);
   }

@@ -11,6 +11,7 @@ import { expectSuccess } from "../tools.ts";
 import { runWatched, type WatchedEnd } from "../watched-command.ts";
 import { identityWithin } from "./device-identity.ts";
 import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
+import { assertReportedDevice } from "./known-device.ts";
 import { nextRemovalMove, type RemovalMove } from "./removal-decision.ts";
 import { restoreDevices } from "./restore-devices.ts";
 import { recordRemoval, settleMembers } from "./settle-members.ts";
@@ -129,9 +130,10 @@ async function decide(
 
 async function remove(
   { host, volume, control, reader }: Shrink,
-  { member, device }: MemberDevice,
+  each: MemberDevice,
   { devid, sizeBytes }: DeviceUsage,
 ): Promise<WatchedEnd> {
+  const { member, device } = each;
   const identity = await identityWithin(host.tools, volume.fsid, device);
   if (identity?.valid !== true || identity.devid !== devid)
     throw new StorageError(
@@ -139,8 +141,10 @@ async function remove(
       `member ${member.name} of ${volume.handle} at ${device.path} has no superblock of device ${devid} of btrfs ${volume.fsid}; ` +
         "it is not taken out",
     );
+  assertReportedDevice(volume, each, identity);
   const { deviceUUID } = identity;
-  await recordRemoval(host, volume, { member: member.name, devid, deviceUUID, sizeBytes, state: "leaving" }, "leaving");
+  const removal = { member: member.name, devid, deviceUUID, sizeBytes, state: "leaving" } as const;
+  await recordRemoval(host, volume, member, removal, "leaving");
   // By its number, never by its path: a path may lead to another device by now.
   const args = ["device", "remove", String(devid), volume.mountPath];
   return runWatched(host, volume, reader, control, () =>

@@ -1,12 +1,14 @@
 // The end of a member (R3): out of the filesystem, it is opened exclusively, found to be the very device that was recorded, wiped
 // and given back to its driver. After that it is Removed for good (R4); what cannot be proven is left as it is.
+import { readdirSync, readFileSync } from "node:fs";
 import { blockSizeBytes } from "../../member/block-device.ts";
 import { isAttached, type SpanMember } from "../../member/span-member.ts";
 import { deviceOfBlock, superblockRanges } from "../btrfs-superblock.ts";
 import { syncFilesystem } from "../fresh-reading.ts";
 import { assertWritable } from "../grow.ts";
 import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
-import { identityWithin } from "./device-identity.ts";
+import { type DeviceIdentity, identityWithin } from "./device-identity.ts";
+import { assertRecordedVolume, assertReportedDevice, recordedVolume } from "./known-device.ts";
 import { forgetSpare } from "./prepare-spares.ts";
 import { assertOnlyMembers, type MemberDevice, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
@@ -51,6 +53,7 @@ function assertAllKnown(host: SpanHost, volume: MountedSpan): void {
 
 async function settle(host: SpanHost, volume: MountedSpan, member: SpanMember): Promise<void> {
   const recorded = removalOf(readSpanRecord(host, volume), member.name);
+  if (recorded !== undefined) assertRecordedVolume(volume, member, recorded);
   // Not attached here and not in a filesystem that is never mounted without all its devices: nothing of it is here.
   const device =
     host.devices.find(volume.handle, member.name) ??
@@ -65,19 +68,41 @@ async function settle(host: SpanHost, volume: MountedSpan, member: SpanMember): 
   forgetSpare(host, volume, member);
   await host.devices.unpublish(volume.handle, member);
   const unknown = { member: member.name, devid: 0, deviceUUID: "", sizeBytes };
-  await recordRemoval(host, volume, { ...(removal ?? unknown), state: "released" }, "released");
+  await recordRemoval(host, volume, member, { ...(removal ?? unknown), state: "released" }, "released");
 }
 
-/** Another node began it: what the device says of itself is its record. Undefined when it carries nothing of ours. */
+/**
+ * Another node began it: what the device says of itself is its record. Undefined when it carries nothing of ours. The kernel clears the
+ * magic number of what it takes out; where a power cut came before, the superblock must be one that the filesystem has gone on without.
+ */
 async function removalFound(
   { tools }: SpanHost,
-  { fsid }: MountedSpan,
-  { member, device }: MemberDevice,
+  volume: MountedSpan,
+  each: MemberDevice,
 ): Promise<Removal | undefined> {
-  const identity = await identityWithin(tools, fsid, device);
+  const { member, device } = each;
+  const identity = await identityWithin(tools, volume.fsid, device);
   if (identity === undefined) return undefined;
+  assertReportedDevice(volume, each, identity);
+  if (identity.valid) assertLeftBehind(volume, each, identity);
   const { devid, deviceUUID } = identity;
   return { member: member.name, devid, deviceUUID, sizeBytes: blockSizeBytes(device), state: "leaving" };
+}
+
+function assertLeftBehind(
+  { fsid, handle }: MountedSpan,
+  { member, device }: MemberDevice,
+  { generation, devid }: DeviceIdentity,
+): void {
+  const mountedGeneration = Number(readFileSync(`/sys/fs/btrfs/${fsid}/generation`, "utf8"));
+  const devidsInUse = readdirSync(`/sys/fs/btrfs/${fsid}/devinfo`).map(Number);
+  if (generation < mountedGeneration && !devidsInUse.includes(devid)) return;
+  throw new StorageError(
+    "WrongFilesystem",
+    `member ${member.name} of ${handle} at ${device.path} says that it is device ${devid} of btrfs ${fsid} as of commit ${generation}; the ` +
+      `filesystem is at commit ${mountedGeneration} with devices ${devidsInUse.join(", ")}, so that this is none that was taken out ` +
+      "of it. It is neither wiped nor deleted; see whether it is a copy of another member",
+  );
 }
 
 async function wipe(
@@ -115,10 +140,12 @@ async function wipe(
 export async function recordRemoval(
   host: SpanHost,
   volume: SpanVolume,
+  member: SpanMember,
   removal: Removal,
   step: "leaving" | "released",
 ): Promise<void> {
-  const text = spanRecordText(withRemoval(volume, readSpanRecord(host, volume), removal));
+  const whole = { ...removal, volume: removal.volume ?? recordedVolume(member), epoch: removal.epoch ?? volume.epoch };
+  const text = spanRecordText(withRemoval(volume, readSpanRecord(host, volume), whole));
   const path = spanRecordPath(host, volume);
   if (step === "leaving") await host.files.writeWhole("span/record-leaving", path, text);
   else await host.files.writeWhole("span/record-released", path, text);

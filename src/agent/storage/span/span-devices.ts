@@ -21,7 +21,7 @@ export function mountedDeviceNames(fsid: string): string[] {
   }
 }
 
-/** The members whose devices are published on this node. */
+/** The members whose devices are published on this node. Throws MembersMissing where the disk of one has vanished. */
 export function publishedMembers(
   { devices }: Pick<SpanHost, "devices">,
   { handle, members }: Pick<MountedSpan, "handle" | "members">,
@@ -32,13 +32,34 @@ export function publishedMembers(
   });
 }
 
+/** The same without those whose disks have vanished: where the filesystem is found or let go of, not where its size changes. */
+export function reachableMembers(
+  { devices }: Pick<SpanHost, "devices">,
+  { handle, members }: Pick<MountedSpan, "handle" | "members">,
+): MemberDevice[] {
+  return members.flatMap((member) => {
+    const device = reachableDevice(() => devices.find(handle, member.name));
+    return device === undefined ? [] : [{ member, device }];
+  });
+}
+
+function reachableDevice(find: () => BlockDevice | undefined): BlockDevice | undefined {
+  try {
+    return find();
+  } catch (error) {
+    if (error instanceof StorageError && error.code === "MembersMissing") return undefined;
+    throw error;
+  }
+}
+
 /** The members that are in the mounted filesystem, in their order. */
 export function membersInside(
   host: Pick<SpanHost, "devices">,
   volume: Pick<MountedSpan, "handle" | "members" | "fsid">,
+  published = publishedMembers(host, volume),
 ): MemberDevice[] {
   const names = new Set(mountedDeviceNames(volume.fsid));
-  return publishedMembers(host, volume).filter(({ device }) => names.has(device.name));
+  return published.filter(({ device }) => names.has(device.name));
 }
 
 /**

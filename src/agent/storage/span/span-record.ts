@@ -11,6 +11,12 @@ const removal = z.object({
   member: z.string(),
   devid: z.int(),
   deviceUUID: z.string(),
+  /** What its driver calls it, and the UID of its PersistentVolume where that is known; absent in records of earlier versions. */
+  volume: z
+    .object({ driver: z.string(), volumeHandle: z.string(), persistentVolumeUID: z.string().optional() })
+    .optional(),
+  /** The number of the leader that it is done for. */
+  epoch: z.int().optional(),
   /** Of the device, bytes: for people, who are told of it until the layout forgets it. */
   sizeBytes: z.int(),
   /** leaving: data may still be moved off it. released: out of the filesystem, wiped, given back to its driver. */

@@ -1,22 +1,31 @@
 // From attached members to a mounted filesystem: every member published as a device, at most one mkfs, a mount that names each
 // device and is compared with what came up. Never degraded, and never by a scan: what btrfs is not told it does not use.
-import { describeAwaited, isAttached, requiredMembers, type SpanMember } from "../../member/span-member.ts";
+import { deviceNameOf } from "../../member/block-device.ts";
+import {
+  describeAwaited,
+  isAttached,
+  membersWithVolume,
+  requiredMembers,
+  type SpanMember,
+} from "../../member/span-member.ts";
 import { decideFormat } from "../format-decision.ts";
 import { assertWritable } from "../grow.ts";
 import { mountedAnywhere } from "../loop-device.ts";
 import { assertNoLink } from "../mount-point.ts";
 import { mountAt } from "../mount-table.ts";
-import { FORMAT_LIMIT_MS, formatArgs, MOUNT_LIMIT_MS, probe, waitForExclusive } from "../stage.ts";
+import { FORMAT_LIMIT_MS, formatArgs, MOUNT_LIMIT_MS, probe } from "../stage.ts";
 import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
 import { identityWithin } from "./device-identity.ts";
+import { assertReportedDevice } from "./known-device.ts";
 import { decideMount, type MountCandidate } from "./mount-decision.ts";
+import { publishAll } from "./publish-members.ts";
 import {
   assertSameDevices,
   type MemberDevice,
   membersInside,
   mountedDeviceNames,
-  publishedMembers,
+  reachableMembers,
 } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 import { readSpanRecord, removalOf, type SpanRecord, spanRecordPath, spanRecordText } from "./span-record.ts";
@@ -41,7 +50,7 @@ export function findOwnSpan(
   mountPath: string,
 ): MountedSpan | undefined {
   const found = findMountedSpan(host, volume, mountPath);
-  if (found === undefined || membersInside(host, volume).length > 0) return found;
+  if (found === undefined || membersInside(host, volume, reachableMembers(host, volume)).length > 0) return found;
   const names = mountedDeviceNames(volume.fsid).join(", ") || "no device";
   throw new StorageError(
     "WrongFilesystem",
@@ -61,41 +70,35 @@ export function findMountedSpan(
 ): MountedSpan | undefined {
   const mount = mountAt(mountPath);
   if (mount === undefined) return undefined;
-  const published = publishedMembers(host, volume).map(({ device }) => device.path);
-  if (mountedAnywhere(mount.source)?.endsWith(volume.fsid) !== true && !published.includes(mount.source))
+  const devices = reachableMembers(host, volume).map(({ device }) => device);
+  const source = deviceNameOf(mount.source);
+  if (mountedAnywhere(source)?.endsWith(volume.fsid) !== true && !devices.some(({ name }) => name === source))
     throw new StorageError(
       "WrongFilesystem",
       `${mountPath} of ${volume.handle} has ${mount.fsType} from ${mount.source} mounted, not btrfs ${volume.fsid}; unmount it by hand`,
     );
-  return { ...volume, device: published[0] ?? mount.source, mountPath };
+  return { ...volume, device: devices[0]?.path ?? mount.source, mountPath };
 }
 
 /** Those that the filesystem is known to be made of: another one's driver must not keep a pod from starting. */
 async function publishRequired(host: SpanHost, volume: SpanVolume): Promise<MemberDevice[]> {
   const required = requiredMembers(membersLeft(host, volume), volume.formatted);
-  const awaited = required.filter((member) => !isAttached(member));
-  if (awaited.length > 0 || required.length === 0)
-    throw new StorageError(
-      "WaitingForMember",
-      `${volume.handle} waits for ${awaited.map(describeAwaited).join(" and ") || "a first member in its layout"}`,
-    );
+  if (required.length === 0)
+    throw new StorageError("WaitingForMember", `${volume.handle} waits for a first member in its layout`);
+  assertAttached(volume, required);
   return publishAll(host, volume, required);
+}
+
+function assertAttached({ handle }: SpanVolume, members: readonly SpanMember[]): void {
+  const awaited = members.filter((member) => !isAttached(member));
+  if (awaited.length === 0) return;
+  throw new StorageError("WaitingForMember", `${handle} waits for ${awaited.map(describeAwaited).join(" and ")}`);
 }
 
 /** Without those that have been given back; one that shall leave may still hold data. */
 function membersLeft(host: SpanHost, volume: SpanVolume): readonly SpanMember[] {
   const record = readSpanRecord(host, volume);
   return volume.members.filter(({ name }) => removalOf(record, name)?.state !== "released");
-}
-
-async function publishAll(host: SpanHost, volume: SpanVolume, members: readonly SpanMember[]): Promise<MemberDevice[]> {
-  const published: MemberDevice[] = [];
-  for (const member of members) {
-    const device = await host.devices.publish(volume.handle, member);
-    await waitForExclusive(volume, device.path);
-    published.push({ member, device });
-  }
-  return published;
 }
 
 async function formatFirst(host: SpanHost, volume: SpanVolume, members: readonly MemberDevice[]): Promise<void> {
@@ -119,7 +122,7 @@ async function formatFirst(host: SpanHost, volume: SpanVolume, members: readonly
   });
   if (decision.kind === "refuse") throw new StorageError(decision.code, decision.message);
   const path = spanRecordPath(host, volume);
-  if (decision.kind === "format") {
+  if (decision.kind === "format" && !(await anotherCarries(host, volume, members))) {
     await host.files.makeDirectory("span/make-record-directory", host.recordDirectory);
     await host.files.writeWhole("span/record-formatting", path, recordText(volume, "formatting"));
     const args = formatArgs(volume, first.device.path);
@@ -128,6 +131,20 @@ async function formatFirst(host: SpanHost, volume: SpanVolume, members: readonly
     await host.files.writeWhole("span/record-formatted", path, recordText(volume, "formatted"));
   }
   await recordMounted(host, volume);
+}
+
+/**
+ * Every other member that has a volume is looked at before a filesystem is made, and given back: a layout that is new here may be that
+ * of a filesystem which a later member holds. One that is not here cannot be looked at, and nothing is made without it.
+ */
+async function anotherCarries(host: SpanHost, volume: SpanVolume, seen: readonly MemberDevice[]): Promise<boolean> {
+  const names = new Set(seen.map(({ member }) => member.name));
+  const others = membersWithVolume(membersLeft(host, volume)).filter(({ name }) => !names.has(name));
+  assertAttached(volume, others);
+  const published = await publishAll(host, volume, others);
+  if (await carriesFilesystem(host, volume, published)) return true;
+  for (const { member } of published) await host.devices.unpublish(volume.handle, member);
+  return false;
 }
 
 async function carriesFilesystem(
@@ -179,13 +196,15 @@ async function findInside(
 
 async function candidatesOf(
   { tools }: SpanHost,
-  { fsid }: SpanVolume,
+  volume: SpanVolume,
   members: readonly MemberDevice[],
 ): Promise<MountCandidate[]> {
   const candidates: MountCandidate[] = [];
-  for (const { member, device } of members) {
-    const identity = await identityWithin(tools, fsid, device);
-    if (identity?.valid === true) candidates.push({ name: member.name, identity });
+  for (const each of members) {
+    const identity = await identityWithin(tools, volume.fsid, each.device);
+    if (identity?.valid !== true) continue;
+    assertReportedDevice(volume, each, identity);
+    candidates.push({ name: each.member.name, identity });
   }
   return candidates;
 }

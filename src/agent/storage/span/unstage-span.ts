@@ -7,7 +7,7 @@ import { type SpanVolume, StorageError } from "../storage.ts";
 import { unmount } from "../unstage.ts";
 import { waitUntil } from "../wait-until.ts";
 import { forgetSpare } from "./prepare-spares.ts";
-import { mountedDeviceNames, publishedMembers } from "./span-devices.ts";
+import { mountedDeviceNames, reachableMembers } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 import { spanRecordPath } from "./span-record.ts";
 import { findMountedSpan } from "./stage-span.ts";
@@ -30,7 +30,7 @@ export async function unstageSpan(host: SpanHost, volume: SpanVolume, mountPath:
 }
 
 async function giveBack(host: SpanHost, volume: SpanVolume): Promise<void> {
-  for (const { device } of publishedMembers(host, volume)) {
+  for (const { device } of reachableMembers(host, volume)) {
     await host.tools.run("span/forget-device", "btrfs", ["device", "scan", "--forget", device.path]);
     await waitForExclusive(volume, device.path);
   }
