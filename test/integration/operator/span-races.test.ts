@@ -222,6 +222,24 @@ describe("what a node is told of an attachment", () => {
     expect(await toldOf(handle)).toBeUndefined();
     expect(waiting.join()).toContain("its VolumeAttachment to be seen as it is");
   }, 60_000);
+
+  it("is not of the last publication, where it is published again between the look at the attachment and the write", async () => {
+    const handle = await publishedAlone();
+    const { caches, layout } = await asSeenFirst(handle);
+    tested.sidecars.attaches = false;
+    const untold = await createLayoutWriter(client).update("test/untold", layout, ({ spec }) => ({
+      members: (spec.members ?? []).map((one) => ({ ...one, source: { claim: { name: `${handle}-m0` } } })),
+    }));
+    if (untold === undefined) throw new Error("gone");
+    const { client: through } = interposed(
+      client,
+      (call) => call === "apply filesystemlayouts",
+      () => publishAnew(handle),
+    );
+    const layouts = createLayoutWriter(through);
+    await tendMembers({ client: through, caches, layouts, reselection: { mayAsk: () => true } }, untold);
+    expect(await toldOf(handle)).toBeUndefined();
+  }, 60_000);
 });
 
 const record: VolumeRecord = {
