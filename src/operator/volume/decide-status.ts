@@ -82,7 +82,8 @@ function readyOf({ layout, missing, handle }: StatusFacts): Statement {
     : statement("Ready", true, "Ready", `${formatBytes(bytes)} on node ${node}`);
 }
 
-function reconcilingOf({ layout, missing, members, refusal }: StatusFacts): Statement | undefined {
+function reconcilingOf(facts: StatusFacts): Statement | undefined {
+  const { layout, missing, members, refusal } = facts;
   const operation = layout?.status?.operation;
   if (operation) {
     const [from, to] = [operation.from, operation.to].map((size) => formatBytes(parseQuantity(size)));
@@ -97,18 +98,32 @@ function reconcilingOf({ layout, missing, members, refusal }: StatusFacts): Stat
   if (reported?.status === "True") return { ...reported, type: "Reconciling" };
   const waiting = members?.waiting ?? [];
   if (waiting.length > 0) return statement("Reconciling", true, "WaitingForMember", waiting.join("; "));
-  if (refusal?.reason === "WaitingForNode") return statement("Reconciling", true, refusal.reason, refusal.message);
-  if (refusal?.reason === "WaitingForMember") {
-    const why = members?.spare === undefined ? "" : `: ${members.spare}`;
-    return statement("Reconciling", true, refusal.reason, `${refusal.message}${why}`);
-  }
-  // What cannot be had is a hold, and nothing is wrong with the volume.
-  if (refusal?.reason === "ShrinkFloorReached" || refusal?.reason === "QuotaExceeded")
-    return statement("Reconciling", false, refusal.reason, refusal.message);
-  const spare = members?.spare ?? (reported?.reason === "SpareMissing" ? reported.message : undefined);
-  if (spare !== undefined) return statement("Reconciling", false, "SpareMissing", spare);
+  const held = (refusal && heldOf(refusal, members?.spare)) ?? sparelessOf(facts);
+  if (held !== undefined) return held;
   if (missing.length > 0 || layout?.status !== undefined || isUnused(layout)) return undefined;
   return statement("Reconciling", true, "WaitingForNode", "the node's agent has not taken it up yet");
+}
+
+/** What cannot be had is a hold, and nothing is wrong with the volume. */
+function heldOf({ reason, message }: TargetRefusal, spare: string | undefined): Statement | undefined {
+  switch (reason) {
+    case "WaitingForNode":
+      return statement("Reconciling", true, reason, message);
+    case "WaitingForMember":
+      return statement("Reconciling", true, reason, spare === undefined ? message : `${message}: ${spare}`);
+    case "ShrinkFloorReached":
+    case "QuotaExceeded":
+      return statement("Reconciling", false, reason, message);
+    default:
+      return undefined;
+  }
+}
+
+/** By the operator's word, or the node's. */
+function sparelessOf({ layout, members }: StatusFacts): Statement | undefined {
+  const reported = layout && conditionOf(layout, "Reconciling");
+  const why = members?.spare ?? (reported?.reason === "SpareMissing" ? reported.message : undefined);
+  return why === undefined ? undefined : statement("Reconciling", false, "SpareMissing", why);
 }
 
 /** A span has its node from its pod. */
