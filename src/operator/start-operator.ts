@@ -25,6 +25,8 @@ import { createVolumeLoop, type VolumeLoop } from "./volume/volume-loop.ts";
 
 /** Between two attempts of a provisioner that has no room on a member's node. */
 const RESELECTION_INTERVAL_MS = 30_000;
+/** A cache shows what was made well before. */
+const MAKING_INTERVAL_MS = 1000;
 const COMPONENT = "tidemark-operator";
 
 export interface RunningOperator {
@@ -48,9 +50,10 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const layouts = createLayoutWriter(client);
   const watch = createLayoutWatch(client, caches.layouts);
   const reselection = createPace(clock, RESELECTION_INTERVAL_MS);
+  const making = createPace(clock, MAKING_INTERVAL_MS);
   const changes = createVolumeChanges(caches);
   const turns = createTurns();
-  const loop = createVolumeLoop({ client, caches, layouts, events, metrics, clock, reselection, turns }, log);
+  const loop = createVolumeLoop({ client, caches, layouts, events, metrics, clock, reselection, making, turns }, log);
   const guard = config.userName === undefined ? undefined : createGuardKeeper(client, caches, config.userName, log);
   const election = elect(config, client, [loop, ...(guard === undefined ? [] : [guard])], log);
 

@@ -34,6 +34,7 @@ export interface VolumeReconciling {
   readonly metrics: OperatorMetrics;
   readonly clock: Clock;
   readonly reselection: Pace;
+  readonly making: Pace;
   /** By namespace, whose volumes share its quotas. */
   readonly turns: Turns;
 }
