@@ -28,6 +28,8 @@ import { createVolumeLoop, type VolumeLoop } from "./volume/volume-loop.ts";
 
 /** Between two attempts of a provisioner that has no room on a member's node. */
 const RESELECTION_INTERVAL_MS = 30_000;
+/** A cache shows what was made well before. */
+const MAKING_INTERVAL_MS = 1000;
 const COMPONENT = "tidemark-operator";
 
 export interface RunningOperator {
@@ -51,11 +53,12 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const layouts = createLayoutWriter(client);
   const watch = createLayoutWatch(client, caches.layouts);
   const reselection = createPace(clock, RESELECTION_INTERVAL_MS);
+  const making = createPace(clock, MAKING_INTERVAL_MS);
   const changes = createVolumeChanges(caches);
   const turns = createTurns();
   const budgetBytes = config.namespaceBudgetBytes;
   const loop = createVolumeLoop(
-    { client, caches, layouts, events, metrics, clock, reselection, turns, budgetBytes },
+    { client, caches, layouts, events, metrics, clock, reselection, making, turns, budgetBytes },
     log,
   );
   const claimCaches = createClaimCaches(client, caches, log);

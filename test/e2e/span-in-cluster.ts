@@ -1,9 +1,11 @@
 // One span in the test cluster, with a pod that only holds it: where its filesystem is seen from this machine, and what its objects say.
-import { readFileSync } from "node:fs";
+import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
 import { fsidOf, volumeUIDOf } from "../../src/api/identity.ts";
+import { SPAN_DRIVER } from "../../src/api/names.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
+import { KUBELET_DIRECTORY } from "../cluster/node-settings.ts";
 import { onlyChild, runningProcess } from "../cluster/recorded-process.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";
@@ -52,20 +54,14 @@ export async function createSpan(
     name,
     handle,
     fsid: fsidOf(volumeUIDOf(handle) ?? ""),
-    mountPath: `/proc/${first}/root${stagingPath(first)}`,
+    mountPath: `/proc/${first}/root${stagingPath(handle)}`,
   };
 }
 
-/** The only span that is staged there. */
-function stagingPath(pid: number): string {
-  const mounts = readFileSync(`/proc/${pid}/mountinfo`, "utf8").split("\n");
-  const paths = mounts
-    .filter((line) => line.includes(" - btrfs "))
-    .map((line) => line.split(" ")[4] ?? "")
-    .filter((path) => path.includes("/kubernetes.io/csi/span.tidemark.dev/") && path.endsWith("/globalmount"));
-  const [path, ...others] = [...new Set(paths)];
-  if (path === undefined || others.length > 0) throw new Error(`${paths.length} spans are staged, not one`);
-  return path;
+/** Where kubelet has a volume of a CSI driver staged. */
+function stagingPath(handle: string): string {
+  const hash = createHash("sha256").update(handle).digest("hex");
+  return `${KUBELET_DIRECTORY}/plugins/kubernetes.io/csi/${SPAN_DRIVER}/${hash}/globalmount`;
 }
 
 export async function deleteSpan({ kubectl, client }: OwnCluster, { name, handle }: SpanInCluster): Promise<void> {

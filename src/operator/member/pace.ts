@@ -4,6 +4,8 @@ import type { Clock } from "../../process/clock.ts";
 export interface Pace {
   /** True when it was not asked for within the interval; it counts as asked for then. */
   mayAsk(key: string): boolean;
+  /** It was asked for in vain: the next one may ask at once. */
+  forget(key: string): void;
 }
 
 export function createPace({ monotonicMs }: Pick<Clock, "monotonicMs">, intervalMs: number): Pace {
@@ -19,6 +21,9 @@ export function createPace({ monotonicMs }: Pick<Clock, "monotonicMs">, interval
       if (askedMs.has(key)) return false;
       askedMs.set(key, nowMs);
       return true;
+    },
+    forget: (key) => {
+      askedMs.delete(key);
     },
   };
 }

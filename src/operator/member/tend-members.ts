@@ -18,7 +18,7 @@ import { gatherMembers, type MemberCaches, type MemberFacts } from "./member-fac
 import { memberNode, strandedVolume } from "./member-node.ts";
 import { ForeignClaimError, takeStep } from "./member-steps.ts";
 import type { Pace } from "./pace.ts";
-import { type MemberPlace, type MemberPlan, planMember } from "./plan-member.ts";
+import { type MemberPlace, type MemberPlan, type MemberStep, planMember } from "./plan-member.ts";
 import { settledState } from "./settled-state.ts";
 import { attachmentsOf, detach, tearDownMember } from "./tear-down-member.ts";
 
@@ -28,6 +28,8 @@ export interface MemberTending {
   readonly layouts: LayoutWriter;
   /** Of asking a provisioner again that has sent a claim away. */
   readonly reselection: Pace;
+  /** Of making what was made a moment ago: caches may not show it yet. */
+  readonly making: Pace;
 }
 
 /** What people are told. */
@@ -129,20 +131,39 @@ async function isAttachedNow(
 
 /** Returns why the API server refuses a step for good; undefined: all are taken. */
 async function takeSteps(
-  { client, reselection }: MemberTending,
+  tending: MemberTending,
   layout: FilesystemLayout,
   { member }: MemberFacts,
   { steps }: MemberPlan,
 ): Promise<MemberReport["problem"]> {
+  const { reselection } = tending;
   const due = steps.filter((step) => step.do !== "select-node" || reselection.mayAsk(step.claim.metadata.uid ?? ""));
   try {
-    for (const step of due) await takeStep(client, layout, member, step);
+    for (const step of due) await takeOnce(tending, layout, member, step);
     return undefined;
   } catch (error) {
     // A quota, a policy, a name that is taken: said to people, and looked at again with every change of the volume.
     if (error instanceof ForeignClaimError) return failed(error.message);
     if (error instanceof KubeError && (error.reason === "Forbidden" || error.reason === "Invalid"))
       return failed(`member ${member.name}: ${error.message}`);
+    throw error;
+  }
+}
+
+/** A claim or an attachment is not asked for again before anybody could have seen it. */
+async function takeOnce(
+  { client, making }: MemberTending,
+  layout: FilesystemLayout,
+  member: MemberSpec,
+  step: MemberStep,
+): Promise<void> {
+  const isMade = step.do === "create-claim" || step.do === "attach";
+  const key = `${layout.metadata.uid}/${member.name}/${step.do === "attach" ? step.nodeName : ""}`;
+  if (isMade && !making.mayAsk(key)) return;
+  try {
+    await takeStep(client, layout, member, step);
+  } catch (error) {
+    making.forget(key);
     throw error;
   }
 }

@@ -35,6 +35,7 @@ export interface VolumeReconciling {
   readonly metrics: OperatorMetrics;
   readonly clock: Clock;
   readonly reselection: Pace;
+  readonly making: Pace;
   /** By namespace, whose volumes share its quotas. */
   readonly turns: Turns;
   /** What a namespace may have of a members' class where no ResourceQuota says it. */

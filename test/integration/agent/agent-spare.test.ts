@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import type { SpanRecord } from "../../../src/agent/node-records.ts";
 import type { FilesystemLayout, FilesystemLayoutSpec, MemberSpec } from "../../../src/api/filesystem-layout.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
@@ -31,7 +32,8 @@ describeReal("an agent with a spare member", LOOP_PARTS, () => {
     (await span.layout()).status?.members?.map(({ name, size, state }) => `${name} ${size} ${state}`);
   const untilStates = (...expected: string[]) =>
     waitFor(expected.join(), async () => (await memberStates())?.join() === expected.join());
-  const record = () => JSON.parse(readFileSync(join(agent.directory, "state/volumes", `${span.handle}.json`), "utf8"));
+  const record = (): SpanRecord =>
+    JSON.parse(readFileSync(join(agent.directory, "state/volumes", `${span.handle}.json`), "utf8")) as SpanRecord;
 
   beforeAll(async () => {
     agent = await startAgentUnderTest();
@@ -98,7 +100,7 @@ describeReal("an agent with a spare member", LOOP_PARTS, () => {
     await span.applyLayout({ members: [m0, m1, spare(m3)], emergency: grant("3Gi") });
     await untilStates("m0 1Gi Present", "m1 1Gi Present", "m3 1Gi Spare");
     await waitFor("the grant", () => record().grant?.size === "3Gi");
-    expect(record().members.map(({ wanted }: { wanted: string }) => wanted)).toEqual(["Present", "Present", "Spare"]);
+    expect(record().members.map(({ wanted }) => wanted)).toEqual(["Present", "Present", "Spare"]);
     await parts.driver.stop();
     await agent.stopControlPlane();
     writeFileSync(join(span.stagingPath, "more"), Buffer.alloc(500 * MIB));

@@ -95,6 +95,10 @@ function unpublish(through: KubeClient, volumeId: string, nodeId: string) {
   return unpublishVolume({ client: through, layouts, changes: once, ...limits }, { volumeId, nodeId, secrets: {} });
 }
 
+/** Nothing is waited for between two requests of a kind. */
+const ALWAYS = { mayAsk: () => true, forget: () => undefined };
+const AT_ONCE = { reselection: ALWAYS, making: ALWAYS };
+
 describe("a volume that is published again while it is unpublished", () => {
   it("keeps the new publication's attachment, whichever read comes first", async () => {
     const handle = await publishedAlone();
@@ -136,8 +140,7 @@ describe("a volume that is published again while it is unpublished", () => {
       () => give(handle, "node-b"),
     );
     const caches = cachesOf({ attachments: [stray] });
-    const reselection = { mayAsk: () => true };
-    await tendMembers({ client: through, caches, layouts: createLayoutWriter(through), reselection }, taken);
+    await tendMembers({ client: through, caches, layouts: createLayoutWriter(through), ...AT_ONCE }, taken);
     expect((await attachmentOf(handle, "node-b"))?.metadata.deletionTimestamp).toBeUndefined();
     expect(await attachmentOf(handle, "node-b")).toBeDefined();
   }, 60_000);
@@ -187,7 +190,7 @@ describe("what a node is told of an attachment", () => {
     return { layout, caches: cachesOf({ claims: [claim], volumes: [volume], attachments: [attachment] }) };
   }
   const tend = (caches: MemberCaches, layout: FilesystemLayout) =>
-    tendMembers({ client, caches, layouts: createLayoutWriter(client), reselection: { mayAsk: () => true } }, layout);
+    tendMembers({ client, caches, layouts: createLayoutWriter(client), ...AT_ONCE }, layout);
   const toldOf = async (handle: string) =>
     (await readLayout(client, handle))?.spec.members?.[0]?.source.claim?.attachment;
 
@@ -237,7 +240,7 @@ describe("what a node is told of an attachment", () => {
       () => publishAnew(handle),
     );
     const layouts = createLayoutWriter(through);
-    await tendMembers({ client: through, caches, layouts, reselection: { mayAsk: () => true } }, untold);
+    await tendMembers({ client: through, caches, layouts, ...AT_ONCE }, untold);
     expect(await toldOf(handle)).toBeUndefined();
   }, 60_000);
 });

@@ -10,3 +10,10 @@ it("asks once in an interval for each key, and forgets what is over", () => {
   nowMs = 1000;
   expect([pace.mayAsk("a"), pace.mayAsk("a"), pace.mayAsk("c")]).toEqual([true, false, false]);
 });
+
+it("asks again at once where that was in vain", () => {
+  const pace = createPace({ monotonicMs: () => 0 }, 1000);
+  expect([pace.mayAsk("a"), pace.mayAsk("a")]).toEqual([true, false]);
+  pace.forget("a");
+  expect(pace.mayAsk("a")).toBe(true);
+});
