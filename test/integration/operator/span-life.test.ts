@@ -118,6 +118,7 @@ describe("CreateVolume of a span", () => {
             name: `${handle}-m0`,
             uid: claim?.metadata.uid,
             volumeName: claim?.spec.volumeName,
+            persistentVolumeUID: persistentVolume?.metadata.uid,
             driver: MEMBER_DRIVER,
             volumeHandle: `device-of-${handle}-m0`,
             volumeAttributes: { made: "by test" },
