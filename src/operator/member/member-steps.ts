@@ -70,7 +70,11 @@ export async function createMemberClaim(
   layout: FilesystemLayout,
   member: MemberSpec,
 ): Promise<PersistentVolumeClaim> {
-  const claim = memberClaim(orderOf(layout), member);
+  return placeClaim(client, memberClaim(orderOf(layout), member));
+}
+
+/** The claim, or one of its name that carries the same labels. */
+export async function placeClaim(client: KubeClient, claim: PersistentVolumeClaim): Promise<PersistentVolumeClaim> {
   try {
     return await createOrMeet(client, claim);
   } catch (error) {
