@@ -44,8 +44,10 @@ export async function watchMountsOf(
   const workerData = { holders, fsids, intervalMs: INTERVAL_MS };
   const worker = new Worker(new URL("./sample-mounts.mjs", import.meta.url), { workerData });
   await once(worker, "message");
+  worker.unref(); // a test that fails before its end leaves nobody waiting
   return {
     end: async () => {
+      worker.ref();
       const told = once(worker, "message") as Promise<[Record<string, MountSightings>]>;
       worker.postMessage("end");
       return (await told)[0];
