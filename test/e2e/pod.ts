@@ -12,7 +12,11 @@ export interface Pod extends KubeObject {
   status?: {
     phase?: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
     podIP?: string;
-    containerStatuses?: { state?: { terminated?: { exitCode: number; message?: string } } }[];
+    containerStatuses?: {
+      containerID?: string;
+      restartCount?: number;
+      state?: { terminated?: { exitCode: number; message?: string } };
+    }[];
   };
 }
 

@@ -130,8 +130,11 @@ async function bindOrGrow(client: KubeClient, made: MemberStorage, stale: Persis
   const claim = await client.get(PERSISTENT_VOLUME_CLAIMS, { namespace, name });
   if (claim === undefined || claim.metadata.deletionTimestamp !== undefined) return;
   const storage = claim.spec.resources?.requests?.storage ?? "";
+  if (claim.spec.volumeName !== undefined)
+    return claim.status?.phase === "Bound"
+      ? grow(client, made, claim.spec.volumeName, storage)
+      : bindTo(client, claim, claim.spec.volumeName);
   const volumeName = `pvc-${claim.metadata.uid}`;
-  if (claim.spec.volumeName !== undefined) return grow(client, made, volumeName, storage);
   const volumeHandle = `device-of-${name}`;
   made.create(volumeHandle, parseQuantity(storage));
   const selected = claim.metadata.annotations?.["volume.kubernetes.io/selected-node"] ?? "";
@@ -161,6 +164,17 @@ async function bindOrGrow(client: KubeClient, made: MemberStorage, stale: Persis
   await client.mergePatch("test/bound", PERSISTENT_VOLUME_CLAIMS, { namespace, name }, { status }, "status");
 }
 
+/** A claim that names its volume gets that one, if the volume waits for a claim of this name. */
+async function bindTo(client: KubeClient, { metadata }: PersistentVolumeClaim, volumeName: string): Promise<void> {
+  const { namespace, name, uid } = metadata;
+  const volume = await client.get(PERSISTENT_VOLUMES, { name: volumeName });
+  const { claimRef, capacity } = volume?.spec ?? {};
+  if (claimRef?.namespace !== namespace || claimRef?.name !== name || claimRef?.uid !== undefined) return;
+  await client.mergePatch("test/claim-ref", PERSISTENT_VOLUMES, { name: volumeName }, { spec: { claimRef: { uid } } });
+  const status = { phase: "Bound", capacity };
+  await client.mergePatch("test/bound", PERSISTENT_VOLUME_CLAIMS, { namespace, name }, { status }, "status");
+}
+
 async function grow(client: KubeClient, made: MemberStorage, name: string, storage: string): Promise<void> {
   const volume = await client.get(PERSISTENT_VOLUMES, { name });
   const present = volume?.spec.capacity?.storage;
@@ -169,10 +183,14 @@ async function grow(client: KubeClient, made: MemberStorage, name: string, stora
   await client.mergePatch("test/expand", PERSISTENT_VOLUMES, { name }, { spec: { capacity: { storage } } });
 }
 
-async function reclaim(client: KubeClient, made: MemberStorage, { metadata }: PersistentVolumeClaim): Promise<void> {
-  const name = `pvc-${metadata.uid}`;
+async function reclaim(
+  client: KubeClient,
+  made: MemberStorage,
+  { metadata, spec }: PersistentVolumeClaim,
+): Promise<void> {
+  const name = spec.volumeName ?? `pvc-${metadata.uid}`;
   const volume = await client.get(PERSISTENT_VOLUMES, { name });
-  if (volume === undefined) return;
+  if (volume === undefined || volume.spec.claimRef?.uid !== metadata.uid) return;
   if (volume.spec.persistentVolumeReclaimPolicy !== "Delete") {
     await client.mergePatch("test/release", PERSISTENT_VOLUMES, { name }, { status: { phase: "Released" } }, "status");
     return;

@@ -75,7 +75,11 @@ export async function createMemberClaim(
   selectedNode?: string,
 ): Promise<PersistentVolumeClaim> {
   const order = orderOf(layout);
-  const claim = memberClaim({ ...order, selectedNode: selectedNode ?? order.selectedNode }, member);
+  return placeClaim(client, memberClaim({ ...order, selectedNode: selectedNode ?? order.selectedNode }, member));
+}
+
+/** The claim, or one of its name that carries the same labels. */
+export async function placeClaim(client: KubeClient, claim: PersistentVolumeClaim): Promise<PersistentVolumeClaim> {
   try {
     return await createOrMeet(client, claim);
   } catch (error) {

@@ -15,6 +15,8 @@ import {
 
 export interface RebuildPlan {
   readonly layout: ApplyConfiguration | undefined;
+  /** The claim that has the volume now, where the layout still names one that is gone. */
+  readonly claimRef: ClaimIdentity | undefined;
   /** The claim whose Filesystem is to be made again. */
   readonly filesystemOf: ClaimIdentity | undefined;
   /** What its records lack, where the layout is needed and cannot be made. */
@@ -25,7 +27,16 @@ export interface RebuildPlan {
 export function looksLost({ layout, filesystem, persistentVolume }: VolumeFacts): boolean {
   const phase = persistentVolume?.status?.phase;
   const isComplete = layout !== undefined && filesystem !== undefined;
-  return (!isComplete && phase === "Bound") || (layout === undefined && phase === "Released");
+  const isMoved = layout !== undefined && layout.spec.claimRef?.uid !== persistentVolume?.spec.claimRef?.uid;
+  return ((!isComplete || isMoved) && phase === "Bound") || (layout === undefined && phase === "Released");
+}
+
+/** Whether the layout of a span is to be made again, for which its members' claims have to be there. */
+export function needsMembers(facts: LiveVolumeFacts): boolean {
+  const { layout, persistentVolume } = facts;
+  if (layout !== undefined || persistentVolume === undefined || !looksLost(facts) || !isBoundBack(facts)) return false;
+  const record = recordOfPersistentVolume(persistentVolume);
+  return !isIncomplete(record) && record.backend === "span";
 }
 
 /** Undefined: nothing was lost, or the volume is on its way out. */
@@ -35,10 +46,12 @@ export function decideRebuild(facts: LiveVolumeFacts): RebuildPlan | undefined {
   const isBound = persistentVolume.status?.phase === "Bound" && isBoundBack(facts);
   const identity = claimIdentityOf(persistentVolume);
   if (identity === undefined || !(isBound || isStillAttached(facts))) return undefined;
+  if (layout !== undefined && layout.spec.claimRef?.uid !== identity.uid) return decideMove(facts, identity);
   const rebuilt = layout === undefined ? rebuiltLayout(persistentVolume, facts) : undefined;
   const lacking = rebuilt !== undefined && isIncomplete(rebuilt) ? rebuilt : undefined;
   return {
     layout: rebuilt !== undefined && !isIncomplete(rebuilt) ? rebuilt : undefined,
+    claimRef: undefined,
     filesystemOf: filesystem === undefined && isBound ? identity : undefined,
     missing: lacking?.missing ?? [],
   };
@@ -56,6 +69,20 @@ function rebuiltLayout(
   if (isIncomplete(record)) return record;
   if (record.backend === "span") return rebuiltSpan(record, members);
   return newLayout(record, [loopMember(record.handle, undefined, "Present")]);
+}
+
+/**
+ * A volume that was kept when its claim was deleted (Retain) is bound to a new one. PersistentVolumes are written by people, too:
+ * while the former claim is there, or two of them name the volume, it stays whose it was.
+ */
+function decideMove(
+  { persistentVolume, layout, formerClaim, rivals }: LiveVolumeFacts,
+  identity: ClaimIdentity,
+): RebuildPlan | undefined {
+  const isHeld = formerClaim !== undefined && formerClaim.metadata.uid === layout?.spec.claimRef?.uid;
+  if (isHeld || rivals.length > 0 || persistentVolume === undefined) return undefined;
+  if (isIncomplete(recordOfPersistentVolume(persistentVolume))) return undefined;
+  return { layout: undefined, claimRef: identity, filesystemOf: identity, missing: [] };
 }
 
 /** The claim that the volume names is there, is that very one, wants this volume, and is not being deleted. */

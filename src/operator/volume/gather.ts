@@ -26,9 +26,12 @@ export interface VolumeFacts {
   readonly rivals: readonly string[];
 }
 
-/** The same, and the claim, fresh from the API server. */
+/** The same, and the claims, fresh from the API server. */
 export interface LiveVolumeFacts extends VolumeFacts {
+  /** The one that the PersistentVolume names. */
   readonly claim: PersistentVolumeClaim | undefined;
+  /** What is there under the name of the claim that the layout names, where that is another one. */
+  readonly formerClaim: PersistentVolumeClaim | undefined;
   /** Of a span whose layout is lost. */
   readonly members: FoundMembers | undefined;
 }
@@ -49,14 +52,17 @@ export async function gatherLiveFacts(client: KubeClient, facts: VolumeFacts): P
     facts.persistentVolume && client.get(PERSISTENT_VOLUMES, { name: facts.persistentVolume.metadata.name }),
   ]);
   const identity = claimOf(layout, persistentVolume);
-  const name = identity && { namespace: identity.namespace, name: identity.name };
-  const [filesystem, claim, members] = await Promise.all([
-    name && client.get(FILESYSTEMS, name),
-    name && client.get(PERSISTENT_VOLUME_CLAIMS, name),
+  const bound = persistentVolume && claimIdentityOf(persistentVolume);
+  const claimNamed = (of: ClaimIdentity | undefined) =>
+    of && client.get(PERSISTENT_VOLUME_CLAIMS, { namespace: of.namespace, name: of.name });
+  const [filesystem, claim, formerClaim, members] = await Promise.all([
+    identity && client.get(FILESYSTEMS, { namespace: identity.namespace, name: identity.name }),
+    claimNamed(bound ?? identity),
+    identity?.uid === bound?.uid ? undefined : claimNamed(identity),
     layout === undefined && persistentVolume ? findMembers(client, persistentVolume) : undefined,
   ]);
   const own = ownFilesystem(filesystem, identity);
-  return { ...facts, layout, persistentVolume, claim, filesystem: own, members };
+  return { ...facts, layout, persistentVolume, claim, formerClaim, filesystem: own, members };
 }
 
 function claimOf(

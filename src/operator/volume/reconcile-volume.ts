@@ -11,11 +11,12 @@ import type { Outcome } from "../../kube/work-queue.ts";
 import type { Clock } from "../../process/clock.ts";
 import { readMemberClass } from "../member/member-class.ts";
 import type { Pace } from "../member/pace.ts";
+import { restoreClaims } from "../member/restore-claims.ts";
 import { type MemberReport, tendMembers } from "../member/tend-members.ts";
 import { tendSpare } from "../member/tend-spare.ts";
 import type { Turns } from "../member/turns.ts";
 import type { OperatorMetrics } from "../metrics.ts";
-import { decideRebuild, looksLost } from "./decide-rebuild.ts";
+import { decideRebuild, looksLost, needsMembers } from "./decide-rebuild.ts";
 import { decideStatus } from "./decide-status.ts";
 import { decideTarget } from "./decide-target.ts";
 import { writeFilesystem } from "./filesystem-writer.ts";
@@ -78,14 +79,19 @@ function outcomeOf(members: MemberReport | undefined, refusal: TargetRefusal | u
 
 /** Makes again what is really gone. Returns the facts as they are then, and what the record lacks. */
 async function rebuild(
-  { client, events, metrics }: VolumeReconciling,
+  { client, events, metrics, layouts }: VolumeReconciling,
   cached: VolumeFacts,
 ): Promise<{ facts: VolumeFacts; missing: readonly string[] }> {
-  const live = await gatherLiveFacts(client, cached);
+  let live = await gatherLiveFacts(client, cached);
+  if (needsMembers(live) && (await restoreClaims(client, cached.handle)).length > 0)
+    live = await gatherLiveFacts(client, cached);
   const plan = decideRebuild(live);
   if (plan === undefined) return { facts: live, missing: [] };
+  const { claimRef } = plan;
+  const kept =
+    claimRef && live.layout ? await layouts.update("rebuild/claim", live.layout, () => ({ claimRef })) : live.layout;
   const made = plan.layout && (await makeLayout(client, "rebuild/layout", plan.layout));
-  const layout = made ?? (plan.layout ? await readLayout(client, cached.handle) : live.layout);
+  const layout = made ?? (plan.layout ? await readLayout(client, cached.handle) : kept);
   const filesystem = plan.filesystemOf ? await writeFilesystem(client, plan.filesystemOf, true) : live.filesystem;
   if (made) metrics.rebuilt("FilesystemLayout");
   if (plan.filesystemOf) metrics.rebuilt("Filesystem");

@@ -1,9 +1,15 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
-import { SPAN_DRIVER } from "../../../src/api/names.ts";
-import { NAMESPACES, PERSISTENT_VOLUME_CLAIMS, VOLUME_ATTACHMENTS } from "../../../src/kube/resources.ts";
+import { MEMBER_NAMESPACE, SPAN_DRIVER } from "../../../src/api/names.ts";
+import {
+  NAMESPACES,
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  VOLUME_ATTACHMENTS,
+} from "../../../src/kube/resources.ts";
 import { createLogger } from "../../../src/process/log.ts";
+import { buildClaim } from "../../builders/claim.ts";
 import { createZoneNode, type MemberSidecars, startMemberSidecars } from "../../fakes/member-sidecars.ts";
 import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
 import { provisionedSpan } from "./provisioned-span.ts";
@@ -71,6 +77,75 @@ it("a span's layout that somebody has deleted comes back, and nothing of the vol
   expect(known.spec).toEqual({ ...spec, members, target });
   expect(await own()).toEqual(attachments);
   expect(await span.claims(handle)).toEqual([`${handle}-m0`, `${handle}-m1`]);
+}, 60_000);
+
+it("a span's members get their claims again when those are gone with the layout, for the volumes that they had", async () => {
+  const handle = await provisioned("orphaned");
+  const { client } = cluster;
+  const volumesOf = async () => {
+    const { items } = await client.list(PERSISTENT_VOLUMES);
+    return items
+      .filter(({ spec }) => spec.claimRef?.name?.startsWith(`${handle}-`))
+      .map(({ metadata, spec }) => [metadata.name, spec.claimRef?.name, spec.csi?.volumeHandle].join(" "))
+      .sort();
+  };
+  const before = await span.layout(handle);
+  const [volumes, claims, attachments] = [await volumesOf(), await span.claims(handle), await span.attachments()];
+  expect(claims).toEqual([`${handle}-m0`, `${handle}-m1`]);
+  await cluster.stopOperator();
+  await client.delete("test/delete-layout", FILESYSTEM_LAYOUTS, { name: handle });
+  for (const name of claims)
+    await client.delete("test/delete-member", PERSISTENT_VOLUME_CLAIMS, { namespace: MEMBER_NAMESPACE, name });
+  await cluster.startOperator();
+  const after = await span.untilLayout(
+    "a new layout whose members are bound and attached",
+    handle,
+    ({ metadata, spec }) =>
+      metadata.uid !== before?.metadata.uid && spec.members?.every(({ source }) => source.claim?.attachment) === true,
+  );
+  const handles = (layout = before) => layout?.spec.members?.map(({ source }) => source.claim?.volumeHandle);
+  expect(handles(after)).toEqual(handles());
+  expect(after.spec.nodeName).toBe("node-a");
+  expect([await volumesOf(), await span.claims(handle)]).toEqual([volumes, claims]);
+  const uids = (all: typeof attachments) => all.map(({ metadata }) => metadata.uid).sort();
+  expect(uids(await span.attachments())).toEqual(uids(attachments));
+}, 60_000);
+
+it("a span whose claim was made anew, of another name, is that claim's from then on; of a forged volume it is not", async () => {
+  const handle = await provisioned("moved");
+  const { client } = cluster;
+  const before = await span.layout(handle);
+  const volumeName = `pvc-${before?.spec.claimRef?.uid}`;
+  const volume = await client.get(PERSISTENT_VOLUMES, { name: volumeName });
+  const bind = async (name: string, to: string) => {
+    const fields = { name, namespace: "shop", storageClassName: "span", spec: { volumeName: to } };
+    const claim = await client.create("test/claim", PERSISTENT_VOLUME_CLAIMS, buildClaim(fields));
+    return { kind: "PersistentVolumeClaim", namespace: "shop", name, uid: claim.metadata.uid };
+  };
+  if (volume === undefined) throw new Error("there is no PersistentVolume");
+  const claimRef = await bind("thief", "forged");
+  const { uid: _uid, resourceVersion: _version, ...metadata } = volume.metadata;
+  const forged = { ...volume, metadata: { ...metadata, name: "forged" }, spec: { ...volume.spec, claimRef } };
+  await client.create("test/volume", PERSISTENT_VOLUMES, forged);
+  const bound = { status: { phase: "Bound" } };
+  await client.mergePatch("test/bound", PERSISTENT_VOLUMES, { name: "forged" }, bound, "status");
+  await cluster.stopOperator();
+  await cluster.startOperator(); // which lists the forged one first
+  await client.delete("test/delete-claim", PERSISTENT_VOLUME_CLAIMS, { namespace: "shop", name: "moved" });
+  await provisioned("later"); // by then the operator has seen all of it
+  expect((await span.layout(handle))?.spec.claimRef).toEqual(before?.spec.claimRef);
+  await client.delete("test/volume", PERSISTENT_VOLUMES, { name: "forged" });
+  const own = await bind("renamed", volumeName);
+  await client.mergePatch("test/rebind", PERSISTENT_VOLUMES, { name: volumeName }, { spec: { claimRef: own } });
+  const { kind: _kind, ...expected } = own;
+  await span.untilLayout("the new claim", handle, ({ spec }) => spec.claimRef?.uid === own.uid);
+  expect((await span.layout(handle))?.spec.claimRef).toEqual(expected);
+  const filesystem = await untilRead(
+    "its Filesystem",
+    () => client.get(FILESYSTEMS, { namespace: "shop", name: "renamed" }),
+    (one) => one?.status?.volumeHandle === handle,
+  );
+  expect(filesystem?.spec.claimRef?.uid).toBe(own.uid);
 }, 60_000);
 
 it("a span whose attachments name two nodes is not given to either: it is Stalled until one has gone", async () => {

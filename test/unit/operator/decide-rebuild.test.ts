@@ -20,6 +20,7 @@ const facts = (fields: Partial<LiveVolumeFacts> = {}): LiveVolumeFacts => ({
   filesystem: undefined,
   persistentVolume: buildPersistentVolume(),
   claim: buildBoundClaim(),
+  formerClaim: undefined,
   members: undefined,
   rivals: [],
   ...fields,
@@ -98,6 +99,35 @@ describe("a bound volume whose objects are gone", () => {
     expect(decideRebuild(facts({ persistentVolume }))?.layout?.metadata.annotations).toEqual({
       [RECORDS.requestedSize]: "10Gi",
     });
+  });
+});
+
+describe("a volume that was kept and is bound to a new claim", () => {
+  const newRef = { namespace: "shop", name: "again", uid: "cccccccc-2222-4333-8444-555555555555" };
+  const volume = buildPersistentVolume();
+  const persistentVolume = { ...volume, spec: { ...volume.spec, claimRef: newRef } };
+  const unrecorded = buildPersistentVolume({ [RECORDS.fsid]: "" });
+  const claim = { ...buildBoundClaim(), metadata: { ...newRef } };
+  const moved = (fields: Partial<LiveVolumeFacts> = {}) =>
+    decideRebuild(facts({ layout: buildLayout(), filesystem: buildFilesystem(), persistentVolume, claim, ...fields }));
+
+  it("is given to that claim, with a Filesystem of its own", () => {
+    const plan = { layout: undefined, claimRef: newRef, filesystemOf: newRef, missing: [] };
+    expect(moved()).toEqual(plan);
+    const namesake = { ...buildBoundClaim(), metadata: { ...buildBoundClaim().metadata, uid: "younger" } };
+    expect(moved({ formerClaim: namesake })).toEqual(plan);
+  });
+
+  it.each<[string, Partial<LiveVolumeFacts>]>([
+    ["its former claim is there", { formerClaim: buildBoundClaim() }],
+    ["two PersistentVolumes name it", { rivals: ["pv-forged"] }],
+    ["the new claim does not want it", { claim: { ...claim, spec: { ...claim.spec, volumeName: "other" } } }],
+    [
+      "its PersistentVolume does not carry its records",
+      { persistentVolume: { ...unrecorded, spec: { ...unrecorded.spec, claimRef: newRef } } },
+    ],
+  ])("stays whose it was while %s", (_name, fields) => {
+    expect(moved(fields)).toBeUndefined();
   });
 });
 

@@ -1,0 +1,19 @@
+// A command on a node of a cluster of ours, and in a container of it by containerd alone: the API server has no part in it.
+import { randomUUID } from "node:crypto";
+import type { Cluster } from "../cluster/cluster-state.ts";
+import { enterNode } from "../cluster/node-namespaces.ts";
+import { nodePlaces } from "../cluster/places.ts";
+import { runProgram } from "../cluster/run-program.ts";
+import type { Pod } from "./pod.ts";
+
+export async function onNode({ places }: Cluster, node: string, ...command: readonly string[]): Promise<string> {
+  const [enter, ...args] = await enterNode(places, nodePlaces(places, node));
+  return runProgram(enter, [...args, ...command]);
+}
+
+/** In the pod's only container. */
+export async function inContainer(cluster: Cluster, { spec, status }: Pod, script: string): Promise<string> {
+  const id = status?.containerStatuses?.[0]?.containerID?.replace("containerd://", "") ?? "";
+  const exec = ["ctr", "--namespace=k8s.io", "tasks", "exec", "--exec-id", randomUUID().slice(0, 8), id];
+  return onNode(cluster, spec.nodeName ?? "", ...exec, "sh", "-ec", script);
+}

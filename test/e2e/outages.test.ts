@@ -1,0 +1,383 @@
+// What goes on, and what is whole afterwards, while parts of a cluster are away: the API server, the controller-manager, a kubelet, a
+// node that is drained, a node without power. Pods write all the time; what fsync has acknowledged to them is verified after each.
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
+import { fsidOf, volumeUIDOf } from "../../src/api/identity.ts";
+import { RECORDS } from "../../src/api/names.ts";
+import { NODES, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
+import type { Cluster } from "../cluster/cluster-state.ts";
+import { startComponent, stopComponent } from "../cluster/components.ts";
+import { nodeProgramName, powerOff, powerOn } from "../cluster/node.ts";
+import { nodePlaces } from "../cluster/places.ts";
+import { nodeReady } from "../cluster/readiness.ts";
+import { describeReal } from "../harness/real-parts.ts";
+import { waitFor } from "../harness/wait-for.ts";
+import { installMemberDriver } from "../member-driver/install.ts";
+import { type LoggedRpc, readRpcLog } from "../member-driver/rpc-log.ts";
+import { applyObject } from "./apply-object.ts";
+import { spanClass } from "./claiming-pod.ts";
+import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
+import { everyPodReady, install, loadImages, logsOf } from "./installed-tidemark.ts";
+import { kernelTrouble } from "./kernel-trouble.ts";
+import { watchMountsOf } from "./mount-watch.ts";
+import { inContainer } from "./node-shell.ts";
+import { PODS } from "./pod.ts";
+import { type SteadyWriter, steadyWriter } from "./steady-writer.ts";
+
+const BUILD_LIMIT_MS = 3_600_000;
+const LIMIT_MS = 600_000;
+const OUTAGE_MS = 60_000;
+const STOP_SECONDS = 60;
+const SPAN_CLASS = "e2e-span";
+const LOCAL_CLASS = "e2e-loop";
+const OUT_OF_SERVICE = "node.kubernetes.io/out-of-service";
+const [FIRST, SECOND] = ["node1", "node2"] as const;
+
+const LOCAL_STORAGE_CLASS = {
+  apiVersion: "storage.k8s.io/v1",
+  kind: "StorageClass",
+  metadata: { name: LOCAL_CLASS },
+  provisioner: "local.tidemark.dev",
+  parameters: { backend: "loop", "csi.storage.k8s.io/fstype": "btrfs" },
+  allowVolumeExpansion: true,
+  volumeBindingMode: "WaitForFirstConsumer",
+};
+
+const POLICY = {
+  apiVersion: "tidemark.dev/v1alpha1",
+  kind: "VolumePolicy",
+  metadata: { name: "never-full" },
+  spec: {
+    limits: { min: "1Gi", max: "8Gi", minAvailable: "256Mi" },
+    mode: { extend: "Enforce", shrink: "Enforce" },
+    rules: [{ name: "extend-at-80", action: "Extend", when: "volume.usedRatio >= 0.8", targetUsed: "40%" }],
+    behavior: { extend: { cooldown: "0s", minStep: "256Mi" } },
+  },
+};
+
+let tested: ClusterUnderTest;
+let memberDirectory = "";
+let stays: SteadyWriter;
+let stopsSlowly: SteadyWriter;
+let recreated: SteadyWriter;
+let local: SteadyWriter;
+let everyMinute: SteadyWriter;
+const all = (): SteadyWriter[] => [stays, stopsSlowly, recreated, local];
+const spans = (): SteadyWriter[] => [stays, stopsSlowly, recreated];
+
+const ourCluster = (): Cluster => {
+  if (tested.cluster === undefined) throw new Error("this is somebody else's cluster");
+  return tested.cluster;
+};
+
+const whatIsThere = async (): Promise<string> => {
+  const kinds = "nodes,pods,jobs,pvc,pv,volumeattachments";
+  const objects = await tested.kubectl("get", kinds, "--all-namespaces", "-o", "wide");
+  const layouts = await tested.kubectl("get", "filesystems,filesystemlayouts", "-o", "yaml");
+  const rpcs = readRpcLog(memberDirectory).slice(-40);
+  const said = rpcs.map((rpc) => JSON.stringify(rpc)).join("\n");
+  const logs = await logsOf(tested).catch(String);
+  return `${objects}\n${layouts}\n${said}\n${logs.slice(-20_000)}`;
+};
+
+async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
+  return waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs: 300, otherwise: whatIsThere });
+}
+
+/** On the only node that takes pods then. */
+async function startOn(node: string, ...writers: readonly SteadyWriter[]): Promise<void> {
+  const other = node === FIRST ? SECOND : FIRST;
+  await tested.kubectl("cordon", other);
+  for (const writer of writers) for (const object of writer.objects) await applyObject(tested, object);
+  await Promise.all(writers.map((writer) => writer.running()));
+  await tested.kubectl("uncordon", other);
+}
+
+async function allIsWhole(): Promise<void> {
+  for (const writer of all()) {
+    expect([writer.name, await writer.damaged(), writer.failures()]).toEqual([writer.name, "", ""]);
+    expect(writer.acknowledged()).toBeGreaterThan(0);
+  }
+}
+
+const nodeOf = async (writer: SteadyWriter): Promise<string | undefined> => (await writer.running()).spec.nodeName;
+
+/** Each attachment of the volume and of its members, so that one that was made anew differs. */
+async function attachmentsOf(writer: SteadyWriter): Promise<string> {
+  const handle = await writer.handle();
+  const [volumes, attachments] = await Promise.all([
+    tested.client.list(PERSISTENT_VOLUMES),
+    tested.client.list(VOLUME_ATTACHMENTS),
+  ]);
+  const own = volumes.items.find(({ spec }) => spec.csi?.volumeHandle === handle)?.metadata.name;
+  return attachments.items
+    .filter(
+      ({ metadata, spec }) =>
+        spec.source.persistentVolumeName === own || metadata.labels?.[RECORDS.volumeUID] === volumeUIDOf(handle),
+    )
+    .map(({ metadata, spec, status }) =>
+      [metadata.uid, spec.nodeName, status?.attached, metadata.deletionTimestamp ?? "stays"].join(" "),
+    )
+    .sort()
+    .join("\n");
+}
+
+async function memberRpcs(writer: SteadyWriter): Promise<LoggedRpc[]> {
+  const layout = await tested.client.get(FILESYSTEM_LAYOUTS, { name: await writer.handle() });
+  const ids = layout?.spec.members?.map(({ source }) => source.claim?.volumeHandle);
+  return readRpcLog(memberDirectory).filter(({ volumeId }) => volumeId !== undefined && ids?.includes(volumeId));
+}
+
+const podUIDs = async (): Promise<unknown> =>
+  Promise.all(
+    all().map(async (writer) => {
+      const { metadata, status } = await writer.running();
+      return [metadata.uid, status?.containerStatuses?.map(({ restartCount }) => restartCount)];
+    }),
+  );
+
+if (clusterKind() !== "own") it.skip("needs a cluster that it may take apart", () => undefined);
+else
+  describeReal("a cluster in trouble", ["bundle", "cluster"], () => {
+    beforeAll(async () => {
+      tested = await startClusterUnderTest();
+      memberDirectory = (await installMemberDriver(tested)) ?? "";
+      await loadImages(tested);
+      await install(tested);
+      for (const object of [spanClass(SPAN_CLASS), LOCAL_STORAGE_CLASS, POLICY]) await applyObject(tested, object);
+      const span = { className: SPAN_CLASS };
+      stays = steadyWriter(tested, "stays", { run: "StatefulSet", ...span });
+      stopsSlowly = steadyWriter(tested, "stops-slowly", { run: "StatefulSet", ...span, stopSeconds: STOP_SECONDS });
+      recreated = steadyWriter(tested, "recreated", { run: "Deployment", ...span });
+      everyMinute = steadyWriter(tested, "every-minute", { run: "CronJob", ...span });
+      local = steadyWriter(tested, "local", { run: "StatefulSet", className: LOCAL_CLASS });
+    }, BUILD_LIMIT_MS);
+
+    afterAll(() => tested?.close(), LIMIT_MS);
+
+    it(
+      "runs pods on its nodes that write without end, and one that writes every minute",
+      async () => {
+        for (const object of everyMinute.objects) await applyObject(tested, object);
+        await startOn(FIRST, stopsSlowly, recreated);
+        await startOn(SECOND, stays, local);
+        expect(await Promise.all(all().map(nodeOf))).toEqual([SECOND, FIRST, FIRST, SECOND]);
+        await allIsWhole();
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "gives a pod a generic ephemeral span, of which nothing is left when the pod is gone",
+      async () => {
+        const before = (await tested.client.list(FILESYSTEM_LAYOUTS)).items.map(({ metadata }) => metadata.name);
+        await applyObject(tested, shortLivedPod(tested.image));
+        const phase = await until("the pod to have ended", async () => {
+          const pod = await tested.client.get(PODS, { namespace: tested.namespace, name: "short-lived" });
+          return ["Succeeded", "Failed"].includes(pod?.status?.phase ?? "") ? pod?.status?.phase : undefined;
+        });
+        expect([phase, await tested.kubectl("logs", "short-lived")]).toEqual([
+          "Succeeded",
+          expect.stringContaining("/scratch btrfs"),
+        ]);
+        await tested.kubectl("delete", "pod", "short-lived");
+        await until("its layout to be gone", async () => {
+          const now = (await tested.client.list(FILESYSTEM_LAYOUTS)).items.map(({ metadata }) => metadata.name);
+          return now.every((name) => before.includes(name)) ? true : undefined;
+        });
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "lets pods write on without an API server for 60 s, and gives a disk that fills meanwhile the room it was granted",
+      async () => {
+        const cluster = ourCluster();
+        const [pods, localPod] = [await podUIDs(), await local.running()];
+        await grantIsOnDisk(cluster, localPod.spec.nodeName ?? "", await local.handle());
+        const watch = await watchMountsOf(cluster, await Promise.all(spans().map((writer) => writer.handle())));
+        const capacityMiB = async (): Promise<number> =>
+          Number(await inContainer(cluster, localPod, "df -m /data | awk 'NR == 2 { print $2 }'"));
+        expect(await capacityMiB()).toBe(1024);
+        await stopComponent(cluster, "kube-apiserver");
+        const stoppedAtMs = performance.now();
+        const atStop = all().map((writer) => writer.acknowledged());
+        const fill =
+          "dd if=/dev/urandom of=/data/fill bs=1M count=1100 conv=fsync; sha256sum /data/fill > /records/fill";
+        await inContainer(cluster, localPod, fill);
+        expect(await capacityMiB()).toBeGreaterThan(1200);
+        await sleep(Math.max(0, OUTAGE_MS / 2 - (performance.now() - stoppedAtMs)));
+        const halfway = all().map((writer) => writer.acknowledged());
+        await sleep(Math.max(0, OUTAGE_MS - (performance.now() - stoppedAtMs)));
+        const atEnd = all().map((writer) => writer.acknowledged());
+        await startComponent(cluster, "kube-apiserver");
+        expect(halfway.every((count, index) => count > (atStop[index] ?? 0))).toBe(true);
+        expect(atEnd.every((count, index) => count > (halfway[index] ?? 0))).toBe(true);
+        await Promise.all(cluster.nodes.map((node) => nodeReady(cluster, node)));
+        await everyPodReady(tested);
+        expect(await podUIDs()).toEqual(pods);
+        for (const { changes } of Object.values(await watch.end())) expect(changes).toHaveLength(1);
+        await inContainer(cluster, localPod, "sha256sum -c /records/fill && rm /data/fill");
+        await allIsWhole();
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "detaches nothing for a controller-manager and a kubelet that were restarted, and drains a node whose pod writes for 60 s more",
+      async () => {
+        const cluster = ourCluster();
+        const handles = await Promise.all(spans().map((writer) => writer.handle()));
+        const [attached, pods] = [await attachmentsOf(stays), await stays.running()];
+        const since = { kernel: await kernelTrouble.mark(), devices: devicesOf(handles) };
+        const watch = await watchMountsOf(cluster, handles);
+        for (const component of [nodeProgramName(SECOND, "kubelet"), "kube-controller-manager"]) {
+          await stopComponent(cluster, component);
+          await startComponent(cluster, component);
+        }
+        const restartedAtMs = performance.now();
+        const seen = new Set<string>();
+        let isOver = false;
+        const looking = (async () => {
+          while (!isOver || performance.now() - restartedAtMs < OUTAGE_MS) {
+            seen.add(await attachmentsOf(stays));
+            await sleep(300);
+          }
+        })();
+        const draining = ["--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=300s"];
+        await tested.kubectl("drain", FIRST, ...draining);
+        await Promise.all([stopsSlowly.running(), recreated.running()]);
+        isOver = true;
+        await looking;
+        const sightings = await watch.end();
+        const [ofStays, ofSlow, ofRecreated] = handles.map((handle) => sightings[handle]);
+        expect([...seen]).toEqual([attached]);
+        expect(ofStays?.changes).toEqual([[SECOND]]);
+        expect((await stays.running()).metadata.uid).toBe(pods.metadata.uid);
+        expect(ofSlow?.changes).toEqual([[FIRST], [], [SECOND]]);
+        expect(ofRecreated?.changes).toEqual([[FIRST], [], [SECOND]]);
+        expect(stopsSlowly.acknowledged()).toBeGreaterThan(stopsSlowly.acknowledgedWhenAsked() + STOP_SECONDS / 3);
+        expect(await kernelTrouble.since(since.kernel, since.devices)).toEqual([]);
+        await detachedAfterUnmount(stopsSlowly, ofSlow?.changedAtMs[1]);
+        await detachedAfterUnmount(recreated, ofRecreated?.changedAtMs[1]);
+        await allIsWhole();
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "has run the pod of the CronJob each minute, wherever, on what the last one has left",
+      async () => {
+        const counts = async (): Promise<string[]> => {
+          const path = "jsonpath={range .items[*]}{.status.succeeded}/{.status.failed} {end}";
+          const told = await tested.kubectl("get", "jobs", "--selector=app=every-minute", "--output", path);
+          return told.split(" ").filter((one) => one !== "");
+        };
+        await until("two jobs to have ended", async () =>
+          (await counts()).filter((one) => one === "1/").length >= 2 ? true : undefined,
+        );
+        await tested.kubectl("delete", "cronjob", "every-minute");
+        expect([everyMinute.acknowledged() >= 2, everyMinute.failures()]).toEqual([true, ""]);
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "runs the pods of a node that lost its power on another one, and a node that is back leaves their volumes alone",
+      async () => {
+        const cluster = ourCluster();
+        await tested.kubectl("uncordon", FIRST);
+        const handles = await Promise.all(spans().map((writer) => writer.handle()));
+        const watch = await watchMountsOf(cluster, handles);
+        await powerOff(cluster, SECOND);
+        await until(`${SECOND} to be NotReady`, async () => {
+          const node = await tested.client.get(NODES, { name: SECOND });
+          const ready = node?.status?.conditions?.find(({ type }) => type === "Ready");
+          return ready?.status === "True" ? undefined : true;
+        });
+        await tested.kubectl("taint", "node", SECOND, `${OUT_OF_SERVICE}=nodeshutdown:NoExecute`);
+        expect(await Promise.all(spans().map(nodeOf))).toEqual([FIRST, FIRST, FIRST]);
+        await everyPodReadyBut(SECOND);
+        const backAtMs = Date.now();
+        await powerOn(cluster, SECOND);
+        await nodeReady(cluster, SECOND);
+        await tested.kubectl("taint", "node", SECOND, `${OUT_OF_SERVICE}-`);
+        await local.running(); // by the agent that is back, which has read its records then
+        await everyPodReady(tested);
+        await allIsWhole();
+        const asked = (await Promise.all(spans().map(memberRpcs)))
+          .flat()
+          .filter(({ part, startMs, rpc }) => part === SECOND && startMs > backAtMs && /Stage|Publish/.test(rpc))
+          .filter(({ rpc }) => !rpc.startsWith("NodeUn"));
+        expect(asked).toEqual([]);
+        await tested.kubectl("cordon", FIRST);
+        await tested.kubectl("delete", "pod", "stays-0");
+        expect(await nodeOf(stays)).toBe(SECOND);
+        await allIsWhole();
+        const sightings = await watch.end();
+        expect(handles.map((handle) => sightings[handle]?.changes)).toEqual([
+          [[SECOND], [], [FIRST], [], [SECOND]],
+          [[SECOND], [], [FIRST]],
+          [[SECOND], [], [FIRST]],
+        ]);
+      },
+      LIMIT_MS,
+    );
+  });
+
+/** Of what is mounted now, as the kernel's messages name them. */
+function devicesOf(handles: readonly string[]): string[] {
+  return handles.flatMap((handle) => kernelTrouble.devicesOf(fsidOf(volumeUIDOf(handle) ?? "")));
+}
+
+/** No member was detached from the node that is left before its filesystem was unmounted there. */
+async function detachedAfterUnmount(writer: SteadyWriter, unmountedAtMs: number | undefined): Promise<void> {
+  const detached = (await memberRpcs(writer)).filter(({ rpc }) => rpc === "ControllerUnpublishVolume");
+  expect(detached.length).toBeGreaterThan(0);
+  expect(detached.filter(({ startMs }) => startMs < (unmountedAtMs ?? Infinity))).toEqual([]);
+}
+
+/** The agent keeps a grant on its own disk, from where it is spent. */
+async function grantIsOnDisk({ places }: Cluster, node: string, handle: string): Promise<void> {
+  const path = join(nodePlaces(places, node).varLib, "tidemark/state/volumes", `${handle}.json`);
+  await until(`a grant in ${path}`, async () =>
+    existsSync(path) && readFileSync(path, "utf8").includes('"grant"') ? true : undefined,
+  );
+}
+
+/** Agents on a node without power are not: they wait for it. */
+async function everyPodReadyBut(node: string): Promise<void> {
+  for (const workload of ["deployment/operator", "deployment/policy-engine"])
+    await until(`a replica of ${workload} elsewhere than on ${node}`, async () => {
+      const path = "jsonpath={.status.readyReplicas}";
+      const ready = await tested.kubectl("-n", "tidemark-system", "get", workload, "--output", path);
+      return Number(ready) > 0 ? true : undefined;
+    });
+}
+
+/** It fails unless its volume is a filesystem of its own that keeps what it is given. */
+function shortLivedPod(image: string): object {
+  const claim = {
+    storageClassName: SPAN_CLASS,
+    accessModes: ["ReadWriteOncePod"],
+    resources: { requests: { storage: "1Gi" } },
+  };
+  const script =
+    "grep ' /scratch btrfs rw' /proc/mounts; cd /scratch; dd if=/dev/urandom of=a bs=1M count=8 conv=fsync; sha256sum a > sum; sha256sum -c sum";
+  const mounted = { volumeMounts: [{ name: "scratch", mountPath: "/scratch" }] };
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name: "short-lived" },
+    spec: {
+      restartPolicy: "Never",
+      containers: [
+        { name: "shell", image, imagePullPolicy: "IfNotPresent", command: ["sh", "-ec", script], ...mounted },
+      ],
+      volumes: [{ name: "scratch", ephemeral: { volumeClaimTemplate: { spec: claim } } }],
+    },
+  };
+}

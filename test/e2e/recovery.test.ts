@@ -1,0 +1,281 @@
+// What is whole, or gone without a trace, after people have deleted objects of volumes: claims and policies in the middle of an
+// operation, a tenant's namespace whose volume is kept.
+import { readdirSync } from "node:fs";
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { FILESYSTEMS } from "../../src/api/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
+import { volumeHandleOf } from "../../src/api/identity.ts";
+import { MEMBER_LABEL, MEMBER_NAMESPACE, RECORDS } from "../../src/api/names.ts";
+import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
+import type { Cluster } from "../cluster/cluster-state.ts";
+import { describeReal } from "../harness/real-parts.ts";
+import { waitFor } from "../harness/wait-for.ts";
+import { installMemberDriver } from "../member-driver/install.ts";
+import { readRpcLog } from "../member-driver/rpc-log.ts";
+import { writeSwitches } from "../member-driver/switches.ts";
+import { applyObject } from "./apply-object.ts";
+import { claimingPod, claimOf, spanClass } from "./claiming-pod.ts";
+import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
+import { install, loadImages, logsOf } from "./installed-tidemark.ts";
+import { PODS } from "./pod.ts";
+import { spanObjects, spanTracesOnNodes } from "./span-traces.ts";
+import { type SteadyWriter, steadyWriter } from "./steady-writer.ts";
+
+const BUILD_LIMIT_MS = 3_600_000;
+const LIMIT_MS = 600_000;
+const SPAN_CLASS = "e2e-span";
+const RETAIN_CLASS = "e2e-span-kept";
+const LOCAL_CLASS = "e2e-loop";
+const SLOW_MS = 5000;
+
+const LOCAL_STORAGE_CLASS = {
+  apiVersion: "storage.k8s.io/v1",
+  kind: "StorageClass",
+  metadata: { name: LOCAL_CLASS },
+  provisioner: "local.tidemark.dev",
+  parameters: { backend: "loop", "csi.storage.k8s.io/fstype": "btrfs" },
+  allowVolumeExpansion: true,
+  volumeBindingMode: "WaitForFirstConsumer",
+};
+
+const POLICY = {
+  apiVersion: "tidemark.dev/v1alpha1",
+  kind: "VolumePolicy",
+  metadata: { name: "breathing" },
+  spec: {
+    limits: { min: "1Gi", max: "4Gi", minAvailable: "128Mi" },
+    mode: { extend: "Enforce", shrink: "Enforce" },
+    rules: [
+      { name: "extend-at-80", action: "Extend", when: "volume.usedRatio >= 0.8", targetUsed: "60%" },
+      {
+        name: "shrink-below-30",
+        action: "Shrink",
+        when: "volume.usedRatioMax('3s') < 0.3",
+        for: "1s",
+        targetUsed: "50%",
+      },
+    ],
+    behavior: { extend: { cooldown: "0s", minStep: "256Mi" }, shrink: { cooldown: "2s", minStep: "256Mi" } },
+  },
+};
+
+let tested: ClusterUnderTest;
+let memberDirectory = "";
+let spanned: SteadyWriter;
+let local: SteadyWriter;
+const writers = (): SteadyWriter[] => [spanned, local];
+
+const ourCluster = (): Cluster => {
+  if (tested.cluster === undefined) throw new Error("this is somebody else's cluster");
+  return tested.cluster;
+};
+
+const whatIsThere = async (): Promise<string> => {
+  const objects = await tested.kubectl("get", "pods,pvc,pv,volumeattachments", "--all-namespaces", "-o", "wide");
+  const layouts = await tested.kubectl("get", "filesystems,filesystemlayouts", "-A", "-o", "yaml").catch(String);
+  const events = await tested.kubectl("get", "events");
+  const rpcs = readRpcLog(memberDirectory).slice(-30);
+  const said = rpcs.map((rpc) => JSON.stringify(rpc)).join("\n");
+  const logs = await logsOf(tested).catch(String);
+  return [objects, layouts, events, said, logs.slice(-20_000)].join("\n");
+};
+
+async function until<T>(what: string, look: () => Promise<T | undefined>, intervalMs = 300): Promise<T> {
+  return waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs, otherwise: whatIsThere });
+}
+
+async function inPod(writer: SteadyWriter, script: string): Promise<string> {
+  return tested.kubectl("exec", (await writer.running()).metadata.name, "--", "sh", "-ec", `cd /data; ${script}`);
+}
+
+const capacityMiB = async (writer: SteadyWriter): Promise<number> =>
+  Number(await inPod(writer, "df -m . | awk 'NR == 2 { print $2 }'"));
+
+const BULK_MIB = 64;
+async function writeBulk(writer: SteadyWriter, from: number, to: number): Promise<void> {
+  for (let index = from; index <= to; index += 1) {
+    const name = `bulk${index}`;
+    await inPod(
+      writer,
+      `dd if=/dev/urandom of=${name} bs=1M count=${BULK_MIB} conv=fsync; sha256sum ${name} > ${name}.sum`,
+    );
+  }
+}
+
+async function isWhole(writer: SteadyWriter): Promise<void> {
+  const bulk = await inPod(writer, "find . -name 'bulk*.sum' -exec sha256sum -c {} ';' 2>&1 | grep -v ': OK$' || true");
+  expect([writer.name, await writer.damaged(), writer.failures(), bulk]).toEqual([writer.name, "", "", ""]);
+}
+
+const layoutOf = async (handle: string): Promise<FilesystemLayout | undefined> =>
+  tested.client.get(FILESYSTEM_LAYOUTS, { name: handle });
+
+async function request(claim: string, storage: string): Promise<void> {
+  const name = { namespace: tested.namespace, name: claim };
+  await tested.client.mergePatch("e2e/request", PERSISTENT_VOLUME_CLAIMS, name, {
+    spec: { resources: { requests: { storage } } },
+  });
+}
+
+if (clusterKind() !== "own") it.skip("needs a cluster that it may take apart", () => undefined);
+else
+  describeReal("volumes whose objects are deleted", ["bundle", "cluster"], () => {
+    beforeAll(async () => {
+      tested = await startClusterUnderTest();
+      memberDirectory = (await installMemberDriver(tested)) ?? "";
+      await loadImages(tested);
+      await install(tested);
+      const kept = { ...spanClass(RETAIN_CLASS), reclaimPolicy: "Retain" };
+      for (const object of [spanClass(SPAN_CLASS), kept, LOCAL_STORAGE_CLASS]) await applyObject(tested, object);
+      spanned = steadyWriter(tested, "spanned", { run: "StatefulSet", className: SPAN_CLASS });
+      local = steadyWriter(tested, "local", { run: "StatefulSet", className: LOCAL_CLASS });
+    }, BUILD_LIMIT_MS);
+
+    afterAll(() => tested?.close(), LIMIT_MS);
+
+    it(
+      "leaves nothing of claims that are deleted while a slow driver makes, attaches and stages a member for them",
+      async () => {
+        const moments: Readonly<Record<string, (handle: string) => Promise<boolean>>> = {
+          "while-made": async (handle) => {
+            const name = { namespace: MEMBER_NAMESPACE, name: `${handle}-m1` };
+            return (await tested.client.get(PERSISTENT_VOLUME_CLAIMS, name))?.status?.phase === "Pending";
+          },
+          "while-attached": async (handle) => {
+            const labelSelector = `${MEMBER_LABEL}=m1`;
+            const { items } = await tested.client.list(VOLUME_ATTACHMENTS, { labelSelector });
+            const own = items.find(
+              ({ metadata }) => volumeHandleOf(metadata.labels?.[RECORDS.volumeUID] ?? "") === handle,
+            );
+            return own !== undefined && own.status?.attached !== true;
+          },
+          "while-staged": async (handle) => {
+            const { spec, status } = (await layoutOf(handle)) ?? {};
+            return spec?.members?.[1]?.source.claim?.attachment !== undefined && status?.members?.length === 1;
+          },
+        };
+        for (const name of Object.keys(moments)) {
+          await applyObject(tested, claimOf(name, SPAN_CLASS, "1Gi"));
+          await applyObject(tested, claimingPod(name, tested.image, name));
+        }
+        const handles = new Map<string, string>();
+        for (const name of Object.keys(moments)) {
+          await until(`pod ${name} to run`, async () => {
+            const pod = await tested.client.get(PODS, { namespace: tested.namespace, name });
+            return pod?.status?.phase === "Running" ? true : undefined;
+          });
+          const claim = await tested.client.get(PERSISTENT_VOLUME_CLAIMS, { namespace: tested.namespace, name });
+          handles.set(name, volumeHandleOf(claim?.metadata.uid ?? ""));
+        }
+        const slow = ["CreateVolume", "ControllerPublishVolume", "NodeStageVolume"] as const;
+        writeSwitches(memberDirectory, { faults: slow.map((rpc) => ({ rpc, delayMs: SLOW_MS })) });
+        for (const name of Object.keys(moments)) await request(name, "2Gi");
+        const deleteAtItsMoment = async ([name, isNow]: (typeof entries)[number]): Promise<void> => {
+          const look = async () => ((await isNow(handles.get(name) ?? "")) ? true : undefined);
+          await until(`the moment to delete ${name}`, look, 50);
+          await tested.kubectl("delete", "pod,pvc", name, "--wait=false");
+        };
+        const entries = Object.entries(moments);
+        await Promise.all(entries.map(deleteAtItsMoment));
+        let left: string[] = [];
+        const look = async (): Promise<true | undefined> => {
+          const volumes = readdirSync(memberDirectory).filter((file) => file.endsWith(".volume.json"));
+          left = [...(await spanObjects(tested)), ...(await spanTracesOnNodes(ourCluster())), ...volumes];
+          return left.length === 0 ? true : undefined;
+        };
+        await waitFor("nothing to be left", look, {
+          limitMs: LIMIT_MS / 2,
+          intervalMs: 500,
+          otherwise: async () => `${left.join("\n")}\n${await whatIsThere()}`,
+        });
+        writeSwitches(memberDirectory, {});
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "ends a shrink cleanly whose policy is deleted meanwhile, and loses nothing",
+      async () => {
+        await applyObject(tested, POLICY);
+        for (const writer of writers()) for (const object of writer.objects) await applyObject(tested, object);
+        await writeBulk(spanned, 1, 13);
+        await until("a second member", async () => ((await capacityMiB(spanned)) === 2048 ? true : undefined));
+        await writeBulk(spanned, 14, 18);
+        const gone = Array.from({ length: 13 }, (_, index) => `bulk${index + 1}`);
+        await inPod(spanned, `rm ${gone.flatMap((name) => [name, `${name}.sum`]).join(" ")}; sync .`);
+        const handle = await spanned.handle();
+        const shrinking = async () => {
+          const { spec, status } = (await layoutOf(handle)) ?? {};
+          const isAsked = spec?.members?.some(({ state }) => state === "Removed");
+          return isAsked && !status?.members?.some(({ state }) => state === "Removed") ? true : undefined;
+        };
+        await until("the shrink", shrinking, 10);
+        await tested.kubectl("delete", "volumepolicy", "breathing");
+        const ended = await until("the shrink to have ended or been taken back", async () => {
+          const layout = await layoutOf(handle);
+          const states = layout?.spec.members?.map(({ name, state }) => `${name} ${state}`).join();
+          if (layout?.status?.operation !== undefined) return undefined;
+          return states === "m0 Present" || states === "m0 Present,m1 Present" ? states : undefined;
+        });
+        expect(await capacityMiB(spanned)).toBe(ended === "m0 Present" ? 1024 : 2048);
+        await writeBulk(spanned, 19, 19);
+        await isWhole(spanned);
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "gives a volume that was kept when its tenant's namespace was deleted to the claim that is made anew for it",
+      async () => {
+        const namespace = `${tested.namespace}-tenant`;
+        const tenant = {
+          ...tested,
+          namespace,
+          kubectl: (...args: string[]) => tested.kubectl("-n", namespace, ...args),
+        };
+        const move = async (volumeName?: string): Promise<SteadyWriter> => {
+          await tested.kubectl("create", "namespace", namespace);
+          const writer = steadyWriter(tenant, "tenant", { run: "Deployment", className: RETAIN_CLASS });
+          for (const object of writer.objects) {
+            const { kind, spec } = object as { kind: string; spec: object };
+            await applyObject(
+              tenant,
+              kind === "PersistentVolumeClaim" ? { ...object, spec: { ...spec, volumeName } } : object,
+            );
+          }
+          await writer.running();
+          return writer;
+        };
+        const idOf = (pod: string) => tenant.kubectl("exec", pod, "--", "stat", "-f", "-c", "%i", "/data");
+        const before = await move();
+        const handle = await before.handle();
+        const fsid = await idOf((await before.running()).metadata.name);
+        await tested.kubectl("delete", "namespace", namespace, "--timeout=180s");
+        const { items } = await tested.client.list(PERSISTENT_VOLUMES);
+        const volume = items.find(({ spec }) => spec.csi?.volumeHandle === handle);
+        const name = volume?.metadata.name ?? "";
+        // As Kubernetes documents it for volumes that are kept.
+        const forget = { spec: { claimRef: { uid: null, resourceVersion: null } } };
+        await tested.client.mergePatch("e2e/claim-anew", PERSISTENT_VOLUMES, { name }, forget);
+        const after = await move(name);
+        const claimUID = (await tested.client.get(PERSISTENT_VOLUME_CLAIMS, { namespace, name: "tenant" }))?.metadata
+          .uid;
+        expect([await after.damaged(), after.failures()]).toEqual(["", ""]);
+        expect(await idOf((await after.running()).metadata.name)).toBe(fsid);
+        await until("the layout to name the new claim", async () =>
+          (await layoutOf(handle))?.spec.claimRef?.uid === claimUID ? true : undefined,
+        );
+        const change = { spec: { resources: { requests: { storage: "2Gi" } } } };
+        await tested.client.mergePatch("e2e/request", PERSISTENT_VOLUME_CLAIMS, { namespace, name: "tenant" }, change);
+        await until("its Filesystem to have 2 GiB", async () => {
+          const filesystem = await tested.client.get(FILESYSTEMS, { namespace, name: "tenant" });
+          return filesystem?.spec.claimRef?.uid === claimUID && filesystem?.status?.capacity === "2Gi"
+            ? true
+            : undefined;
+        });
+        expect([await after.damaged(), after.failures()]).toEqual(["", ""]);
+        await tested.kubectl("delete", "namespace", namespace, "--wait=false");
+      },
+      LIMIT_MS,
+    );
+  });
