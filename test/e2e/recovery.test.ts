@@ -1,12 +1,18 @@
-// What is whole, or gone without a trace, after people have deleted objects of volumes: claims and policies in the middle of an
-// operation, a tenant's namespace whose volume is kept.
+// What is whole again, or gone without a trace, after people have deleted objects: claims and policies in the middle of an operation, a
+// tenant's namespace whose volume is kept, every object and definition of Tidemark, Tidemark itself.
 import { readdirSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
 import { volumeHandleOf } from "../../src/api/identity.ts";
 import { MEMBER_LABEL, MEMBER_NAMESPACE, RECORDS } from "../../src/api/names.ts";
-import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
+import {
+  CUSTOM_RESOURCE_DEFINITIONS,
+  NAMESPACES,
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  VOLUME_ATTACHMENTS,
+} from "../../src/kube/resources.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
@@ -16,7 +22,16 @@ import { writeSwitches } from "../member-driver/switches.ts";
 import { applyObject } from "./apply-object.ts";
 import { claimingPod, claimOf, spanClass } from "./claiming-pod.ts";
 import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
-import { install, loadImages, logsOf } from "./installed-tidemark.ts";
+import {
+  everyPodReady,
+  install,
+  loadImages,
+  logsOf,
+  OVERLAY,
+  SYSTEM_NAMESPACE,
+  WORKLOADS,
+} from "./installed-tidemark.ts";
+import { watchMountsOf } from "./mount-watch.ts";
 import { PODS } from "./pod.ts";
 import { spanObjects, spanTracesOnNodes } from "./span-traces.ts";
 import { type SteadyWriter, steadyWriter } from "./steady-writer.ts";
@@ -26,6 +41,7 @@ const LIMIT_MS = 600_000;
 const SPAN_CLASS = "e2e-span";
 const RETAIN_CLASS = "e2e-span-kept";
 const LOCAL_CLASS = "e2e-loop";
+const GUARDS = ["tidemark-member-guard", "tidemark-root-guard"];
 const SLOW_MS = 5000;
 
 const LOCAL_STORAGE_CLASS = {
@@ -88,6 +104,8 @@ async function inPod(writer: SteadyWriter, script: string): Promise<string> {
   return tested.kubectl("exec", (await writer.running()).metadata.name, "--", "sh", "-ec", `cd /data; ${script}`);
 }
 
+/** What statfs tells of a btrfs follows from its fsid. */
+const statfsId = async (writer: SteadyWriter): Promise<string> => (await inPod(writer, "stat -f -c %i .")).trim();
 const capacityMiB = async (writer: SteadyWriter): Promise<number> =>
   Number(await inPod(writer, "df -m . | awk 'NR == 2 { print $2 }'"));
 
@@ -115,6 +133,44 @@ async function request(claim: string, storage: string): Promise<void> {
   await tested.client.mergePatch("e2e/request", PERSISTENT_VOLUME_CLAIMS, name, {
     spec: { resources: { requests: { storage } } },
   });
+}
+
+/** Everything runs, the layouts are there again, and the nodes report on them. */
+async function tidemarkIsBack(): Promise<void> {
+  await everyPodReady(tested);
+  for (const writer of writers()) {
+    const handle = await writer.handle();
+    await until(`${writer.name} to be mounted and reported`, async () =>
+      (await layoutOf(handle))?.status?.mounted === true ? true : undefined,
+    );
+    await until(`the Filesystem of ${writer.name} to be Ready`, async () => {
+      const { items } = await tested.client.list(FILESYSTEMS, { namespace: tested.namespace });
+      const conditions = items.find(({ status }) => status?.volumeHandle === handle)?.status?.conditions;
+      return conditions?.some(({ type, status }) => type === "Ready" && status === "True") ? true : undefined;
+    });
+  }
+}
+
+/** As it was, while it runs and after its pod was made anew: unmounted and mounted once more. */
+async function mountsAgain(fsids: readonly string[]): Promise<void> {
+  for (const writer of writers()) await isWhole(writer);
+  for (const writer of writers()) await tested.kubectl("delete", "pod", (await writer.running()).metadata.name);
+  for (const writer of writers()) await isWhole(writer);
+  expect(await Promise.all(writers().map(statfsId))).toEqual(fsids);
+}
+
+/** A binding that is deleted is still asked for a moment. */
+async function withoutGuards(...command: readonly string[]): Promise<void> {
+  await tested.kubectl("delete", "validatingadmissionpolicybindings", "--ignore-not-found", ...GUARDS);
+  await until(`kubectl ${command.join(" ")}`, async () => {
+    await tested.kubectl(...command);
+    return true;
+  });
+}
+
+async function tidemarkDefinitions(): Promise<string[]> {
+  const { items } = await tested.client.list(CUSTOM_RESOURCE_DEFINITIONS);
+  return items.map(({ metadata }) => metadata.name).filter((name) => name.endsWith(".tidemark.dev"));
 }
 
 if (clusterKind() !== "own") it.skip("needs a cluster that it may take apart", () => undefined);
@@ -275,6 +331,52 @@ else
         });
         expect([await after.damaged(), after.failures()]).toEqual(["", ""]);
         await tested.kubectl("delete", "namespace", namespace, "--wait=false");
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "makes every object again that was deleted with its definition, and mounts everything again",
+      async () => {
+        const fsids = await Promise.all(writers().map(statfsId));
+        const definitions = await tidemarkDefinitions();
+        expect(definitions).toHaveLength(5);
+        await expect(tested.kubectl("delete", "crd", ...definitions)).rejects.toThrow(/members of volumes hold data/);
+        await expect(tested.kubectl("delete", "namespace", MEMBER_NAMESPACE)).rejects.toThrow(/hold data/);
+        const watch = await watchMountsOf(ourCluster(), [await spanned.handle()]);
+        await withoutGuards("delete", "crd", "--ignore-not-found", ...definitions);
+        for (const writer of writers()) await isWhole(writer);
+        await tested.kubectl("-n", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", OVERLAY);
+        await tested.kubectl("-n", SYSTEM_NAMESPACE, "rollout", "restart", ...WORKLOADS);
+        await tidemarkIsBack();
+        await mountsAgain(fsids);
+        for (const { changes } of Object.values(await watch.end()))
+          expect(changes.every((nodes) => nodes.length <= 1)).toBe(true);
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "is deleted whole once its guards are, with its namespaces and definitions, and has every filesystem again when it is back",
+      async () => {
+        const fsids = await Promise.all(writers().map(statfsId));
+        const watch = await watchMountsOf(ourCluster(), [await spanned.handle()]);
+        const uninstall = ["delete", "--kustomize", OVERLAY, "--ignore-not-found", "--timeout=240s"];
+        await expect(tested.kubectl("-n", SYSTEM_NAMESPACE, ...uninstall)).rejects.toThrow(
+          /members of volumes hold data/,
+        );
+        expect(await tidemarkDefinitions()).toHaveLength(5);
+        await withoutGuards("-n", SYSTEM_NAMESPACE, ...uninstall);
+        await tested.kubectl("delete", "namespace", MEMBER_NAMESPACE, "--timeout=120s");
+        expect(await tidemarkDefinitions()).toEqual([]);
+        const namespaces = (await tested.client.list(NAMESPACES)).items.map(({ metadata }) => metadata.name);
+        expect(namespaces.filter((name) => [SYSTEM_NAMESPACE, MEMBER_NAMESPACE].includes(name))).toEqual([]);
+        for (const writer of writers()) await isWhole(writer);
+        await install(tested);
+        await tidemarkIsBack();
+        await mountsAgain(fsids);
+        for (const { changes } of Object.values(await watch.end()))
+          expect(changes.every((nodes) => nodes.length <= 1)).toBe(true);
       },
       LIMIT_MS,
     );
