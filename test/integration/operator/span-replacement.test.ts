@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../../../src/api/filesystem-layout.ts";
-import { NAMESPACES, NODES } from "../../../src/kube/resources.ts";
+import { NAMESPACES } from "../../../src/kube/resources.ts";
 import { createLogger } from "../../../src/process/log.ts";
-import { type MemberSidecars, startMemberSidecars } from "../../fakes/member-sidecars.ts";
+import { createZoneNode, type MemberSidecars, startMemberSidecars } from "../../fakes/member-sidecars.ts";
 import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
 import { type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
 
@@ -16,7 +16,7 @@ beforeAll(async () => {
   cluster = await startTestCluster();
   const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
   await cluster.client.create("test/namespace", NAMESPACES, object("Namespace", "shop"));
-  await cluster.client.create("test/node", NODES, object("Node", "node-a"));
+  await createZoneNode(cluster.client, "node-a");
   sidecars = await startMemberSidecars(cluster.client, createLogger("test", "silent"));
   span = spanUnderTest(cluster);
 }, 60_000);

@@ -2,9 +2,15 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout, FilesystemLayoutStatus } from "../../../src/api/filesystem-layout.ts";
-import { CSI_NODES, NAMESPACES, NODES, RESOURCE_QUOTAS } from "../../../src/kube/resources.ts";
+import { CSI_NODES, NAMESPACES, RESOURCE_QUOTAS } from "../../../src/kube/resources.ts";
 import { createLogger } from "../../../src/process/log.ts";
-import { MEMBER_CLASS, MEMBER_DRIVER, type MemberSidecars, startMemberSidecars } from "../../fakes/member-sidecars.ts";
+import {
+  createZoneNode,
+  MEMBER_CLASS,
+  MEMBER_DRIVER,
+  type MemberSidecars,
+  startMemberSidecars,
+} from "../../fakes/member-sidecars.ts";
 import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
 import { type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
 
@@ -16,7 +22,7 @@ beforeAll(async () => {
   cluster = await startTestCluster();
   const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
   await cluster.client.create("test/namespace", NAMESPACES, object("Namespace", "shop"));
-  for (const name of ["node-a", "node-b"]) await cluster.client.create("test/node", NODES, object("Node", name));
+  for (const name of ["node-a", "node-b"]) await createZoneNode(cluster.client, name);
   sidecars = await startMemberSidecars(cluster.client, createLogger("test", "silent"));
   span = spanUnderTest(cluster);
 }, 60_000);
