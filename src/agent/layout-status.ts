@@ -67,7 +67,7 @@ function spanMembers({ mounted, members }: VolumeState, live: FilesystemLayout):
   if (mounted === undefined || members.length === 0) return before;
   const found = members.flatMap((member): Member[] => {
     const { name, state, sizeBytes } = member;
-    if (state === "Leaving") return [];
+    if (state === "Leaving" || state === "Stranger") return [];
     const size = sizeBytes === undefined ? lastSizeOf(name, live) : formatQuantity(sizeBytes);
     const last = before.find((one) => one.name === name);
     return [{ name, ...(state === "Present" ? deviceOf(member, last) : {}), size, state }];
@@ -133,7 +133,17 @@ function stallOf(state: VolumeState): Because | undefined {
       message: `member and filesystem are not known to be of one size; it is tried again: ${state.settleProblem}`,
     };
   if (state.leavingProblem !== undefined && !mends(state.leavingProblem)) return state.leavingProblem;
-  return failureOf(state);
+  return strangersOf(state) ?? failureOf(state);
+}
+
+/** It works with them for now. A layout that has lost a member, put back from a backup perhaps, looks the same. */
+function strangersOf({ members }: VolumeState): Because | undefined {
+  const names = members.filter(({ state }) => state === "Stranger").map(({ name }) => name);
+  if (names.length === 0) return undefined;
+  const message =
+    `the mounted filesystem has ${names.join(", ")}, which no member in the layout's spec is. Its size stays as it is, and another node ` +
+    "cannot mount it, until the layout has the member again, or what was added by hand is taken out by hand";
+  return { reason: "MembersMissing", message };
 }
 
 function mends({ reason }: Because): boolean {

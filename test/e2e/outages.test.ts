@@ -227,14 +227,15 @@ else
     );
 
     it(
-      "detaches nothing for a controller-manager and a kubelet that were restarted, and drains a node whose pod writes for 60 s more",
+      "detaches nothing for a controller-manager, a scheduler and a kubelet that were restarted, and drains a node whose pod writes for 60 s more",
       async () => {
         const cluster = ourCluster();
         const handles = await Promise.all(spans().map((writer) => writer.handle()));
         const [attached, pods] = [await attachmentsOf(stays), await stays.running()];
         const since = { kernel: await kernelTrouble.mark(), devices: devicesOf(handles) };
         const watch = await watchMountsOf(cluster, handles);
-        for (const component of [nodeProgramName(SECOND, "kubelet"), "kube-controller-manager"]) {
+        // The scheduler, too: after an outage it may see new pods some time before it sees that a node takes none.
+        for (const component of [nodeProgramName(SECOND, "kubelet"), "kube-controller-manager", "kube-scheduler"]) {
           await stopComponent(cluster, component);
           await startComponent(cluster, component);
         }

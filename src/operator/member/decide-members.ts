@@ -5,7 +5,7 @@ import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.t
 import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity, wholeGiB } from "../../units/quantity.ts";
-import { isOut } from "../volume/layout-facts.ts";
+import { isOut, unnamedMembers } from "../volume/layout-facts.ts";
 import { nextReplacementStep, replacingMember } from "./decide-replacement.ts";
 import { memberClaimName, memberIndex, memberName } from "./member-names.ts";
 import { type MemberQuota, quotaMessage } from "./member-quota.ts";
@@ -21,7 +21,7 @@ export interface MemberClassFacts {
 
 type MemberHold =
   | Extract<HoldReason, "ShrinkFloorReached" | "QuotaExceeded">
-  | Extract<ConditionReason, "MemberLimitReached" | "WaitingForNode" | "WaitingForMember">;
+  | Extract<ConditionReason, "MemberLimitReached" | "MembersMissing" | "WaitingForNode" | "WaitingForMember">;
 
 export type MembersPlan =
   | {
@@ -41,6 +41,13 @@ interface Share {
 
 export function decideMembers(layout: FilesystemLayout, target: SizeTarget, facts: MemberClassFacts): MembersPlan {
   const shares = sharesOf(layout);
+  const unnamed = unnamedMembers(layout).join(", ");
+  if (unnamed !== "")
+    return {
+      do: "hold",
+      reason: "MembersMissing",
+      message: `the filesystem has ${unnamed}, which its layout does not name`,
+    };
   const unknown = shares
     .filter(({ member, bytes }) => bytes === 0 && member.state !== "Spare")
     .map(({ member }) => member.name);

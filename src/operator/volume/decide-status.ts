@@ -10,6 +10,7 @@ import type { Condition } from "../../api/schema.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
 import type { MemberReport } from "../member/tend-members.ts";
+import { unnamedMembers } from "./layout-facts.ts";
 import { isHold, type TargetRefusal } from "./target-fields.ts";
 
 export interface StatusFacts {
@@ -133,6 +134,8 @@ function stalledOf({ layout, missing, refusal, members, handle }: StatusFacts): 
   const gone = layout === undefined ? [] : missingMembers(layout);
   if (layout !== undefined && gone.length > 0)
     return statement("Stalled", true, "MembersMissing", goneMessage(layout, gone));
+  const unnamed = layout === undefined ? [] : unnamedMembers(layout);
+  if (unnamed.length > 0) return statement("Stalled", true, "MembersMissing", unnamedMessage(handle, unnamed));
   const wrong = members?.problem ?? (refusal === undefined || isHold(refusal) ? undefined : refusal);
   return wrong === undefined ? undefined : statement("Stalled", true, wrong.reason, wrong.message);
 }
@@ -150,6 +153,15 @@ function missingMembers({ status }: FilesystemLayout): string[] {
 
 function goneMessage({ spec }: FilesystemLayout, gone: readonly string[]): string {
   return `node ${spec.nodeName} does not find member ${gone.join(", ")}; nothing is made in its place`;
+}
+
+/** It works for now, and no other node could mount it. */
+function unnamedMessage(handle: string, unnamed: readonly string[]): string {
+  const names = unnamed.join(", ");
+  return (
+    `the mounted filesystem has member ${names}, which FilesystemLayout ${handle} does not name any more (was it put back from a backup?): its size ` +
+    `stays, and no other node can mount it. Name ${names} in spec.members again, with the PersistentVolume and claim of its volume`
+  );
 }
 
 function conditionOf({ status }: FilesystemLayout, type: string): Condition | undefined {

@@ -75,3 +75,11 @@ export function saidHolder(layout: FilesystemLayout): string | undefined {
   if (status?.mounted === true) return status.nodeName;
   return isUnheard(layout) ? spec.nodeName : undefined;
 }
+
+/** Members that the mounted filesystem has and the spec does not name any more: it was put back from a backup, or edited by hand. */
+export function unnamedMembers({ spec, status }: FilesystemLayout): string[] {
+  if (spec.members === undefined) return [];
+  const named = new Set(spec.members.map(({ name }) => name));
+  const unnamed = (status?.members ?? []).filter(({ name, state }) => state !== "Removed" && !named.has(name));
+  return unnamed.map(({ name }) => name);
+}

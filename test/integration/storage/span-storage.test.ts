@@ -203,7 +203,9 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     execFileSync("btrfs", ["device", "add", "-K", deviceOf(byHand) ?? "", mountPath]);
     const found = await storage.find(withMembers(volume, [m0, m1]), mountPath);
     if (found === undefined) throw new Error("it is mounted all the same");
-    const held = { code: "WrongFilesystem", message: expect.stringContaining(basename(deviceOf(byHand) ?? "-")) };
+    const stranger = basename(deviceOf(byHand) ?? "-");
+    expect(await storage.members(found)).toContainEqual({ name: stranger, state: "Stranger" });
+    const held = { code: "WrongFilesystem", message: expect.stringContaining(stranger) };
     await expect(storage.recover(found)).rejects.toMatchObject(held);
     await expect(storage.extend(found, 3 * GIB)).rejects.toMatchObject(held);
     const shrunk = withMembers(found, [m0, leaving(m1)]);

@@ -40,6 +40,15 @@ function summary(plan: MembersPlan): string {
   return `${members.join(", ")} → ${plan.target?.size}`;
 }
 
+it("a filesystem that has a member which its layout does not name stays as it is", () => {
+  const { spec, ...rest } = buildSpan({ sizes: ["2Gi", "1Gi"] });
+  const layout = { ...rest, spec: { ...spec, members: spec.members?.slice(0, 1) } };
+  for (const size of ["1Gi", "3Gi", "8Gi"]) {
+    const target = { size, from: "3Gi", epoch: 3, decidedAt: "2030-01-01T00:00:00.000Z" };
+    expect(summary(decideMembers(layout, target, classOf({})))).toMatch(/^MembersMissing: the filesystem has m1/);
+  }
+});
+
 describe("a target not below the members", () => {
   it.each<[string, SpanFields, string, ClassFields, string]>([
     ["adds one for what is missing, in whole GiB", { sizes: ["2Gi"] }, "3500Mi", {}, "m0 2Gi, m1 2Gi → 3500Mi"],

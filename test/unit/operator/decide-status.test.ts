@@ -41,6 +41,11 @@ const withConditions = (layout: FilesystemLayout, ...conditions: Condition[]): F
   status: { ...layout.status, conditions },
 });
 
+const withoutMember = (layout: FilesystemLayout, lost: string): FilesystemLayout => ({
+  ...layout,
+  spec: { ...layout.spec, members: layout.spec.members?.filter(({ name }) => name !== lost) },
+});
+
 describe("a Filesystem's status", () => {
   it("shows handle, node, and the members' sizes added up", () => {
     const members = ["1Gi", "512Mi"].map((size, i) => ({ name: `m${i}`, size, state: "Present" as const }));
@@ -114,6 +119,12 @@ describe("a Filesystem's status", () => {
       buildSpan({ sizes: ["1Gi"] }),
       { members: { waiting: [], problem: { reason: "MemberFailed", message: "exceeded quota" }, spare: undefined } },
       { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True MemberFailed" },
+    ],
+    [
+      "is Stalled when its filesystem has a member that its layout has lost",
+      withoutMember(buildSpan({ sizes: ["1Gi", "1Gi"] }), "m1"),
+      {},
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True MembersMissing" },
     ],
     [
       "is fine without a spare, and says why there is none",

@@ -6,7 +6,7 @@ import { identityWithin } from "./device-identity.ts";
 import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
 import { preparedDevice } from "./prepare-spares.ts";
 import { unsettledMembers } from "./settle-members.ts";
-import { type MemberDevice, membersInside } from "./span-devices.ts";
+import { type MemberDevice, membersInside, strangeDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 import { readSpanRecord, removalOf } from "./span-record.ts";
 
@@ -27,7 +27,8 @@ export async function findMembers(host: SpanHost, volume: MountedSpan): Promise<
     if (device === undefined || inside.has(member.name) || removalOf(record, member.name) !== undefined) return [];
     return [{ name: member.name, state: "Spare", sizeBytes: blockSizeBytes(device) }];
   });
-  return [...present, ...spares, ...leaving, ...released];
+  const strangers = strangeDeviceNames(host, volume).map((name): FoundMember => ({ name, state: "Stranger" }));
+  return [...present, ...spares, ...leaving, ...released, ...strangers];
 }
 
 /** A device keeps its UUID for as long as it is in the filesystem, and its member's name is never used again: read once. */

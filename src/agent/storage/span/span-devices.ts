@@ -67,14 +67,19 @@ export function membersInside(
  * nor taken out, and what its size is to be is not known while it is there.
  */
 export function assertOnlyMembers(host: Pick<SpanHost, "devices">, volume: MountedSpan): void {
-  const own = new Set(publishedMembers(host, volume).map(({ device }) => device.name));
-  const foreign = mountedDeviceNames(volume.fsid).filter((name) => !own.has(name));
-  if (foreign.length === 0) return;
+  const strange = strangeDeviceNames(host, volume);
+  if (strange.length === 0) return;
   throw new StorageError(
     "WrongFilesystem",
-    `btrfs ${volume.fsid} of ${volume.handle} has ${foreign.join(", ")}, which is no device of its members; its size stays as it ` +
+    `btrfs ${volume.fsid} of ${volume.handle} has ${strange.join(", ")}, which is no device of its members; its size stays as it ` +
       `is until what was added by hand is taken out by hand (btrfs device remove, ${volume.mountPath})`,
   );
+}
+
+/** What the mounted filesystem is made of beside its members, by the kernel's names. */
+export function strangeDeviceNames(host: Pick<SpanHost, "devices">, volume: MountedSpan): string[] {
+  const own = new Set(publishedMembers(host, volume).map(({ device }) => device.name));
+  return mountedDeviceNames(volume.fsid).filter((name) => !own.has(name));
 }
 
 /** Throws WrongFilesystem when the kernel has a device in the filesystem that is none of its members, or the reverse. */
