@@ -30,7 +30,7 @@ const NOT_PASSED: readonly (readonly [pattern: RegExp, why: string])[] = [
     /^(member|member-guard|remove-member|detach|span|publish-volume|unpublish-volume)\/|^create-volume\/member$/,
     "the backend span",
   ],
-  [/^claim\//, "claims of other drivers; test/integration/operator/ordinary-claim-crash.test.ts dies at each of them"],
+  [/^claim\//, "claims of other drivers; test/real/ordinary-claim-crash.test.ts dies at each of them"],
   [/^node-storage\//, "when an agent starts, and then at its own times"],
   [/^rebuild\//, "only after an object was deleted"],
   [/^new-layout\/drop$/, "only where a crash has left a layout's name alone and its claim is gone by then"],

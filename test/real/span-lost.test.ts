@@ -2,15 +2,10 @@
 // node or deleted.
 import { status } from "@grpc/grpc-js";
 import { afterAll, afterEach, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
-import {
-  NODES,
-  PERSISTENT_VOLUME_CLAIMS,
-  PERSISTENT_VOLUMES,
-  VOLUME_ATTACHMENTS,
-} from "../../../src/kube/resources.ts";
-import { type ProvisionedSpan, provisionedSpan } from "./provisioned-span.ts";
-import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
+import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
+import { NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
+import { type ProvisionedSpan, provisionedSpan } from "../integration/operator/provisioned-span.ts";
+import { type SpanCluster, startSpanCluster } from "../integration/operator/span-cluster.ts";
 
 let tested: SpanCluster;
 beforeAll(async () => {

@@ -1,13 +1,13 @@
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
+import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import {
   FILESYSTEM_LAYOUTS,
   type FilesystemLayout,
   type FilesystemLayoutStatus,
-} from "../../../src/api/filesystem-layout.ts";
-import { fsidOf } from "../../../src/api/identity.ts";
-import { MEMBER_NAMESPACE, RECORDS } from "../../../src/api/names.ts";
+} from "../../src/api/filesystem-layout.ts";
+import { fsidOf } from "../../src/api/identity.ts";
+import { MEMBER_NAMESPACE, RECORDS } from "../../src/api/names.ts";
 import {
   CSI_NODES,
   EVENTS,
@@ -16,11 +16,11 @@ import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   RESOURCE_QUOTAS,
-} from "../../../src/kube/resources.ts";
-import { memberBytesOf } from "../../../src/operator/member/decide-members.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import { formatQuantity, GIB } from "../../../src/units/quantity.ts";
-import { buildClaim } from "../../builders/claim.ts";
+} from "../../src/kube/resources.ts";
+import { memberBytesOf } from "../../src/operator/member/decide-members.ts";
+import { createLogger } from "../../src/process/log.ts";
+import { formatQuantity, GIB } from "../../src/units/quantity.ts";
+import { buildClaim } from "../builders/claim.ts";
 import {
   createDriver,
   createMemberClass,
@@ -29,9 +29,9 @@ import {
   MEMBER_DRIVER,
   type MemberSidecars,
   startMemberSidecars,
-} from "../../fakes/member-sidecars.ts";
-import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
-import { type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
+} from "../fakes/member-sidecars.ts";
+import { startTestCluster, type TestCluster, untilRead } from "../integration/operator/cluster.ts";
+import { type SpanUnderTest, spanUnderTest } from "../integration/operator/span-under-test.ts";
 
 const GROWING_CLASS = "growing-class";
 const PLAIN_CLASS = "plain-class";
@@ -299,7 +299,7 @@ describe("a span on its nodes", () => {
     const { handle } = await inUse();
     const name = claimOf(await span.layout(handle), "m0")?.attachment?.name ?? "";
     const before = (await span.attachments()).find(({ metadata }) => metadata.name === name)?.metadata.uid;
-    const { VOLUME_ATTACHMENTS } = await import("../../../src/kube/resources.ts");
+    const { VOLUME_ATTACHMENTS } = await import("../../src/kube/resources.ts");
     await cluster.client.delete("test/detach", VOLUME_ATTACHMENTS, { name });
     await untilRead(
       "a new one",

@@ -4,10 +4,10 @@ import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { SpanMember } from "../../../src/agent/member/span-member.ts";
-import type { MountedSpan, SpanVolume, Storage } from "../../../src/agent/storage/storage.ts";
-import { directEffects } from "../../../src/process/effects.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import type { SpanMember } from "../../src/agent/member/span-member.ts";
+import type { MountedSpan, SpanVolume, Storage } from "../../src/agent/storage/storage.ts";
+import { directEffects } from "../../src/process/effects.ts";
+import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
 import {
   createSpanFixture,
   leaving,
@@ -16,8 +16,8 @@ import {
   type SpanFixture,
   spanStorageIn,
   withMembers,
-} from "./span-fixture.ts";
-import { GIB, makeShrinkControl } from "./storage-fixture.ts";
+} from "../integration/storage/span-fixture.ts";
+import { GIB, makeShrinkControl } from "../integration/storage/storage-fixture.ts";
 
 describeReal("a span with a spare member", LOOP_PARTS, () => {
   let fixture: SpanFixture;

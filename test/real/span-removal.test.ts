@@ -4,16 +4,29 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { SpanMember } from "../../../src/agent/member/span-member.ts";
-import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
-import { mountAt } from "../../../src/agent/storage/mount-table.ts";
-import { spanRecordPath } from "../../../src/agent/storage/span/span-record.ts";
-import type { MountedSpan, ShrinkResult, SpanVolume } from "../../../src/agent/storage/storage.ts";
-import { eventually } from "../../fakes/eventually.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
-import { createSpanFixture, leaving, makeMember, makeSpan, type SpanFixture, withMembers } from "./span-fixture.ts";
-import { GIB, MIB, makeShrinkControl } from "./storage-fixture.ts";
-import { scatterFiles, startWriter, verifyFiles, type Writer, type WriterSettings } from "./written-files.ts";
+import type { SpanMember } from "../../src/agent/member/span-member.ts";
+import { exclusiveOperation } from "../../src/agent/storage/exclusive-operation.ts";
+import { mountAt } from "../../src/agent/storage/mount-table.ts";
+import { spanRecordPath } from "../../src/agent/storage/span/span-record.ts";
+import type { MountedSpan, ShrinkResult, SpanVolume } from "../../src/agent/storage/storage.ts";
+import { eventually } from "../fakes/eventually.ts";
+import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
+import {
+  createSpanFixture,
+  leaving,
+  makeMember,
+  makeSpan,
+  type SpanFixture,
+  withMembers,
+} from "../integration/storage/span-fixture.ts";
+import { GIB, MIB, makeShrinkControl } from "../integration/storage/storage-fixture.ts";
+import {
+  scatterFiles,
+  startWriter,
+  verifyFiles,
+  type Writer,
+  type WriterSettings,
+} from "../integration/storage/written-files.ts";
 
 const ATTEMPTS_LIMIT = 20;
 

@@ -1,23 +1,23 @@
 // The operator dies before and after every write for an ordinary claim, and another one takes over: the request is raised to what was
 // asked for, once, and nothing is left behind. Death is played by a client whose write fails at that point and at all later ones.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
-import { RECORDS } from "../../../src/api/names.ts";
-import { type ControlPlane, startControlPlane } from "../../../src/apiserver/server.ts";
-import { createEventRecorder } from "../../../src/kube/events.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
-import { KubeError } from "../../../src/kube/kube-error.ts";
-import { PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/resources.ts";
-import { createClaimCaches } from "../../../src/operator/claim/claim-caches.ts";
-import { createOptIn } from "../../../src/operator/claim/opt-in.ts";
-import { reconcileClaim } from "../../../src/operator/claim/reconcile-claim.ts";
-import { createVolumeCaches } from "../../../src/operator/volume/volume-caches.ts";
-import { systemClock } from "../../../src/process/clock.ts";
-import { directEffects, type Effects } from "../../../src/process/effects.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import { bootstrap } from "../../../src/standalone/bootstrap.ts";
-import { type ForeignDriver, foreignDriver, NAMESPACE as namespace } from "./foreign-driver.ts";
+import { FILESYSTEMS } from "../../src/api/filesystem.ts";
+import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
+import { RECORDS } from "../../src/api/names.ts";
+import { type ControlPlane, startControlPlane } from "../../src/apiserver/server.ts";
+import { createEventRecorder } from "../../src/kube/events.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/http-client.ts";
+import { KubeError } from "../../src/kube/kube-error.ts";
+import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
+import { createClaimCaches } from "../../src/operator/claim/claim-caches.ts";
+import { createOptIn } from "../../src/operator/claim/opt-in.ts";
+import { reconcileClaim } from "../../src/operator/claim/reconcile-claim.ts";
+import { createVolumeCaches } from "../../src/operator/volume/volume-caches.ts";
+import { systemClock } from "../../src/process/clock.ts";
+import { directEffects, type Effects } from "../../src/process/effects.ts";
+import { createLogger } from "../../src/process/log.ts";
+import { bootstrap } from "../../src/standalone/bootstrap.ts";
+import { type ForeignDriver, foreignDriver, NAMESPACE as namespace } from "../integration/operator/foreign-driver.ts";
 
 const log = createLogger("test", "silent");
 let controlPlane: ControlPlane;
