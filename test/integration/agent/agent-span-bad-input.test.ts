@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import type { MemberSpec } from "../../../src/api/filesystem-layout.ts";
 import { GIB } from "../../../src/units/quantity.ts";
@@ -12,6 +13,8 @@ import { type AgentUnderTest, startAgentUnderTest, waitFor } from "./agent-under
 import { createSpanParts, leaving, type SpanParts, type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
 
 const STATE_DISK_BYTES = 64 * 1024;
+const LOOK_INTERVAL_MS = 200;
+const QUIET_LOOKS = 3;
 const SETUP_LIMIT_MS = 60_000;
 /** No loop device has this number. */
 const NO_DISK = ["b", "7", "1048000"] as const;
@@ -139,7 +142,7 @@ describeReal("an agent with a span that cannot be used as it is", LOOP_PARTS, ()
   });
 
   it("makes no filesystem while its node's disk takes no record, says so, and lets another node have it", async () => {
-    fill(ballast);
+    await fill(ballast);
     await span.applyLayout({ members: [m0] });
     await expect(span.stage()).rejects.toMatchObject({ details: expect.stringContaining("ENOSPC") });
     await waitFor("the condition", async () => (await stalled())?.reason === "RecordNotWritten");
@@ -154,7 +157,7 @@ describeReal("an agent with a span that cannot be used as it is", LOOP_PARTS, ()
 
   it("takes no member out while its node's disk takes no record", async () => {
     await stageBoth();
-    fill(ballast);
+    await fill(ballast);
     await span.applyLayout({ members: [m0, leaving(m1)], target: target("1Gi", "2Gi") });
     await waitFor("the condition", async () => (await stalled())?.reason === "RecordNotWritten");
     expect(span.capacityBytes()).toBe(2 * GIB);
@@ -165,14 +168,22 @@ describeReal("an agent with a span that cannot be used as it is", LOOP_PARTS, ()
   });
 });
 
-/** Until the filesystem takes no more. */
-function fill(path: string): void {
-  const file = openSync(path, "w");
+/** Until the filesystem takes no more, also when what the agent was still writing then has been put in the place of an older record. */
+async function fill(path: string): Promise<void> {
+  for (let quietLooks = 0; quietLooks < QUIET_LOOKS; await sleep(LOOK_INTERVAL_MS))
+    quietLooks = append(path) === 0 ? quietLooks + 1 : 0;
+}
+
+/** Returns the bytes that the filesystem has still taken. */
+function append(path: string): number {
+  const file = openSync(path, "a");
+  let appendedBytes = 0;
   try {
-    for (;;) writeSync(file, Buffer.alloc(1024, 1));
+    for (;;) appendedBytes += writeSync(file, Buffer.alloc(1024, 1));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
   } finally {
     closeSync(file);
   }
+  return appendedBytes;
 }
