@@ -2,6 +2,7 @@
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { Reflector } from "../../kube/reflector.ts";
+import { isBlank } from "./layout-facts.ts";
 
 export interface LayoutWatch {
   /**
@@ -13,7 +14,7 @@ export interface LayoutWatch {
     holds: (layout: FilesystemLayout) => boolean,
     limitMs: number,
   ): Promise<FilesystemLayout | undefined>;
-  /** Resolves when this replica's cache shows that the layout is there, or is not; after `limitMs` in any case. */
+  /** Resolves when this replica's cache shows that the layout is there, filled in, or is not; after `limitMs` in any case. */
   untilCached(handle: string, isThere: boolean, limitMs: number): Promise<void>;
 }
 
@@ -67,8 +68,10 @@ export function createLayoutWatch(client: KubeClient, reflector: Reflector<Files
       return client.get(FILESYSTEM_LAYOUTS, { name });
     },
     untilCached: async (handle, isThere, limitMs) => {
-      const shown = (reflector.store.get(handle) !== undefined) === isThere;
-      if (!shown && waiting < WAITERS_LIMIT) await wait(handle, (one) => (one !== undefined) === isThere, limitMs);
+      const isShown = (layout: FilesystemLayout | undefined): boolean =>
+        isThere ? layout !== undefined && !isBlank(layout) : layout === undefined;
+      const isShownAlready = isShown(reflector.store.get(handle));
+      if (!isShownAlready && waiting < WAITERS_LIMIT) await wait(handle, isShown, limitMs);
     },
   };
 }
