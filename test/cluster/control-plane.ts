@@ -12,19 +12,20 @@ import { startRecorded } from "./recorded-process.ts";
 export const CONTROL_PLANE = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"] as const;
 export type ControlPlaneComponent = (typeof CONTROL_PLANE)[number];
 
+export const ETCD_NAME = "default";
 const ETCD_URL = "http://127.0.0.1:2379";
-const ETCD_PEER_URL = "http://127.0.0.1:2380";
+export const ETCD_PEER_URL = "http://127.0.0.1:2380";
 const ETCD_HEALTH_URL = "http://127.0.0.1:2381";
 
 const FLAGS: Readonly<Record<ControlPlaneComponent, (cluster: Cluster) => Readonly<Record<string, string>>>> = {
   etcd: ({ places }) => ({
-    name: "default",
+    name: ETCD_NAME,
     "data-dir": places.etcd,
     "listen-client-urls": ETCD_URL,
     "advertise-client-urls": ETCD_URL,
     "listen-peer-urls": ETCD_PEER_URL,
     "initial-advertise-peer-urls": ETCD_PEER_URL,
-    "initial-cluster": `default=${ETCD_PEER_URL}`,
+    "initial-cluster": `${ETCD_NAME}=${ETCD_PEER_URL}`,
     "listen-metrics-urls": ETCD_HEALTH_URL,
     // Its data outlives its process; it need not outlive this machine's power.
     "unsafe-no-fsync": "true",

@@ -1,19 +1,21 @@
-// What is whole again, or gone without a trace, after people have deleted objects: claims and policies in the middle of an operation, a
-// tenant's namespace whose volume is kept, every object and definition of Tidemark, Tidemark itself.
+// What is whole again after people have deleted what they should not have, or put back an old state of the cluster: claims and policies
+// in the middle of an operation, a tenant's namespace, every object and definition of Tidemark, Tidemark itself, etcd.
 import { readdirSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
-import { volumeHandleOf } from "../../src/api/identity.ts";
+import { volumeHandleOf, volumeUIDOf } from "../../src/api/identity.ts";
 import { MEMBER_LABEL, MEMBER_NAMESPACE, RECORDS } from "../../src/api/names.ts";
 import {
   CUSTOM_RESOURCE_DEFINITIONS,
   NAMESPACES,
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
+  type PersistentVolume,
   VOLUME_ATTACHMENTS,
 } from "../../src/kube/resources.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
+import { backUpEtcd, restoreEtcd } from "../cluster/etcd-backup.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
@@ -157,6 +159,23 @@ async function mountsAgain(fsids: readonly string[]): Promise<void> {
   for (const writer of writers()) await tested.kubectl("delete", "pod", (await writer.running()).metadata.name);
   for (const writer of writers()) await isWhole(writer);
   expect(await Promise.all(writers().map(statfsId))).toEqual(fsids);
+}
+
+/** As it is told on the Filesystem. */
+async function stalledIs(name: string, text: RegExp): Promise<void> {
+  await until(`Filesystem ${name} to be Stalled: ${text.source}`, async () => {
+    const filesystem = await tested.client.get(FILESYSTEMS, { namespace: tested.namespace, name });
+    const stalled = filesystem?.status?.conditions?.find(({ type }) => type === "Stalled");
+    return stalled?.status === "True" && text.test(stalled.message) ? true : undefined;
+  });
+}
+
+/** Waiting for the claim that it had. */
+async function putBack({ metadata, spec, ...volume }: PersistentVolume): Promise<void> {
+  const { name, labels, annotations } = metadata;
+  const { namespace, name: claim } = spec.claimRef ?? {};
+  const { status: _status, ...rest } = { ...volume, spec: { ...spec, claimRef: { namespace, name: claim } } };
+  await tested.client.create("e2e/put-back", PERSISTENT_VOLUMES, { ...rest, metadata: { name, labels, annotations } });
 }
 
 /** A binding that is deleted is still asked for a moment. */
@@ -377,6 +396,40 @@ else
         await mountsAgain(fsids);
         for (const { changes } of Object.values(await watch.end()))
           expect(changes.every((nodes) => nodes.length <= 1)).toBe(true);
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "keeps what it has when etcd is put back to before an extend, says what is missing, and is whole once that is put back",
+      async () => {
+        const [fsid, handle, { spec: on }] = [await statfsId(spanned), await spanned.handle(), await spanned.running()];
+        const membersOf = async () => {
+          const labelSelector = `${RECORDS.volumeUID}=${volumeUIDOf(handle)}`;
+          return (await tested.client.list(PERSISTENT_VOLUMES, { labelSelector })).items;
+        };
+        const nodes = ourCluster().nodes.filter((node) => node !== on.nodeName);
+        await tested.kubectl("cordon", ...nodes);
+        const backup = await backUpEtcd(ourCluster());
+        const known = (await membersOf()).map(({ metadata }) => metadata.name);
+        await request("data-spanned-0", "3Gi");
+        await until("the extend", async () => ((await capacityMiB(spanned)) === 3072 ? true : undefined));
+        await writeBulk(spanned, 20, 28);
+        const lost = (await membersOf()).filter(({ metadata }) => !known.includes(metadata.name));
+        expect(lost).toHaveLength(1);
+        await restoreEtcd(ourCluster(), backup);
+        expect((await membersOf()).map(({ metadata }) => metadata.name)).toEqual(known);
+        await stalledIs("data-spanned-0", /does not name any more/);
+        await isWhole(spanned);
+        expect(await statfsId(spanned)).toBe(fsid);
+        // Nothing is mounted without it, and nothing is made in its place.
+        await tested.kubectl("delete", "pod", "spanned-0");
+        await stalledIs("data-spanned-0", /it has \d devices, and \d of them are here/);
+        // What a backup of the objects, or the members' driver, still knows of it.
+        for (const volume of lost) await putBack(volume);
+        await tested.kubectl("delete", "filesystemlayout", handle);
+        await isWhole(spanned);
+        expect([await statfsId(spanned), await capacityMiB(spanned)]).toEqual([fsid, 3072]);
       },
       LIMIT_MS,
     );
