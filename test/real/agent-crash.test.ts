@@ -3,16 +3,16 @@ import { randomUUID } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { FilesystemLayoutSpec } from "../../../src/api/filesystem-layout.ts";
-import { GIB, MIB } from "../../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import type { FilesystemLayoutSpec } from "../../src/api/filesystem-layout.ts";
+import { GIB, MIB } from "../../src/units/quantity.ts";
+import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
 import {
   type AgentUnderTest,
   startAgentUnderTest,
   type VolumeUnderTest,
   volumeUnderTest,
   waitFor,
-} from "./agent-under-test.ts";
+} from "../integration/agent/agent-under-test.ts";
 
 const target = (size: string, from: string, epoch = 1) => ({ size, from, epoch, decidedAt: new Date().toISOString() });
 const grant = (change: Partial<NonNullable<FilesystemLayoutSpec["emergency"]>> = {}) => ({
@@ -150,7 +150,7 @@ describeReal("an agent", LOOP_PARTS, () => {
     await volume.applyLayout({ target: target("2Gi", "1Gi", 7) });
     await waitFor("the extend", async () => (await lastOperation())?.to === "2Gi");
     // The layout is deleted and made again by a deposed leader: the API's own rule does not hold for a new object.
-    const { FILESYSTEM_LAYOUTS } = await import("../../../src/api/filesystem-layout.ts");
+    const { FILESYSTEM_LAYOUTS } = await import("../../src/api/filesystem-layout.ts");
     await agent.client.delete("test/delete", FILESYSTEM_LAYOUTS, { name: volume.handle });
     await volume.applyLayout({ target: target("3Gi", "2Gi", 6) });
     await waitFor("the refusal", async () =>
