@@ -81,7 +81,7 @@ describeReal(
           const isPending = status?.conditions?.some(({ reason }) => reason === "NodeResizePending");
           return isPending ? "pending" : status?.capacity === "2Gi" ? "done" : undefined;
         });
-        // It looks when it next synchronises the pod: a changed one at once.
+        // It looks when it next synchronises the pod; a change of that may bring this forward, and nothing here rests on it.
         if (told === "pending") await tested.kubectl("annotate", "pod", WRITER_POD, "looked-at=now");
         await until("the filesystem to grow", async () => ((await writer.capacityMiB()) === 2048 ? true : undefined));
         const done = await until("the capacity", async () => {
