@@ -95,7 +95,7 @@ type Check = (facts: OperationFacts) => OperationDecision | undefined;
 
 // Order matters: teardown before anything else, what runs before what should run, and the past before the target.
 const CHECKS: readonly Check[] = [removal, whatRuns, unusable, interruption];
-const TARGET_CHECKS: readonly Check[] = [staleEpoch, endedTarget];
+const TARGET_CHECKS: readonly Check[] = [endedTarget, staleEpoch];
 
 /** Total: every set of facts has exactly one answer. */
 export function decideOperation(facts: OperationFacts): OperationDecision {

@@ -412,6 +412,9 @@ else
         await tested.kubectl("cordon", ...nodes);
         const backup = await backUpEtcd(ourCluster());
         const known = (await membersOf()).map(({ metadata }) => metadata.name);
+        // Whoever leads from now on writes under an epoch that the backup knows nothing of.
+        await tested.kubectl("-n", SYSTEM_NAMESPACE, "rollout", "restart", "deployment/policy-engine");
+        await everyPodReady(tested);
         await request("data-spanned-0", "3Gi");
         await until("the extend", async () => ((await capacityMiB(spanned)) === 3072 ? true : undefined));
         await writeBulk(spanned, 20, 28);

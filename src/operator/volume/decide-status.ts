@@ -129,13 +129,14 @@ function isUnused(layout: FilesystemLayout | undefined): boolean {
 
 function stalledOf({ layout, missing, refusal, members, handle }: StatusFacts): Statement | undefined {
   if (missing.length > 0) return statement("Stalled", true, "MembersMissing", missingMessage(handle, missing));
+  // A layout put back from a backup has much else that does not fit, and this is why.
+  const unnamed = layout === undefined ? [] : unnamedMembers(layout);
+  if (unnamed.length > 0) return statement("Stalled", true, "MembersMissing", unnamedMessage(handle, unnamed));
   const reported = layout && conditionOf(layout, "Stalled");
   if (reported?.status === "True") return { ...reported, type: "Stalled" };
   const gone = layout === undefined ? [] : missingMembers(layout);
   if (layout !== undefined && gone.length > 0)
     return statement("Stalled", true, "MembersMissing", goneMessage(layout, gone));
-  const unnamed = layout === undefined ? [] : unnamedMembers(layout);
-  if (unnamed.length > 0) return statement("Stalled", true, "MembersMissing", unnamedMessage(handle, unnamed));
   const wrong = members?.problem ?? (refusal === undefined || isHold(refusal) ? undefined : refusal);
   return wrong === undefined ? undefined : statement("Stalled", true, wrong.reason, wrong.message);
 }

@@ -118,6 +118,12 @@ describe("deciding what to do about a volume's size", () => {
     expect(decision).toMatchObject({ act: "Refuse", message: expect.stringMatching(/epoch 2 .* epoch 3/) });
   });
 
+  it("leaves a target of a lower epoch that has been carried out in the past, as a backup puts it back", () => {
+    const wanted = target({ epoch: 2, decidedAt: "2026-01-01T00:00:00Z" });
+    const decision = decideOperation(facts({ target: wanted, endedDecidedAt: "2026-01-02T00:00:00Z" }));
+    expect(decision).toMatchObject({ act: "Nothing", reason: "TargetEnded" });
+  });
+
   it("cancels a running shrink for an extend", () => {
     expect(decideOperation(facts({ running: shrinking, target: target() }))).toMatchObject({ act: "CancelShrink" });
   });

@@ -41,6 +41,10 @@ const withConditions = (layout: FilesystemLayout, ...conditions: Condition[]): F
   status: { ...layout.status, conditions },
 });
 
+const saying = (layout: FilesystemLayout, condition: Condition): FilesystemLayout => ({
+  ...layout,
+  status: { ...layout.status, conditions: [condition] },
+});
 const withoutMember = (layout: FilesystemLayout, lost: string): FilesystemLayout => ({
   ...layout,
   spec: { ...layout.spec, members: layout.spec.members?.filter(({ name }) => name !== lost) },
@@ -123,6 +127,12 @@ describe("a Filesystem's status", () => {
     [
       "is Stalled when its filesystem has a member that its layout has lost",
       withoutMember(buildSpan({ sizes: ["1Gi", "1Gi"] }), "m1"),
+      {},
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True MembersMissing" },
+    ],
+    [
+      "is Stalled for the member that its layout has lost, whatever else its node has against the layout",
+      withoutMember(saying(buildSpan({ sizes: ["1Gi", "1Gi"] }), nodeSays("Stalled", "True", "StaleEpoch")), "m1"),
       {},
       { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True MembersMissing" },
     ],
