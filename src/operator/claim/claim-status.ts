@@ -1,10 +1,9 @@
 // What a Filesystem's status says of an ordinary claim: how large it is, and how far its own driver and kubelet have come with a
 // resize. Pure: time comes in.
 import { type ClaimResize, claimResizeOf, infeasibleMessage } from "../../api/claim-resize.ts";
-import { datedCondition, type Statement } from "../../api/condition.ts";
+import { type ConditionType, datedCondition, type Statement, statement } from "../../api/condition.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
 import { API_VERSION } from "../../api/names.ts";
-import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
 import type { OrdinaryClaim } from "./claim-facts.ts";
@@ -24,22 +23,11 @@ export function claimStatus(facts: OrdinaryClaim, filesystem: Filesystem, nowMs:
       ...(capacity === undefined ? {} : { capacity }),
       volumeHandle: facts.handle,
       ...(facts.nodeName === undefined ? {} : { nodeName: facts.nodeName }),
-      conditions: statementsOf(facts, filesystem, resize).map((statement) =>
-        datedCondition(statement, filesystem.status?.conditions, generation, nowMs),
+      conditions: statementsOf(facts, filesystem, resize).map((said) =>
+        datedCondition(said, filesystem.status?.conditions, generation, nowMs),
       ),
     },
   };
-}
-
-type ConditionType = "Ready" | "Reconciling" | "Stalled";
-
-function statement(
-  type: ConditionType,
-  holds: boolean,
-  reason: ConditionReason | HoldReason,
-  message: string,
-): Statement {
-  return { type, status: holds ? "True" : "False", reason, message };
 }
 
 function statementsOf(facts: OrdinaryClaim, filesystem: Filesystem, resize: ClaimResize | undefined): Statement[] {

@@ -1,11 +1,10 @@
 // What a Filesystem's status says of its layout, for people and for kstatus. Pure: time comes in. What is not known keeps
 // what was said last, it never becomes 0.
-import { datedCondition, type Statement } from "../../api/condition.ts";
+import { type ConditionType, datedCondition, type Statement, statement } from "../../api/condition.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { API_VERSION } from "../../api/names.ts";
-import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import type { Condition } from "../../api/schema.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
@@ -41,23 +40,11 @@ export function decideStatus(facts: StatusFacts, nowMs: number): ApplyConfigurat
       ...(capacity === undefined ? {} : { capacity }),
       volumeHandle: handle,
       ...(nodeName === undefined ? {} : { nodeName }),
-      conditions: conditionsOf(facts).map((statement) =>
-        datedCondition(statement, filesystem.status?.conditions, generation, nowMs),
+      conditions: conditionsOf(facts).map((said) =>
+        datedCondition(said, filesystem.status?.conditions, generation, nowMs),
       ),
     },
   };
-}
-
-type ConditionType = "Ready" | "Reconciling" | "Stalled";
-
-/** Ours carry a ConditionReason; what the node reports is passed on as it is. */
-function statement(
-  type: ConditionType,
-  holds: boolean,
-  reason: ConditionReason | HoldReason,
-  message: string,
-): Statement {
-  return { type, status: holds ? "True" : "False", reason, message };
 }
 
 function conditionsOf(facts: StatusFacts): Statement[] {
