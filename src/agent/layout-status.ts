@@ -1,5 +1,5 @@
 // What the agent says about a volume in FilesystemLayout.status: pure, from what it knows of it.
-import { datedCondition, type Statement } from "../api/condition.ts";
+import { type ConditionType, datedCondition, type Statement, statement } from "../api/condition.ts";
 import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../api/filesystem-layout.ts";
 import type { ConditionReason, HoldReason } from "../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../units/quantity.ts";
@@ -30,8 +30,8 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
     ...(members.length === 0 ? {} : { members }),
     ...(running === undefined ? {} : { operation: running.operation }),
     ...(record.lastOperation === undefined ? {} : { lastOperation: record.lastOperation }),
-    conditions: conditionsOf(state).map((statement) =>
-      datedCondition(statement, live.status?.conditions, live.metadata.generation, nowMs),
+    conditions: conditionsOf(state).map((said) =>
+      datedCondition(said, live.status?.conditions, live.metadata.generation, nowMs),
     ),
   };
 }
@@ -96,14 +96,14 @@ function conditionsOf(state: VolumeState): Statement[] {
   const pending = pendingOf(state);
   const fine = { reason: "Ready" as const, message: situation(state) };
   return [
-    statement("Ready", !blocks(state) && !isUnmade(state), blocks(state) ?? pendingUnmade(state) ?? fine),
-    statement("Reconciling", pending !== undefined, pending ?? spareless(state) ?? fine),
-    statement("Stalled", stalled !== undefined, stalled ?? fine),
+    because("Ready", !blocks(state) && !isUnmade(state), blocks(state) ?? pendingUnmade(state) ?? fine),
+    because("Reconciling", pending !== undefined, pending ?? spareless(state) ?? fine),
+    because("Stalled", stalled !== undefined, stalled ?? fine),
   ];
 }
 
-function statement(type: "Ready" | "Reconciling" | "Stalled", holds: boolean, because: Because): Statement {
-  return { type, status: holds ? "True" : "False", ...because };
+function because(type: ConditionType, holds: boolean, { reason, message }: Because): Statement {
+  return statement(type, holds, reason, message);
 }
 
 /** What keeps the filesystem from being used. */

@@ -17,15 +17,9 @@ export function wireSample(state: VolumeState, { freeBytes, ioUtilizationRatio }
   const nodeFreeBytes = state.record.backend === "span" ? UNBOUNDED_BYTES : freeBytes;
   if (reading === undefined || sizeBytes === undefined || nodeFreeBytes === undefined) return undefined;
   return {
+    ...reading,
     volumeHandle: handle,
-    sampledAtMs: reading.sampledAtMs,
     sizeBytes,
-    capacityBytes: reading.capacityBytes,
-    availableBytes: reading.availableBytes,
-    inodesTotal: reading.inodesTotal,
-    inodesUsed: reading.inodesUsed,
-    growthBytesPerSecond: reading.growthBytesPerSecond,
-    peakWriteBytesPerSecond: reading.peakWriteBytesPerSecond,
     operationInProgress: state.running !== undefined,
     lastOperationEndedAtMs: state.operationEndedAtMs,
     ioUtilizationRatio,

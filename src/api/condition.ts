@@ -1,8 +1,22 @@
 // A kstatus condition as it is written into a status: dated when it changes, never when it is repeated. Pure: time is handed in.
+import type { ConditionReason, HoldReason } from "./reasons.ts";
 import type { Condition } from "./schema.ts";
+
+/** What kstatus reads. */
+export type ConditionType = "Ready" | "Reconciling" | "Stalled";
 
 /** What a process says, before it is dated. */
 export type Statement = Pick<Condition, "type" | "status" | "reason" | "message">;
+
+/** What we say ourselves has a reason of ours; what another reports is passed on as it is. */
+export function statement(
+  type: ConditionType,
+  holds: boolean,
+  reason: ConditionReason | HoldReason,
+  message: string,
+): Statement {
+  return { type, status: holds ? "True" : "False", reason, message };
+}
 
 /** lastTransitionTime moves only when the status does. `before` are the object's conditions as last seen. */
 export function datedCondition(

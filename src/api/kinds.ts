@@ -11,6 +11,13 @@ const READY: PrinterColumn = {
   type: "string",
   jsonPath: '.status.conditions[?(@.type=="Ready")].status',
 };
+/** Of READY, for `-o wide`. */
+const READY_REASON: PrinterColumn = {
+  name: "Reason",
+  type: "string",
+  jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
+  priority: 1,
+};
 
 const policyColumns: PrinterColumn[] = [
   { name: "Extend", type: "string", jsonPath: ".spec.mode.extend" },
@@ -19,6 +26,7 @@ const policyColumns: PrinterColumn[] = [
   { name: "Max", type: "string", jsonPath: ".spec.limits.max" },
   { name: "Matched", type: "integer", jsonPath: ".status.matchedFilesystems" },
   READY,
+  READY_REASON,
   AGE,
 ];
 

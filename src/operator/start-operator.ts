@@ -15,6 +15,7 @@ import { createClaimLoop } from "./claim/claim-loop.ts";
 import { createOptIn } from "./claim/opt-in.ts";
 import type { OperatorConfig } from "./config.ts";
 import { createCsiServices } from "./csi/csi-services.ts";
+import type { Duty } from "./led-queue.ts";
 import { createGuardKeeper } from "./member/guard-keeper.ts";
 import { registerMemberBytes } from "./member/member-bytes.ts";
 import { createPace } from "./member/pace.ts";
@@ -24,7 +25,7 @@ import { createLayoutWatch } from "./volume/layout-watch.ts";
 import { createLayoutWriter } from "./volume/layout-writer.ts";
 import { createVolumeCaches } from "./volume/volume-caches.ts";
 import { createVolumeChanges } from "./volume/volume-changes.ts";
-import { createVolumeLoop, type VolumeLoop } from "./volume/volume-loop.ts";
+import { createVolumeLoop } from "./volume/volume-loop.ts";
 
 /** Between two attempts of a provisioner that has no room on a member's node. */
 const RESELECTION_INTERVAL_MS = 30_000;
@@ -121,7 +122,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
 function elect(
   config: OperatorConfig,
   client: Parameters<typeof createLeaderElection>[0]["client"],
-  duties: readonly Pick<VolumeLoop, "begin" | "end">[],
+  duties: readonly Duty[],
   log: Logger,
 ): LeaderElection {
   return createLeaderElection({

@@ -1,4 +1,5 @@
-// Which claims a policy selects. Kubernetes' label selector semantics: all terms must hold; an absent selector selects everything.
+// Which claims a policy selects. An absent selector selects everything.
+import { type Labels, matchesSelector } from "../api/label-selector.ts";
 import type { LabelSelector } from "../api/schema.ts";
 
 /** A policy's selecting half: the namespaced kind has a namespace, the cluster's a namespaceSelector. */
@@ -11,8 +12,6 @@ export interface PolicySelection {
   readonly priority: number;
   readonly createdAtMs: number;
 }
-
-type Labels = Readonly<Record<string, string>>;
 
 /** The part of a claim that selection looks at. */
 export interface SelectableClaim {
@@ -27,30 +26,4 @@ export function selectsClaim(selection: PolicySelection, claim: SelectableClaim,
   if (selection.storageClassNames?.has(claim.storageClassName) === false) return false;
   if (!matchesSelector(selection.namespaceSelector, namespaceLabels)) return false;
   return matchesSelector(selection.selector, claim.labels);
-}
-
-export function matchesSelector(selector: LabelSelector | undefined, labels: Labels): boolean {
-  if (selector === undefined) return true;
-  for (const key in selector.matchLabels) if (labelOf(labels, key) !== selector.matchLabels[key]) return false;
-  return (selector.matchExpressions ?? []).every((term) => matchesTerm(term, labels));
-}
-
-type SelectorTerm = NonNullable<LabelSelector["matchExpressions"]>[number];
-
-function matchesTerm({ key, operator, values = [] }: SelectorTerm, labels: Labels): boolean {
-  const value = labelOf(labels, key);
-  switch (operator) {
-    case "In":
-      return value !== undefined && values.includes(value);
-    case "NotIn":
-      return value === undefined || !values.includes(value);
-    case "Exists":
-      return value !== undefined;
-    case "DoesNotExist":
-      return value === undefined;
-  }
-}
-
-function labelOf(labels: Labels, key: string): string | undefined {
-  return Object.hasOwn(labels, key) ? labels[key] : undefined;
 }

@@ -1,6 +1,7 @@
 // What the stand-ins watch: claims, their classes, their volumes.
 import type { KubeClient } from "../kube/client.ts";
 import { createReflector, type Reflector } from "../kube/reflector.ts";
+import { type ReflectorSet, reflectorSet } from "../kube/reflector-set.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
@@ -11,32 +12,17 @@ import {
 } from "../kube/resources.ts";
 import type { Logger } from "../process/log.ts";
 
-export interface ClaimCaches {
+export interface ClaimCaches extends ReflectorSet {
   readonly claims: Reflector<PersistentVolumeClaim>;
   readonly volumes: Reflector<PersistentVolume>;
   readonly classes: Reflector<StorageClass>;
-  readonly synced: Promise<void>;
-  start(): void;
-  stop(): Promise<void>;
 }
 
 export function createClaimCaches(client: KubeClient, log: Logger): ClaimCaches {
   const claims = createReflector({ client, resource: PERSISTENT_VOLUME_CLAIMS, log });
   const volumes = createReflector({ client, resource: PERSISTENT_VOLUMES, log });
   const classes = createReflector({ client, resource: STORAGE_CLASSES, log });
-  const all = [claims, volumes, classes];
-  return {
-    claims,
-    volumes,
-    classes,
-    synced: Promise.all(all.map(({ synced }) => synced)).then(() => undefined),
-    start: () => {
-      for (const reflector of all) reflector.start();
-    },
-    stop: async () => {
-      await Promise.all(all.map((reflector) => reflector.stop()));
-    },
-  };
+  return { claims, volumes, classes, ...reflectorSet([claims, volumes, classes]) };
 }
 
 /** The volume that a claim is bound to; undefined while it is not bound both ways. */

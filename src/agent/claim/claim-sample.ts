@@ -6,15 +6,9 @@ import type { MountedClaim } from "./find-claims.ts";
 
 export function claimSample({ handle, sizeBytes }: MountedClaim, reading: SampledReading): Sample {
   return {
+    ...reading,
     volumeHandle: handle,
-    sampledAtMs: reading.sampledAtMs,
     sizeBytes,
-    capacityBytes: reading.capacityBytes,
-    availableBytes: reading.availableBytes,
-    inodesTotal: reading.inodesTotal,
-    inodesUsed: reading.inodesUsed,
-    growthBytesPerSecond: reading.growthBytesPerSecond,
-    peakWriteBytesPerSecond: reading.peakWriteBytesPerSecond,
     // What its driver does to it, its claim tells.
     operationInProgress: false,
     lastOperationEndedAtMs: 0,

@@ -7,6 +7,7 @@ import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../api/volume-polic
 import type { KubeClient } from "../../kube/client.ts";
 import type { KubeObject, Resource } from "../../kube/object.ts";
 import { createReflector, type Reflector } from "../../kube/reflector.ts";
+import { reflectorSet } from "../../kube/reflector-set.ts";
 import {
   NAMESPACES,
   PERSISTENT_VOLUME_CLAIMS,
@@ -43,19 +44,20 @@ export function createClaimCaches(client: KubeClient, volumes: VolumeCaches, log
   };
   const { claims, attachments, storageClasses, namespaces, policies, clusterPolicies } = reflectors;
   const { layouts, filesystems, persistentVolumes } = volumes;
-  const all: Reflector<KubeObject>[] = Object.values(reflectors);
+  const all = reflectorSet(Object.values(reflectors));
   const handles = (): string[] => [
     ...claims.store.list().flatMap(handlesOf),
     ...layouts.store.list().flatMap(({ metadata, spec }) => (spec.backend === "claim" ? [metadata.name] : [])),
   ];
   return {
     ...reflectors,
+    ...all,
     layouts,
     filesystems,
     persistentVolumes,
     /** Of all claims that there are, and of those that a layout tells of. */
     handles: () => new Set(handles()),
-    synced: Promise.all([...all.map(({ synced }) => synced), volumes.synced]).then(() => undefined),
+    synced: Promise.all([all.synced, volumes.synced]).then(() => undefined),
     /** `changed` hears of one claim; `allChanged` of what may be about any. */
     onChange: (changed: (handle: string) => void, allChanged: () => void): void => {
       const ofVolume = (volume: PersistentVolume | undefined): void => {
@@ -74,12 +76,6 @@ export function createClaimCaches(client: KubeClient, volumes: VolumeCaches, log
           },
           deleted: allChanged,
         });
-    },
-    start: () => {
-      for (const reflector of all) reflector.start();
-    },
-    stop: async () => {
-      await Promise.all(all.map((reflector) => reflector.stop()));
     },
   };
 }

@@ -1,55 +1,23 @@
 // What a Filesystem's status says of an ordinary claim: how large it is, and how far its own driver and kubelet have come with a
 // resize. Pure: time comes in.
 import { type ClaimResize, claimResizeOf, infeasibleMessage } from "../../api/claim-resize.ts";
-import { datedCondition, type Statement } from "../../api/condition.ts";
+import { type Statement, statement } from "../../api/condition.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
-import { API_VERSION } from "../../api/names.ts";
-import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
-import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
+import { formatBytes, parseQuantity } from "../../units/quantity.ts";
+import { filesystemStatus } from "../filesystem-status.ts";
 import type { OrdinaryClaim } from "./claim-facts.ts";
 import { carriedTarget } from "./decide-adoption.ts";
 
-/** The operator's part of the status, whole. */
 export function claimStatus(facts: OrdinaryClaim, filesystem: Filesystem, nowMs: number): ApplyConfiguration {
-  const { namespace, name, generation } = filesystem.metadata;
+  const { handle, nodeName } = facts;
   const resize = claimResizeOf(facts.claim);
-  const capacity = resize === undefined ? filesystem.status?.capacity : formatQuantity(resize.capacityBytes);
-  return {
-    apiVersion: API_VERSION,
-    kind: filesystem.kind,
-    metadata: { namespace, name },
-    status: {
-      observedGeneration: generation,
-      ...(capacity === undefined ? {} : { capacity }),
-      volumeHandle: facts.handle,
-      ...(facts.nodeName === undefined ? {} : { nodeName: facts.nodeName }),
-      conditions: statementsOf(facts, filesystem, resize).map((statement) =>
-        datedCondition(statement, filesystem.status?.conditions, generation, nowMs),
-      ),
-    },
+  const said = {
+    ready: readyOf(facts, resize),
+    reconciling: reconcilingOf(facts, resize),
+    stalled: stalledOf(facts, filesystem, resize),
   };
-}
-
-type ConditionType = "Ready" | "Reconciling" | "Stalled";
-
-function statement(
-  type: ConditionType,
-  holds: boolean,
-  reason: ConditionReason | HoldReason,
-  message: string,
-): Statement {
-  return { type, status: holds ? "True" : "False", reason, message };
-}
-
-function statementsOf(facts: OrdinaryClaim, filesystem: Filesystem, resize: ClaimResize | undefined): Statement[] {
-  const ready = readyOf(facts, resize);
-  const quiet = (type: ConditionType): Statement => ({ ...ready, type, status: "False" });
-  return [
-    ready,
-    reconcilingOf(facts, resize) ?? quiet("Reconciling"),
-    stalledOf(facts, filesystem, resize) ?? quiet("Stalled"),
-  ];
+  return filesystemStatus(filesystem, { handle, capacityBytes: resize?.capacityBytes, nodeName, ...said }, nowMs);
 }
 
 function readyOf(facts: OrdinaryClaim, resize: ClaimResize | undefined): Statement {

@@ -1,6 +1,6 @@
 // GetCapacity: what the nodes themselves have reported as free, on their NodeStorage. Where no node has reported, there is
 // no figure, and none is made up.
-
+import type { Labels } from "../../api/label-selector.ts";
 import { TOPOLOGY_NODE } from "../../api/names.ts";
 import { NODE_STORAGES, type NodeStorage } from "../../api/node-storage.ts";
 import type { Driver } from "../../csi/driver.ts";
@@ -8,23 +8,21 @@ import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { GetCapacityRequest, GetCapacityResponse } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { CSI_NODES } from "../../kube/resources.ts";
+import { capacityQuestion } from "./capacity-question.ts";
 import { freeBytesOf } from "./node-room.ts";
 import { hasDriver } from "./placement.ts";
-import { fsTypesOf } from "./volume-capabilities.ts";
-import { parseClassParameters } from "./volume-parameters.ts";
 import { MINIMUM_BYTES } from "./volume-size.ts";
 
 /** Of one node's topology, or of all nodes; a volume lies on one node, so the largest figure of any is the largest volume. */
 export async function getCapacity(
   client: KubeClient,
   driver: Driver,
-  { volumeCapabilities, parameters, accessibleTopology }: GetCapacityRequest,
+  request: GetCapacityRequest,
 ): Promise<GetCapacityResponse | Refusal> {
-  const ofClass = parseClassParameters(parameters, driver);
-  if (ofClass instanceof Refusal) return ofClass;
-  const fsTypes = volumeCapabilities.length === 0 ? [] : fsTypesOf(volumeCapabilities);
-  if (fsTypes instanceof Refusal) return fsTypes;
-  const storages = await storagesOf(client, driver, accessibleTopology?.segments ?? {});
+  const question = capacityQuestion(request, driver);
+  if (question instanceof Refusal) return question;
+  const { ofClass, fsTypes, segments } = question;
+  const storages = await storagesOf(client, driver, segments);
   if (storages instanceof Refusal) return storages;
   const freeBytes = storages.flatMap((storage) => freeBytesOf(storage, ofClass.backend ?? "loop") ?? []);
   if (freeBytes.length === 0)
@@ -37,11 +35,7 @@ export async function getCapacity(
 }
 
 /** Of the nodes that have the driver now: what a scrapped node said last counts no more. */
-async function storagesOf(
-  client: KubeClient,
-  driver: Driver,
-  segments: Readonly<Record<string, string>>,
-): Promise<NodeStorage[] | Refusal> {
+async function storagesOf(client: KubeClient, driver: Driver, segments: Labels): Promise<NodeStorage[] | Refusal> {
   const nodeName = segments[TOPOLOGY_NODE];
   if (nodeName === undefined && Object.keys(segments).length > 0)
     return invalidArgument(`the topology has no segment ${TOPOLOGY_NODE}; it has: ${Object.keys(segments).join(", ")}`);

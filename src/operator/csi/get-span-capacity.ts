@@ -1,42 +1,36 @@
 // GetCapacity of spans: what the driver of the members' class publishes (CSIStorageCapacity). Where it publishes nothing only that
 // driver knows, and no figure is made up. Reads only.
+import { type Labels, matchesSelector } from "../../api/label-selector.ts";
 import { TOPOLOGY_NODE } from "../../api/names.ts";
 import type { Driver } from "../../csi/driver.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import type { GetCapacityRequest, GetCapacityResponse } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
-import {
-  CSI_STORAGE_CAPACITIES,
-  type CSIStorageCapacity,
-  type LabelSelector,
-  NODES,
-  STORAGE_CLASSES,
-} from "../../kube/resources.ts";
+import { CSI_STORAGE_CAPACITIES, type CSIStorageCapacity, NODES, STORAGE_CLASSES } from "../../kube/resources.ts";
 import { parseQuantity } from "../../units/quantity.ts";
+import { capacityQuestion } from "./capacity-question.ts";
 import { parseMemberParameters } from "./member-parameters.ts";
-import { fsTypesOf } from "./volume-capabilities.ts";
-import { parseClassParameters } from "./volume-parameters.ts";
 import { MINIMUM_BYTES } from "./volume-size.ts";
 
 /** Of the asked topology, or everywhere. The largest volume is the largest member: a span begins with one. */
 export async function getSpanCapacity(
   client: KubeClient,
   driver: Driver,
-  { volumeCapabilities, parameters, accessibleTopology }: GetCapacityRequest,
+  request: GetCapacityRequest,
 ): Promise<GetCapacityResponse | Refusal> {
-  const ofClass = parseClassParameters(parameters, driver);
-  if (ofClass instanceof Refusal) return ofClass;
-  const fsTypes = volumeCapabilities.length === 0 ? [] : fsTypesOf(volumeCapabilities);
-  if (fsTypes instanceof Refusal) return fsTypes;
+  const question = capacityQuestion(request, driver);
+  if (question instanceof Refusal) return question;
   // Of no class no volume can be made.
-  if (Object.keys(parameters).length === 0) return answer([]);
-  const rules = parseMemberParameters(parameters);
+  if (Object.keys(request.parameters).length === 0) return answer([]);
+  const rules = parseMemberParameters(request.parameters);
   if (rules instanceof Refusal) return rules;
   const published = await publishedFor(client, rules.className);
   if (published instanceof Refusal) return published;
-  const labels = await labelsAt(client, accessibleTopology?.segments ?? {});
+  const labels = await labelsAt(client, question.segments);
   return answer(
-    published.filter(({ nodeTopology }) => nodeTopology !== undefined && (!labels || fits(nodeTopology, labels))),
+    published.filter(
+      ({ nodeTopology }) => nodeTopology !== undefined && (!labels || matchesSelector(nodeTopology, labels)),
+    ),
   );
 }
 
@@ -66,36 +60,9 @@ async function publishedFor(client: KubeClient, className: string): Promise<CSIS
 }
 
 /** Undefined: anywhere. A node is known by its labels. */
-async function labelsAt(
-  client: KubeClient,
-  segments: Readonly<Record<string, string>>,
-): Promise<Record<string, string> | undefined> {
+async function labelsAt(client: KubeClient, segments: Labels): Promise<Labels | undefined> {
   if (Object.keys(segments).length === 0) return undefined;
   const nodeName = segments[TOPOLOGY_NODE];
   const node = nodeName === undefined ? undefined : await client.get(NODES, { name: nodeName });
   return { ...node?.metadata.labels, ...segments };
-}
-
-function fits({ matchLabels = {}, matchExpressions = [] }: LabelSelector, labels: Record<string, string>): boolean {
-  return (
-    Object.entries(matchLabels).every(([key, value]) => labels[key] === value) &&
-    matchExpressions.every((term) => holds(term, labels))
-  );
-}
-
-function holds(
-  { key, operator, values = [] }: NonNullable<LabelSelector["matchExpressions"]>[number],
-  labels: Record<string, string>,
-): boolean {
-  const value = labels[key];
-  switch (operator) {
-    case "In":
-      return value !== undefined && values.includes(value);
-    case "NotIn":
-      return value === undefined || !values.includes(value);
-    case "Exists":
-      return value !== undefined;
-    case "DoesNotExist":
-      return value === undefined;
-  }
 }

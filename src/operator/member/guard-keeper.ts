@@ -5,15 +5,10 @@ import { shows } from "../../kube/apply.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import { CONFIG_MAPS } from "../../kube/resources.ts";
-import { createWorkQueue, type WorkQueue } from "../../kube/work-queue.ts";
 import type { Logger } from "../../process/log.ts";
+import { createLedQueue, type Duty } from "../led-queue.ts";
 import type { VolumeCaches } from "../volume/volume-caches.ts";
 import { createMemberNamespace } from "./member-steps.ts";
-
-export interface GuardKeeper {
-  begin(): void;
-  end(): Promise<void>;
-}
 
 const NAME = "tidemark-members";
 const LOOK_AGAIN_MS = 30_000;
@@ -25,37 +20,23 @@ export function createGuardKeeper(
   caches: Pick<VolumeCaches, "memberClaims" | "synced">,
   userName: string,
   log: Logger,
-): GuardKeeper {
-  let leading = false;
-  let queue: WorkQueue | undefined;
-  const look = (): void => queue?.add(NAME);
-  caches.memberClaims.subscribe({ added: look, deleted: look });
-  const beginSynced = (): void => {
-    if (!leading || queue !== undefined) return;
-    queue = createWorkQueue({
+): Duty {
+  const { memberClaims, synced } = caches;
+  const queue = createLedQueue(
+    { synced, keys: () => [NAME] },
+    {
       name: "member-guard",
       concurrency: 1,
       run: async () => {
-        await keep(client, { members: String(caches.memberClaims.store.size), operator: userName });
+        await keep(client, { members: String(memberClaims.store.size), operator: userName });
         return { againAfterMs: LOOK_AGAIN_MS };
       },
       log,
       backOff: BACK_OFF,
-    });
-    look();
-  };
-  return {
-    begin: () => {
-      leading = true;
-      void caches.synced.then(beginSynced);
     },
-    end: async () => {
-      leading = false;
-      const ending = queue;
-      queue = undefined;
-      await ending?.stop();
-    },
-  };
+  );
+  memberClaims.subscribe({ added: queue.addAll, deleted: queue.addAll });
+  return queue;
 }
 
 async function keep(client: KubeClient, data: Record<string, string>): Promise<void> {

@@ -1,14 +1,13 @@
 // What a Filesystem's status says of its layout, for people and for kstatus. Pure: time comes in. What is not known keeps
 // what was said last, it never becomes 0.
-import { datedCondition, type Statement } from "../../api/condition.ts";
+import { type Statement, statement } from "../../api/condition.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
-import { API_VERSION } from "../../api/names.ts";
-import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import type { Condition } from "../../api/schema.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
-import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
+import { formatBytes, parseQuantity } from "../../units/quantity.ts";
+import { filesystemStatus } from "../filesystem-status.ts";
 import type { MemberReport } from "../member/tend-members.ts";
 import { unnamedMembers } from "./layout-facts.ts";
 import { isHold, type TargetRefusal } from "./target-fields.ts";
@@ -25,45 +24,12 @@ export interface StatusFacts {
   readonly members: MemberReport | undefined;
 }
 
-/** The operator's part of the status, whole, as a server-side-apply configuration. */
 export function decideStatus(facts: StatusFacts, nowMs: number): ApplyConfiguration {
   const { filesystem, layout, handle } = facts;
-  const { namespace, name, generation } = filesystem.metadata;
-  const reported = layout && filesystemSizeBytes(layout);
-  const capacity = reported === undefined ? filesystem.status?.capacity : formatQuantity(reported);
+  const capacityBytes = layout && filesystemSizeBytes(layout);
   const nodeName = layout?.status?.nodeName ?? layout?.spec.nodeName ?? filesystem.status?.nodeName;
-  return {
-    apiVersion: API_VERSION,
-    kind: filesystem.kind,
-    metadata: { namespace, name },
-    status: {
-      observedGeneration: generation,
-      ...(capacity === undefined ? {} : { capacity }),
-      volumeHandle: handle,
-      ...(nodeName === undefined ? {} : { nodeName }),
-      conditions: conditionsOf(facts).map((statement) =>
-        datedCondition(statement, filesystem.status?.conditions, generation, nowMs),
-      ),
-    },
-  };
-}
-
-type ConditionType = "Ready" | "Reconciling" | "Stalled";
-
-/** Ours carry a ConditionReason; what the node reports is passed on as it is. */
-function statement(
-  type: ConditionType,
-  holds: boolean,
-  reason: ConditionReason | HoldReason,
-  message: string,
-): Statement {
-  return { type, status: holds ? "True" : "False", reason, message };
-}
-
-function conditionsOf(facts: StatusFacts): Statement[] {
-  const ready = readyOf(facts);
-  const quiet = (type: ConditionType): Statement => ({ ...ready, type, status: "False" });
-  return [ready, reconcilingOf(facts) ?? quiet("Reconciling"), stalledOf(facts) ?? quiet("Stalled")];
+  const said = { ready: readyOf(facts), reconciling: reconcilingOf(facts), stalled: stalledOf(facts) };
+  return filesystemStatus(filesystem, { handle, capacityBytes, nodeName, ...said }, nowMs);
 }
 
 function readyOf({ layout, missing, handle }: StatusFacts): Statement {

@@ -5,6 +5,7 @@ import { MEMBER_NAMESPACE, RECORDS } from "../../api/names.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { KubeObject } from "../../kube/object.ts";
 import { createReflector, type Reflector } from "../../kube/reflector.ts";
+import { type ReflectorSet, reflectorSet } from "../../kube/reflector-set.ts";
 import {
   CSI_DRIVERS,
   type CSIDriver,
@@ -19,7 +20,7 @@ import type { Logger } from "../../process/log.ts";
 import { labelledHandle } from "../member/member-names.ts";
 import { isOurVolume } from "./volume-record.ts";
 
-export interface VolumeCaches {
+export interface VolumeCaches extends ReflectorSet {
   readonly layouts: Reflector<FilesystemLayout>;
   readonly filesystems: Reflector<Filesystem>;
   /** Index "handle": the volume handle of our own; others are under no handle. */
@@ -29,13 +30,10 @@ export interface VolumeCaches {
   /** Those of members. Index "volume", as above. */
   readonly attachments: Reflector<VolumeAttachment>;
   readonly csiDrivers: Reflector<CSIDriver>;
-  readonly synced: Promise<void>;
   /** Handles of all volumes that any object tells of. */
   handles(): Set<string>;
   /** Calls `changed` with the volume's handle on each change, at once for what is there. */
   onChange(changed: (handle: string) => void): void;
-  start(): void;
-  stop(): Promise<void>;
 }
 
 const oneOrNone = (value: string | undefined): string[] => (value === undefined ? [] : [value]);
@@ -73,7 +71,6 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
     indexes: ofVolume,
   });
   const csiDrivers = createReflector({ client, resource: CSI_DRIVERS, log });
-  const all = [layouts, filesystems, persistentVolumes, memberClaims, attachments, csiDrivers];
 
   const handlesOfFilesystem = ({ spec }: Filesystem): string[] => {
     const uid = spec.claimRef?.uid ?? "";
@@ -88,7 +85,7 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
     memberClaims,
     attachments,
     csiDrivers,
-    synced: Promise.all(all.map(({ synced }) => synced)).then(() => undefined),
+    ...reflectorSet([layouts, filesystems, persistentVolumes, memberClaims, attachments, csiDrivers]),
     handles: () =>
       new Set([
         ...layouts.store.list().map(({ metadata }) => metadata.name),
@@ -100,12 +97,6 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
       subscribeAll(persistentVolumes, (volume) => [...handlesOf(volume), ...handlesOfMember(volume)], changed);
       subscribeAll(memberClaims, (claim) => oneOrNone(labelledHandle(claim)), changed);
       subscribeAll(attachments, (attachment) => oneOrNone(labelledHandle(attachment)), changed);
-    },
-    start: () => {
-      for (const reflector of all) reflector.start();
-    },
-    stop: async () => {
-      await Promise.all(all.map((reflector) => reflector.stop()));
     },
   };
 }

@@ -1,11 +1,11 @@
 // The engine's view of the API server: one reflector per kind it reads.
-
 import { FILESYSTEMS } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../api/filesystem-layout.ts";
 import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../api/volume-policy.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { KubeObject, Resource } from "../../kube/object.ts";
 import { createReflector, type Reflector } from "../../kube/reflector.ts";
+import { reflectorSet } from "../../kube/reflector-set.ts";
 import { NAMESPACES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES } from "../../kube/resources.ts";
 import type { Logger } from "../../process/log.ts";
 
@@ -30,15 +30,5 @@ export function createCaches(client: KubeClient, log: Logger) {
     policies: of(VOLUME_POLICIES),
     clusterPolicies: of(CLUSTER_VOLUME_POLICIES),
   };
-  const all: Reflector<KubeObject>[] = Object.values(reflectors);
-  return {
-    ...reflectors,
-    start: () => {
-      for (const reflector of all) reflector.start();
-    },
-    synced: () => Promise.all(all.map((reflector) => reflector.synced)),
-    stop: async () => {
-      await Promise.all(all.map((reflector) => reflector.stop()));
-    },
-  };
+  return { ...reflectors, ...reflectorSet(Object.values(reflectors)) };
 }

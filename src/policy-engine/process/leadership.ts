@@ -28,7 +28,7 @@ export function createLeadership(
       lease: { namespace: config.leaseNamespace, name: "tidemark-policy-engine" },
       identity: config.identity,
       highestKnownEpoch: async () => {
-        await caches.synced();
+        await caches.synced;
         return [...epochsOf(caches)].reduce(higherEpoch, toldByAgents);
       },
       onAcquired: onLeading,

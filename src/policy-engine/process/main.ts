@@ -48,7 +48,7 @@ export async function runPolicyEngine(args: readonly string[]): Promise<void> {
     notReady: () => (ready ? undefined : "the first list from the API server is not complete"),
     page: createExplainPage(caches, decisions.engine, decisions.policies),
   });
-  await caches.synced();
+  await caches.synced;
   const samplesAt = await samples.serve(decisions.samples);
   decisions.start();
   leadership.start();

@@ -74,7 +74,7 @@ export async function startEngine(cluster: Cluster, args: readonly string[] = []
     log,
   });
   caches.start();
-  await caches.synced();
+  await caches.synced;
   const server = await serveOnSocket(config.samplesSocket, [decisions.samples]);
   decisions.start();
   leadership.start();

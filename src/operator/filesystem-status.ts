@@ -1,0 +1,43 @@
+// The operator's part of a Filesystem's status, whole, as a server-side-apply configuration: the same for every backend. It
+// words nothing. Pure: time comes in.
+import { type ConditionType, datedCondition, type Statement } from "../api/condition.ts";
+import type { Filesystem } from "../api/filesystem.ts";
+import { API_VERSION } from "../api/names.ts";
+import type { ApplyConfiguration } from "../kube/client.ts";
+import { formatQuantity } from "../units/quantity.ts";
+
+export interface FilesystemFacts {
+  readonly handle: string;
+  /** Undefined: not known, and what was said last stands. */
+  readonly capacityBytes: number | undefined;
+  readonly nodeName: string | undefined;
+  readonly ready: Statement;
+  /** Undefined: it is not so, for what `ready` says. */
+  readonly reconciling: Statement | undefined;
+  readonly stalled: Statement | undefined;
+}
+
+export function filesystemStatus(filesystem: Filesystem, facts: FilesystemFacts, nowMs: number): ApplyConfiguration {
+  const { namespace, name, generation } = filesystem.metadata;
+  const { handle, capacityBytes, nodeName } = facts;
+  const capacity = capacityBytes === undefined ? filesystem.status?.capacity : formatQuantity(capacityBytes);
+  return {
+    apiVersion: API_VERSION,
+    kind: filesystem.kind,
+    metadata: { namespace, name },
+    status: {
+      observedGeneration: generation,
+      ...(capacity === undefined ? {} : { capacity }),
+      volumeHandle: handle,
+      ...(nodeName === undefined ? {} : { nodeName }),
+      conditions: statementsOf(facts).map((statement) =>
+        datedCondition(statement, filesystem.status?.conditions, generation, nowMs),
+      ),
+    },
+  };
+}
+
+function statementsOf({ ready, reconciling, stalled }: FilesystemFacts): Statement[] {
+  const quiet = (type: ConditionType): Statement => ({ ...ready, type, status: "False" });
+  return [ready, reconciling ?? quiet("Reconciling"), stalled ?? quiet("Stalled")];
+}
