@@ -2,7 +2,12 @@
 // volume at a time, and Events where people look. It never decides what to say.
 
 import { FILESYSTEMS } from "../api/filesystem.ts";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout, type LastOperation } from "../api/filesystem-layout.ts";
+import {
+  FILESYSTEM_LAYOUTS,
+  type FilesystemLayout,
+  type FilesystemLayoutStatus,
+  type LastOperation,
+} from "../api/filesystem-layout.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../api/names.ts";
 import type { Applier } from "../kube/apply.ts";
 import type { ApplyConfiguration, KubeClient } from "../kube/client.ts";
@@ -14,6 +19,7 @@ import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { LayoutError } from "./layout-record.ts";
 import { layoutStatus } from "./layout-status.ts";
+import { saysOnlyGeneration } from "./seen-generation.ts";
 import type { VolumeState, VolumeStates } from "./volume-state.ts";
 
 export interface StatusReporter {
@@ -22,7 +28,10 @@ export interface StatusReporter {
    * LayoutError when its layout does not give it to this node (any more), and with KubeError when nobody could be told.
    */
   announce(handle: string): Promise<void>;
-  /** Resolves when what is known at the time of the call has been applied; rejects with KubeError when it could not. */
+  /**
+   * Resolves when what is known at the time of the call has been applied; rejects with KubeError when it could not. That a layout was
+   * seen which changes nothing is applied a little later.
+   */
   report(handle: string): Promise<void>;
   operationEnded(state: VolumeState, operation: LastOperation): void;
   /** A Warning on the Filesystem, or on its layout where there is none. */
@@ -40,9 +49,13 @@ export interface StatusReporterParts {
   readonly log: Logger;
 }
 
+/** How long the API server may not hear of a layout that was seen and changes nothing. */
+const SEEN_LATE_MS = 2000;
+
 export function createStatusReporter(parts: StatusReporterParts): StatusReporter {
   const writing = new Map<string, Promise<void>>();
   const waiting = new Map<string, Promise<void>>();
+  const seen = new Map<string, "Waiting" | "Due">();
 
   /** Callers during a write share the next one, which says what is known by then. */
   const report = (handle: string): Promise<void> => {
@@ -59,8 +72,29 @@ export function createStatusReporter(parts: StatusReporterParts): StatusReporter
     waiting.set(handle, shared);
     return shared;
   };
+  /** True where it may be told later. */
+  const isLate = (
+    handle: string,
+    told: FilesystemLayoutStatus | undefined,
+    status: FilesystemLayoutStatus,
+  ): boolean => {
+    if (seen.get(handle) === "Due" || !saysOnlyGeneration(told, status)) {
+      seen.delete(handle);
+      return false;
+    }
+    if (!seen.has(handle)) {
+      seen.set(handle, "Waiting");
+      setTimeout(() => tellSeen(handle), SEEN_LATE_MS).unref();
+    }
+    return true;
+  };
+  const tellSeen = (handle: string): void => {
+    if (!seen.has(handle)) return;
+    seen.set(handle, "Due");
+    report(handle).catch((err: unknown) => parts.log.debug({ volume: handle, err }, "what was seen is told later"));
+  };
   const begin = (handle: string, apply = applyStatus): Promise<void> => {
-    const write = apply(parts, handle).finally(() => writing.delete(handle));
+    const write = apply(parts, handle, isLate).finally(() => writing.delete(handle));
     writing.set(handle, write);
     return write;
   };
@@ -97,7 +131,11 @@ const APPLY_OPTIONS = { fieldManager: FIELD_MANAGERS.agent, force: true, subreso
 const CONFLICTS_LIMIT = 8;
 
 /** On the very version that gives the volume to this node: what another node says by now is never written over. */
-async function applyStatus(parts: StatusReporterParts, handle: string): Promise<void> {
+async function applyStatus(
+  parts: StatusReporterParts,
+  handle: string,
+  isLate: (handle: string, told: FilesystemLayoutStatus | undefined, status: FilesystemLayoutStatus) => boolean,
+): Promise<void> {
   const { client, states, layouts, nodeName, applier } = parts;
   let live = layouts.get(handle);
   for (let attempt = 1; ; attempt += 1) {
@@ -105,6 +143,7 @@ async function applyStatus(parts: StatusReporterParts, handle: string): Promise<
     // Another node's by now: two agents that overwrite each other's status would never end.
     if (state === undefined || live?.spec.nodeName !== nodeName) return;
     const configuration = configurationOf(parts, state, live);
+    if (isLate(handle, live.status, configuration.status)) return;
     try {
       await applier.applyOnChange("agent-status/apply", FILESYSTEM_LAYOUTS, configuration, APPLY_OPTIONS, live);
       return;
@@ -140,7 +179,7 @@ function configurationOf(
   { nodeName, clock }: StatusReporterParts,
   state: VolumeState,
   live: FilesystemLayout,
-): ApplyConfiguration {
+): ApplyConfiguration & { readonly status: FilesystemLayoutStatus } {
   const { name, uid, resourceVersion } = live.metadata;
   return {
     apiVersion: API_VERSION,

@@ -1,4 +1,4 @@
-// Keeps the ConfigMap that the admission policies of kustomize/base/member-guard.yaml ask: how many members there are, and who may
+// Keeps the ConfigMap that the admission policies of kustomize/base/member-guard.yaml ask: whether there are members, and who may
 // take one away. While it is missing nothing of a member may be deleted, so it is looked for again and again.
 import { FIELD_MANAGERS, MEMBER_NAMESPACE } from "../../api/names.ts";
 import { shows } from "../../kube/apply.ts";
@@ -28,7 +28,7 @@ export function createGuardKeeper(
       name: "member-guard",
       concurrency: 1,
       run: async () => {
-        await keep(client, { members: String(memberClaims.store.size), operator: userName });
+        await keep(client, { members: memberClaims.store.size === 0 ? "none" : "some", operator: userName });
         return { againAfterMs: LOOK_AGAIN_MS };
       },
       log,

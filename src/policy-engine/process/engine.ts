@@ -51,6 +51,8 @@ export interface Engine {
 
 /** A status is not rewritten more often than this, unless a size changes. */
 const REPORT_INTERVAL_MS = 1000;
+/** That a change is under way its own report says; most are over by then. */
+const UNDER_WAY_INTERVAL_MS = 3000;
 
 export function createEngine(options: EngineOptions): Engine {
   const { registry, world, policies, nowMs, log } = options;
@@ -132,13 +134,15 @@ function writesOf(
     return options.clusterRate.take(nowMs) ? change(options, state, gathered, plan, epoch) : undefined;
   const { reported } = state;
   if (reported !== undefined && sameConclusion(reported.plan, plan)) return undefined;
-  const waitMs = reported === undefined ? 0 : reported.atMs + REPORT_INTERVAL_MS - nowMs;
+  clearTimeout(state.reportTimer);
+  const waitMs = reported === undefined ? 0 : reported.atMs + reportIntervalMs(reported.plan, plan) - nowMs;
   if (waitMs <= 0) return report(options, state, gathered, plan);
-  state.reportTimer ??= setTimeout(() => {
-    state.reportTimer = undefined;
-    again();
-  }, waitMs).unref();
+  state.reportTimer = setTimeout(again, waitMs).unref();
   return undefined;
+}
+
+function reportIntervalMs(reported: Plan, { reason }: Plan): number {
+  return reported.kind !== "hold" && reason === "OperationInProgress" ? UNDER_WAY_INTERVAL_MS : REPORT_INTERVAL_MS;
 }
 
 /** The write of the grant, begun; undefined: what stands serves. From here on the promise counts, whatever the answer says. */

@@ -31,17 +31,24 @@ const untilGuarded = (members: string) =>
   );
 
 it("what the guard's policies ask is there before the first member, with the operator's name", async () => {
-  expect(await untilGuarded("0")).toEqual({ members: "0", operator: "system:serviceaccount:tidemark-system:operator" });
+  expect(await untilGuarded("none")).toEqual({
+    members: "none",
+    operator: "system:serviceaccount:tidemark-system:operator",
+  });
 }, 60_000);
 
-it("counts the members, and comes back when somebody has deleted it", async () => {
-  const { handle } = await span.created();
-  await untilGuarded("1");
+it("says whether there are members, also when somebody has deleted it, and is not written again while there are some", async () => {
+  const first = await span.created();
+  await untilGuarded("some");
   await cluster.client.delete("test/delete", CONFIG_MAPS, NAME);
-  await span.created();
-  await untilGuarded("2");
-  await span.remove(handle);
-  await untilGuarded("1");
+  const second = await span.created();
+  await untilGuarded("some");
+  const version = async () => (await cluster.client.get(CONFIG_MAPS, NAME))?.metadata.resourceVersion;
+  const before = await version();
+  await span.remove(first.handle);
   const { items } = await cluster.client.list(PERSISTENT_VOLUME_CLAIMS, { namespace: NAME.namespace });
   expect(items).toHaveLength(1);
+  expect(await version()).toBe(before);
+  await span.remove(second.handle);
+  await untilGuarded("none");
 }, 60_000);

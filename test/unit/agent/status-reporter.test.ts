@@ -8,6 +8,7 @@ import type { ApplyConfiguration, KubeClient } from "../../../src/kube/client.ts
 import { KubeError } from "../../../src/kube/kube-error.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { buildSpanLayout } from "../../builders/span-layout.ts";
+import { waitFor } from "../../harness/wait-for.ts";
 
 /** An API server with one layout; a status that names another version than the present one is refused. */
 function layoutOnServer() {
@@ -21,6 +22,10 @@ function layoutOnServer() {
     give: (nodeName: string | undefined, status?: FilesystemLayoutStatus): void => {
       version += 1;
       live = live && { ...live, spec: { ...live.spec, nodeName }, ...(status === undefined ? {} : { status }) };
+    },
+    edit: (): void => {
+      version += 1;
+      live = live && { ...live, metadata: { ...live.metadata, generation: (live.metadata.generation ?? 0) + 1 } };
     },
     delete: (): void => {
       live = undefined;
@@ -51,7 +56,7 @@ function layoutOnServer() {
 /** `cached`: what the node has heard of last, which may lag behind the server's. */
 function spanOfNode() {
   const { server, client } = layoutOnServer();
-  const cached = server.layout() ?? buildSpanLayout();
+  let cached = server.layout() ?? buildSpanLayout();
   const state = newVolumeState(recordWithLayout(cached, undefined), false);
   const reporter = createStatusReporter({
     nodeName: "node-a",
@@ -63,7 +68,10 @@ function spanOfNode() {
     clock: { nowMs: () => 0, monotonicMs: () => 0 },
     log: createLogger("test", "silent"),
   });
-  return { state, reporter, server };
+  const hear = (): void => {
+    cached = server.layout() ?? cached;
+  };
+  return { state, reporter, server, hear };
 }
 
 describe("announcing that a node holds a volume", () => {
@@ -125,6 +133,30 @@ describe("announcing that a node holds a volume", () => {
 });
 
 describe("a report", () => {
+  it("tells of a layout that was seen and changes nothing with what is new next", async () => {
+    const { state, reporter, server, hear } = spanOfNode();
+    await reporter.report(state.handle);
+    server.edit();
+    hear();
+    await reporter.report(state.handle);
+    expect(server.said).toHaveLength(1);
+    state.held = true;
+    await reporter.report(state.handle);
+    expect(server.said).toHaveLength(2);
+    expect(server.layout()?.status?.observedGeneration).toBe(server.layout()?.metadata.generation);
+  });
+
+  it("tells of it by itself where nothing new comes", async () => {
+    const { state, reporter, server, hear } = spanOfNode();
+    await reporter.report(state.handle);
+    server.edit();
+    hear();
+    await reporter.report(state.handle);
+    const isSeen = () => server.layout()?.status?.observedGeneration === server.layout()?.metadata.generation;
+    await waitFor("the layout to be seen", async () => isSeen() || undefined);
+    expect(server.said).toHaveLength(2);
+  });
+
   it.each([
     ["another node has the volume, and has said so", "node-b"],
     ["no node has it", undefined],
