@@ -14,7 +14,7 @@ export const USABLE_SIZE: readonly CelRule[] = [
   },
   {
     rule: "!isQuantity(self) || quantity(self).isLessThan(quantity('8Pi'))",
-    message: "8 PiB and more is larger than Tidemark handles",
+    message: "8Pi and more is larger than Tidemark handles",
   },
 ];
 

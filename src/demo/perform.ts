@@ -77,7 +77,7 @@ async function play(performance: Performance, processes: Processes): Promise<Dem
   tell(
     performance,
     "note",
-    "A 10 GiB claim (class tidemark-loop, initialSize 1 GiB) is mounted; beside it 1 GiB that nobody manages",
+    "A 10Gi claim (class tidemark-loop, initialSize 1Gi) is mounted; beside it 1Gi that nobody manages",
   );
   tell(performance, "note", "Its policy has seconds where the ready-made one has hours (policies/demo-breathing.yaml)");
 

@@ -20,7 +20,7 @@ export function summaryLines(summary: DemoSummary, picture: string): string[] {
     ["least available", formatBytes(summary.minAvailableBytes)],
     ["average size", averageText(summary)],
     ["on the host", hostText(summary)],
-    ["unmanaged 1 GiB", fixedText(summary)],
+    ["unmanaged 1Gi", fixedText(summary)],
     ["picture", picture],
   ];
   const width = Math.max(...rows.map(([what]) => what.length));

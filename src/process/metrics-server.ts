@@ -1,7 +1,10 @@
-// What every process serves over HTTP: /metrics for Prometheus, /healthz and /readyz for kubelet. It reads, it never acts.
-import { createServer, type Server } from "node:http";
+// What every process serves over HTTP: /metrics for Prometheus, /healthz and /readyz for kubelet. It reads, it never acts. What is
+// for this machine only is not for the web pages that a browser on it shows.
+import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
+import { isLoopback } from "./address.ts";
+import { webPageRefusal } from "./loopback-request.ts";
 
 /**
  * Another JSON page: undefined when the path is not its own. It is served to this machine only (a port-forward comes from
@@ -10,6 +13,7 @@ import type { Registry } from "prom-client";
 export type Page = (path: string) => { readonly status: number; readonly body: unknown } | undefined;
 
 export interface MetricsServerOptions {
+  /** A loopback address: all of it is for this machine only. */
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
@@ -28,8 +32,7 @@ export interface MetricsServer {
 
 export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
   const server = createServer((request, response) => {
-    const page = isLoopback(request.socket.remoteAddress) ? options.page : undefined;
-    answer(request.url ?? "/", { ...options, page }).then(
+    answer(request, options).then(
       ({ status, type, body }) => response.writeHead(status, { "content-type": type }).end(body),
       (error: unknown) => response.writeHead(500, { "content-type": "text/plain" }).end(String(error)),
     );
@@ -41,18 +44,16 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
   };
 }
 
-function isLoopback(address = ""): boolean {
-  return address === "::1" || address.startsWith("127.") || address.startsWith("::ffff:127.");
-}
-
 interface Answer {
   readonly status: number;
   readonly type: string;
   readonly body: string;
 }
 
-async function answer(url: string, options: MetricsServerOptions): Promise<Answer> {
-  const path = url.split("?")[0] ?? "/";
+async function answer(request: IncomingMessage, options: MetricsServerOptions): Promise<Answer> {
+  const refusal = webPageRefusal(request);
+  if (refusal !== undefined && isLoopback(options.host)) return refused(refusal);
+  const path = request.url?.split("?")[0] ?? "/";
   switch (path) {
     case "/metrics":
       return { status: 200, type: options.registry.contentType, body: await options.registry.metrics() };
@@ -61,14 +62,19 @@ async function answer(url: string, options: MetricsServerOptions): Promise<Answe
     case "/readyz":
       return probe(options.notReady());
     default:
-      return other(options.page?.(path));
+      return other(isLoopback(request.socket.remoteAddress ?? "") ? options.page?.(path) : undefined, refusal);
   }
 }
 
-function other(page: ReturnType<Page>): Answer {
+function other(page: ReturnType<Page>, refusal: string | undefined): Answer {
   if (page === undefined)
     return { status: 404, type: "text/plain", body: "not found; there are /metrics, /healthz and /readyz\n" };
+  if (refusal !== undefined) return refused(refusal);
   return { status: page.status, type: "application/json", body: `${JSON.stringify(page.body)}\n` };
+}
+
+function refused(error: string): Answer {
+  return { status: 403, type: "application/json", body: `${JSON.stringify({ error })}\n` };
 }
 
 function probe(problem: string | undefined): Answer {

@@ -18,7 +18,7 @@ export function parseQuantity(text: string): number {
   const bytes = Number(digits) * multiplier(binary, decimal, exponent);
   const whole = Math.ceil(bytes);
   if (!Number.isSafeInteger(whole))
-    throw new QuantityError(`"${text}" is more than 8 PiB, the largest size Tidemark handles`);
+    throw new QuantityError(`"${text}" is more than 8Pi, the largest size Tidemark handles`);
   if (whole < 0) throw new QuantityError(`"${text}" is negative; a size cannot be`);
   return whole;
 }
@@ -50,14 +50,14 @@ export function formatQuantity(bytes: number): string {
   return `${value}${BINARY_SUFFIXES[power] ?? ""}`;
 }
 
-/** Bytes for people, three digits: "1.50 GiB", "256 MiB", "-3 B". Never parsed again. */
+/** Bytes for people, three digits, with the suffixes of Kubernetes' quantities: "1.50Gi", "256Mi", "-3 B". Never parsed again. */
 export function formatBytes(bytes: number): string {
   const magnitude = Math.abs(bytes);
   const power = magnitude < 1 ? 0 : Math.min(Math.floor(Math.log2(magnitude) / 10), BINARY_SUFFIXES.length - 1);
   const scaled = bytes / 1024 ** power;
   const digits =
     power === 0 || Math.abs(scaled) >= 100 || Number.isInteger(scaled) ? 0 : Math.abs(scaled) >= 10 ? 1 : 2;
-  return `${scaled.toFixed(digits)} ${BINARY_SUFFIXES[power] ?? ""}B`;
+  return `${scaled.toFixed(digits)}${power === 0 ? " B" : BINARY_SUFFIXES[power]}`;
 }
 
 export const MIB = 1024 ** 2;

@@ -51,7 +51,7 @@ export function tideLog(): RunLog {
     log.story.push({
       atMs,
       kind: mib > before ? "extend" : "shrink",
-      text: `${before} MiB → ${mib} MiB`,
+      text: `${before}Mi → ${mib}Mi`,
       label: undefined,
     });
   }

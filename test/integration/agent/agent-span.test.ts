@@ -137,7 +137,7 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
     await span.applyLayout({ members: [m0, m1], target: wanted });
     await waitFor("what it waits for", async () => (await reconciling())?.reason === "WaitingForMember");
     expect(await reconciling()).toMatchObject({
-      message: expect.stringContaining(`the volume of claim ${span.handle}-m0 has 1 GiB of the 2 GiB asked for`),
+      message: expect.stringContaining(`the volume of claim ${span.handle}-m0 has 1Gi of the 2Gi asked for`),
     });
     parts.driver.growVolume(`${span.handle}-m0`, 2 * GIB);
     m0 = larger(m0, "2Gi", "done");

@@ -50,14 +50,10 @@ describe("a claim that cannot be provisioned says why in an Event of its own", (
     [
       "initial-over-request",
       { backend: "loop", initialSize: "20Gi" },
-      "initialSize of 20 GiB is over the request of 10 GiB",
+      "initialSize of 20Gi is over the request of 10Gi",
     ],
-    ["request-over-max", { backend: "loop", maxSize: "5Gi" }, "10 GiB is over the StorageClass' maxSize of 5 GiB"],
-    [
-      "too-small",
-      { backend: "loop", initialSize: "16Mi" },
-      "16 MiB is too small for btrfs, which needs at least 256 MiB",
-    ],
+    ["request-over-max", { backend: "loop", maxSize: "5Gi" }, "10Gi is over the StorageClass' maxSize of 5Gi"],
+    ["too-small", { backend: "loop", initialSize: "16Mi" }, "16Mi is too small for btrfs, which needs at least 256Mi"],
     [
       "bad-type",
       { backend: "loop", "csi.storage.k8s.io/fstype": "ntfs" },
@@ -117,7 +113,7 @@ describe("a bound claim", () => {
     await createClass("limited", { backend: "loop", maxSize: "20Gi" });
     await provision("over-max", "limited");
     await request("over-max", "30Gi");
-    const expected = "the request of 30 GiB is over the StorageClass' maxSize of 20 GiB";
+    const expected = "the request of 30Gi is over the StorageClass' maxSize of 20Gi";
     await eventMessage(cluster.client, "over-max", "VolumeResizeFailed", expected);
     expect((await readClaim("over-max")())?.status?.capacity?.storage).toBe("10Gi");
   }, 60_000);

@@ -135,7 +135,7 @@ describe("a claim of another driver", () => {
     );
     expect(filesystem?.status?.conditions?.find(({ type }) => type === "Stalled")).toMatchObject({
       reason: "ResizeInfeasible",
-      message: `driver ${DRIVER} cannot expand the volume from 10 GiB to 15 GiB: pool fast-1 is full`,
+      message: `driver ${DRIVER} cannot expand the volume from 10Gi to 15Gi: pool fast-1 is full`,
     });
     const decidedAt = await driver.want("infeasible", "20Gi", "10Gi");
     await untilLayout(handle, (one) => one?.spec.target?.decidedAt === decidedAt);

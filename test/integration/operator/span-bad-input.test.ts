@@ -70,21 +70,21 @@ describe("a claim that cannot be had", () => {
       {},
       sized(100 * MIB),
       status.OUT_OF_RANGE,
-      "100 MiB is too small for btrfs, which needs at least 256 MiB",
+      "100Mi is too small for btrfs, which needs at least 256Mi",
     ],
     [
       "that begins under the filesystem's minimum",
       { initialSize: "16Mi" },
       {},
       status.OUT_OF_RANGE,
-      "16 MiB is too small for btrfs",
+      "16Mi is too small for btrfs",
     ],
     [
       "over the class' maximum",
       { maxSize: "1Gi" },
       {},
       status.OUT_OF_RANGE,
-      "2 GiB is over the StorageClass' maxSize of 1 GiB",
+      "2Gi is over the StorageClass' maxSize of 1Gi",
     ],
     [
       "of a maximum that is no quantity",
@@ -127,7 +127,7 @@ describe("a claim that cannot be had", () => {
     const { handle } = await tested.span.created({ maxSize: "3Gi" });
     await expect(tested.span.expand(handle, 4 * GIB)).rejects.toMatchObject({
       code: status.OUT_OF_RANGE,
-      details: expect.stringContaining("4 GiB is over the StorageClass' maxSize of 3 GiB"),
+      details: expect.stringContaining("4Gi is over the StorageClass' maxSize of 3Gi"),
     });
     expect((await tested.span.layout(handle))?.spec.members).toHaveLength(1);
   }, 60_000);

@@ -217,7 +217,7 @@ it("a namespace without a quota has the default budget of each class, and no mor
   await expect(tested.span.create(request(11 * GIB))).rejects.toMatchObject({
     code: status.RESOURCE_EXHAUSTED,
     details: expect.stringContaining(
-      "QuotaExceeded: the default budget (--default-namespace-budget) gives namespace thief 40 GiB of class member-class, 30 GiB are taken",
+      "QuotaExceeded: the default budget (--default-namespace-budget) gives namespace thief 40Gi of class member-class, 30Gi are taken",
     ),
   });
   expect(await held("thief")).toBe(1);

@@ -134,7 +134,7 @@ it("no spare is made beyond a quota, and none attached where there is no slot; t
   await span.publish(handle, "node-b");
   await span.grant(handle, "9Gi");
   await span.report(handle, { ...mounted(["m0", "2Gi"]), nodeName: "node-b" });
-  await untilLacking(claim, "ResourceQuota members gives namespace shop 3 GiB");
+  await untilLacking(claim, "ResourceQuota members gives namespace shop 3Gi");
   expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
   await cluster.client.delete("test/quota", RESOURCE_QUOTAS, { namespace: "shop", name: "members" });
   const used = (await span.attachments()).filter(({ spec }) => spec.nodeName === "node-b").length;

@@ -202,9 +202,7 @@ describe("GetCapacity", () => {
     for (const fields of [{}, { accessibilityRequirements: undefined }]) {
       expect(await create(31 * GIB, fields)).toMatchObject({
         code: status.RESOURCE_EXHAUSTED,
-        details: expect.stringContaining(
-          "node node-1 has 30 GiB left for new members, and the volume begins with 31 GiB",
-        ),
+        details: expect.stringContaining("node node-1 has 30Gi left for new members, and the volume begins with 31Gi"),
       });
       expect(await create(30 * GIB, fields)).toMatchObject({ code: status.OK });
     }

@@ -135,7 +135,7 @@ describe("the policy-engine, of a claim of another driver", () => {
     });
     const { status } = await held("infeasible", "ResizeInfeasible");
     expect(status?.scaling?.message).toContain(
-      "driver block.example.com cannot expand the volume from 10 GiB to 15 GiB: the pool is full",
+      "driver block.example.com cannot expand the volume from 10Gi to 15Gi: the pool is full",
     );
   });
 

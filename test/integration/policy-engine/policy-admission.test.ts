@@ -82,7 +82,7 @@ describe("the API server, asked to keep a policy", () => {
   const NO_SIZE = "0 is no size: write one such as 1Gi, or leave the field out";
   const NO_TARGET = "targetUsed must be at least 1% and less than 100%, such as 60%";
   const NO_DIFFERENCE = "a change by 0 is none: write a percentage such as 25%, or a size such as 10Gi";
-  const TOO_LARGE = "8 PiB and more is larger than Tidemark handles";
+  const TOO_LARGE = "8Pi and more is larger than Tidemark handles";
 
   const CONTRADICTIONS: [string, object, string, string][] = [
     [

@@ -107,7 +107,7 @@ function describeStorage(createAdapter: () => Adapter): void {
     if (result.outcome !== "FloorReached") throw new Error(`ended as ${result.outcome}`);
     const { capacityBytes, availableBytes } = await storage.freshReading(mounted);
     expect(result.floorBytes).toBeGreaterThanOrEqual(2 * GIB);
-    expect(result.message).toContain("a reserve of 2 GiB");
+    expect(result.message).toContain("a reserve of 2Gi");
     expect(result.sizeBytes).toBe(capacityBytes);
     expect(availableBytes).toBeGreaterThanOrEqual(2 * GIB);
   });

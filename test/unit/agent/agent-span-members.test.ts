@@ -209,7 +209,7 @@ describe("what the members of a span allow", () => {
       "nothing of one whose volume is still the old one, which is told",
       [buildSpanMember("m0", {}, { size: "2Gi" })],
       [present("m0")],
-      { attainableBytes: GIB, awaited: expect.stringContaining("claim-m0 has 1 GiB of the 2 GiB asked for") },
+      { attainableBytes: GIB, awaited: expect.stringContaining("claim-m0 has 1Gi of the 2Gi asked for") },
     ],
     [
       "nothing of one that shall leave",

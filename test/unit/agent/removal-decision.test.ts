@@ -49,8 +49,8 @@ describe("taking a device out of a btrfs", () => {
       kind: "floor",
       floorBytes: 20 * GIB,
       message:
-        "member m1 (10 GiB) stays: the other members have 2.50 GiB unallocated, and taking it out safely needs 2.50 GiB " +
-        "(1 GiB to move, and room for new chunks)",
+        "member m1 (10Gi) stays: the other members have 2.50Gi unallocated, and taking it out safely needs 2.50Gi " +
+        "(1Gi to move, and room for new chunks)",
     });
   });
 

@@ -88,7 +88,7 @@ describe("nextShrinkMove", () => {
     const move = nextShrinkMove(makeFacts({ sizeBytes: 3 * GIB, usedBytes: 2 * GIB, reserveBytes: GIB }));
     if (move.kind !== "floor") throw new Error(move.kind);
     expect(move.floorBytes).toBe(3 * GIB);
-    for (const text of ["3 GiB", "2 GiB used", "reserve of 1 GiB", "300 MiB"]) expect(move.message).toContain(text);
+    for (const text of ["3Gi", "2Gi used", "reserve of 1Gi", "300Mi"]) expect(move.message).toContain(text);
   });
 });
 

@@ -40,7 +40,7 @@ describe("a frame of the live view", () => {
 
   it("tells the latest of the story, with its times", () => {
     const text = renderFrame(SCENE, { columns: 100, rows: 24 }, noPaint).join("\n");
-    expect(text).toContain("  60.0 s  shrink  1600 MiB → 1024 MiB");
+    expect(text).toContain("  60.0 s  shrink  1600Mi → 1024Mi");
     expect(text).not.toContain("12.0 s  extend");
   });
 
@@ -69,6 +69,6 @@ describe("plain lines", () => {
     const log = { ...SCENE.log, story: [], endedAtMs: undefined };
     for (let nowMs = 0; nowMs <= 20_000; nowMs += 500) view.update({ ...SCENE, log, nowMs });
     expect(printed).toHaveLength(4);
-    expect(printed[0]).toBe("   5.0 s          size 1 GiB, used 380 MiB (37%)");
+    expect(printed[0]).toBe("   5.0 s          size 1Gi, used 380Mi (37%)");
   });
 });

@@ -22,12 +22,12 @@ function picture(log = tideLog()): string {
 describe("the picture", () => {
   it("tells each change with its sizes", () => {
     const svg = picture();
-    expect(svg).toContain("12.0 s  extend  1 GiB → 1.34 GiB · RuleFired");
-    expect(svg).toContain("51.0 s  shrink, cancelled  1.95 GiB → 1.56 GiB");
+    expect(svg).toContain("12.0 s  extend  1Gi → 1.34Gi · RuleFired");
+    expect(svg).toContain("51.0 s  shrink, cancelled  1.95Gi → 1.56Gi");
   });
 
   it("says when the unmanaged filesystem was full", () => {
-    expect(picture()).toContain("fixed 1 GiB: disk full at 15 s");
+    expect(picture()).toContain("fixed 1Gi: disk full at 15 s");
   });
 
   it("carries colours for light and for dark", () => {

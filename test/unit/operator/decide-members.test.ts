@@ -213,7 +213,7 @@ describe("a spare", () => {
     const quota = { namespace: "shop", className: "member-class", name: "storage", limitBytes: 4 * GIB, takenBytes: 0 };
     expect(decide({ ...READY, reported: { m1: null } }, "4Gi", { ...SPARED, quota })).toMatchObject({
       reason: "QuotaExceeded",
-      message: expect.stringContaining("its members would have 5 GiB"),
+      message: expect.stringContaining("its members would have 5Gi"),
     });
   });
 });
@@ -236,7 +236,7 @@ describe("a target below the members", () => {
   });
 
   it.each<[string, SpanFields, string, string]>([
-    ["no member is small enough", { sizes: ["2Gi", "2Gi"] }, "3Gi", "smallest member has 2 GiB"],
+    ["no member is small enough", { sizes: ["2Gi", "2Gi"] }, "3Gi", "smallest member has 2Gi"],
     ["there is only one", { sizes: ["2Gi"] }, "1Gi", "only one member"],
   ])("is held where %s", (_what, fields, size, text) => {
     expect(decide(fields, size)).toMatchObject({
@@ -286,8 +286,8 @@ describe("a quota on the members' class", () => {
       { sizes: ["2Gi"] },
       "2500Mi",
       quotaOf(4, 2),
-      "QuotaExceeded: ResourceQuota storage gives namespace shop 4 GiB of class member-class, 2 GiB are taken beside this volume, " +
-        "and its members would have 3 GiB",
+      "QuotaExceeded: ResourceQuota storage gives namespace shop 4Gi of class member-class, 2Gi are taken beside this volume, " +
+        "and its members would have 3Gi",
     ],
     [
       "lets a volume become smaller that is over it",

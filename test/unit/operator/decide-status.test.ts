@@ -186,7 +186,7 @@ describe("a Filesystem's status", () => {
   it("names the sizes and the step of a running operation", () => {
     const operation = { kind: "Shrink" as const, from: "2Gi", to: "1Gi", step: "resize", epoch: 1, startedAt: BEFORE };
     const status = statusOf(buildLayout({ status: reported("2Gi", { operation }) }));
-    expect(conditionOf(status, "Reconciling")?.message).toBe("Shrink from 2 GiB to 1 GiB: resize");
+    expect(conditionOf(status, "Reconciling")?.message).toBe("Shrink from 2Gi to 1Gi: resize");
   });
 
   it("moves lastTransitionTime with a condition's status only, not with its reason", () => {

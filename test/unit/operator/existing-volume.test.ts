@@ -30,10 +30,10 @@ describe("a volume that exists already", () => {
     [
       "another size",
       { capacityRange: { requiredBytes: 12 * GIB, limitBytes: 0 } },
-      "size is 10 GiB (10737418240 bytes), asked for is 12 GiB",
+      "size is 10Gi (10737418240 bytes), asked for is 12Gi",
     ],
-    ["another initialSize", { parameters: { ...PARAMETERS, initialSize: "2Gi" } }, "initialSize is 1 GiB"],
-    ["a maxSize", { parameters: { ...PARAMETERS_1GI, maxSize: "20Gi" } }, "maxSize is not set, asked for is 20 GiB"],
+    ["another initialSize", { parameters: { ...PARAMETERS, initialSize: "2Gi" } }, "initialSize is 1Gi"],
+    ["a maxSize", { parameters: { ...PARAMETERS_1GI, maxSize: "20Gi" } }, "maxSize is not set, asked for is 20Gi"],
     [
       "another filesystem",
       { volumeCapabilities: [mountCapability("ext4")] },

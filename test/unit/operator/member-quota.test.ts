@@ -40,7 +40,7 @@ it("a default budget says who gives how much, and how much more is wanted", () =
   const budget = { namespace: "shop", className: "gp3", name: undefined, limitBytes: 10 * GIB, takenBytes: 8 * GIB };
   expect(quotaMessage(budget, 2 * GIB)).toBeUndefined();
   expect(quotaMessage(budget, 3 * GIB)).toBe(
-    "the default budget (--default-namespace-budget) gives namespace shop 10 GiB of class gp3, 8 GiB are taken beside this volume, " +
-      "and its members would have 3 GiB",
+    "the default budget (--default-namespace-budget) gives namespace shop 10Gi of class gp3, 8Gi are taken beside this volume, " +
+      "and its members would have 3Gi",
   );
 });

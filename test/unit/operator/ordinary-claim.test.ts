@@ -151,7 +151,7 @@ describe("the status of an ordinary claim", () => {
       expect.objectContaining({
         type: "Ready",
         status: "True",
-        message: "10 GiB of driver block.example.com, on node node-a",
+        message: "10Gi of driver block.example.com, on node node-a",
       }),
       expect.objectContaining({ type: "Reconciling", status: "False" }),
       expect.objectContaining({ type: "Stalled", status: "False" }),
@@ -171,7 +171,7 @@ describe("the status of an ordinary claim", () => {
         status: "True",
         reason: "NodeResizePending",
         message: expect.stringContaining(
-          "node-a is to grow its filesystem, with its next look at the pod, from 10 GiB to 12 GiB: waiting for a pod",
+          "node-a is to grow its filesystem, with its next look at the pod, from 10Gi to 12Gi: waiting for a pod",
         ),
       },
     ],
@@ -185,7 +185,7 @@ describe("the status of an ordinary claim", () => {
         type: "Stalled",
         status: "True",
         reason: "ResizeInfeasible",
-        message: "driver block.example.com cannot expand the volume from 10 GiB to 12 GiB: the pool is full",
+        message: "driver block.example.com cannot expand the volume from 10Gi to 12Gi: the pool is full",
       },
     ],
     [

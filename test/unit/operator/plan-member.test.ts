@@ -142,12 +142,12 @@ describe("a member", () => {
       ["attach"],
       "to attach",
     ],
-    ["grows its claim", { size: "4Gi" }, ["grow-claim"], "to grow to 4 GiB"],
+    ["grows its claim", { size: "4Gi" }, ["grow-claim"], "to grow to 4Gi"],
     [
       "waits for its volume to be grown",
       { size: "4Gi", claim: { resources: { requests: { storage: "4Gi" } } } },
       [],
-      "to grow to 4 GiB",
+      "to grow to 4Gi",
     ],
     [
       "has its growth shown on the claim once the device has it",

@@ -122,20 +122,20 @@ describe("the order of a volume", () => {
       "INVALID_ARGUMENT",
       "no names of Kubernetes objects",
     ],
-    ["less than btrfs needs", range(100 * MIB), "OUT_OF_RANGE", "at least 256 MiB"],
+    ["less than btrfs needs", range(100 * MIB), "OUT_OF_RANGE", "at least 256Mi"],
     [
       "less than xfs needs",
       { ...range(299 * MIB), volumeCapabilities: [mountCapability("xfs")] },
       "OUT_OF_RANGE",
-      "at least 300 MiB",
+      "at least 300Mi",
     ],
-    ["more than its own limit", range(2 * GIB, GIB), "OUT_OF_RANGE", "over the limit of 1 GiB"],
-    ["more than maxSize", parameters({ maxSize: "5Gi" }), "OUT_OF_RANGE", "maxSize of 5 GiB"],
+    ["more than its own limit", range(2 * GIB, GIB), "OUT_OF_RANGE", "over the limit of 1Gi"],
+    ["more than maxSize", parameters({ maxSize: "5Gi" }), "OUT_OF_RANGE", "maxSize of 5Gi"],
     [
       "less than initialSize",
       parameters({ initialSize: "11Gi" }),
       "OUT_OF_RANGE",
-      "initialSize of 11 GiB is over the request",
+      "initialSize of 11Gi is over the request",
     ],
   ];
   it.each(cases)("is refused with %s", (_name, fields, code, text) => {

@@ -99,7 +99,7 @@ const refused: Record<string, Refused> = {
   "a size that is too large to count": {
     spec: { limits: { max: "9000000Ti" } },
     field: "spec.limits.max",
-    message: /8 PiB/,
+    message: /8Pi/,
   },
   "a size that is no quantity": { spec: { limits: { max: "lots" } }, field: "spec.limits.max", message: /./ },
   "minAvailable as large as max": {

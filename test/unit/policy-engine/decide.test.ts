@@ -119,7 +119,7 @@ const cases: Record<string, Case> = {
     policy: aPolicy({ rules: [{ ...EXTEND_AT_80, messageExpression: "'now at ' + percent(volume.usedRatio)" }] }),
     plan: "extend",
     reason: "RuleFired",
-    message: /extend-at-80: 90% of 10 GiB is used; extend from 10 GiB to 15 GiB \(now at 90%\)/,
+    message: /extend-at-80: 90% of 10Gi is used; extend from 10Gi to 15Gi \(now at 90%\)/,
   },
 
   "extends when minAvailable is crossed, although no rule holds": {
@@ -256,21 +256,21 @@ const cases: Record<string, Case> = {
     policy: aPolicy({ mode: { extend: "Recommend" } }),
     plan: "hold",
     reason: "Recommended",
-    preview: "extend from 10 GiB to 15 GiB",
+    preview: "extend from 10Gi to 15Gi",
   },
   "recommends a shrink unless the policy says Enforce": {
     facts: aVolume(empty),
     policy: aPolicy({ mode: {} }),
     plan: "hold",
     reason: "Recommended",
-    preview: "shrink from 10 GiB to 2 GiB",
+    preview: "shrink from 10Gi to 2Gi",
   },
   "asks for an approval and shows what would happen": {
     facts: aVolume(full),
     policy: aPolicy({ mode: { extend: "Approve" } }),
     plan: "hold",
     reason: "ApprovalRequired",
-    preview: "extend from 10 GiB to 15 GiB",
+    preview: "extend from 10Gi to 15Gi",
   },
   "recommends where a ceiling allows no more than that": {
     facts: aVolume(full),
@@ -384,7 +384,7 @@ const cases: Record<string, Case> = {
     policy: aPolicy({ rules: [{ name: "to-10", action: "Extend", when: "volume.usedRatio >= 0.8", to: "10Gi" }] }),
     plan: "hold",
     reason: "StepTooSmall",
-    message: /the size asked for is 10 GiB/,
+    message: /the size asked for is 10Gi/,
   },
   "makes large changes in steps": {
     facts: aVolume({ sizeBytes: 40 * GIB, usedRatio: 0.9 }),
@@ -392,7 +392,7 @@ const cases: Record<string, Case> = {
     plan: "extend",
     reason: "RuleFired",
     sizeBytes: 45 * GIB,
-    message: /capped by maxStep \(5 GiB\)/,
+    message: /capped by maxStep \(5Gi\)/,
   },
   "shrinks in steps, too": {
     facts: aVolume(empty),
@@ -407,7 +407,7 @@ const cases: Record<string, Case> = {
     policy: aPolicy({ limits: { max: "10Gi" } }),
     plan: "hold",
     reason: "AtMaximum",
-    message: /limits\.max \(10 GiB\)/,
+    message: /limits\.max \(10Gi\)/,
   },
   "extends the last bit up to limits.max, even if it is under minStep": {
     facts: aVolume(full),
@@ -498,7 +498,7 @@ const cases: Record<string, Case> = {
     plan: "shrink",
     reason: "RuleFired",
     sizeBytes: 6 * GIB,
-    message: /capped by limits\.min \(6 GiB\)/,
+    message: /capped by limits\.min \(6Gi\)/,
   },
   "never shrinks under the class' initial size unless limits.min says so": {
     facts: aVolume({ ...empty, claim: { initialSizeBytes: 7 * GIB } }),
@@ -506,14 +506,14 @@ const cases: Record<string, Case> = {
     plan: "shrink",
     reason: "RuleFired",
     sizeBytes: 7 * GIB,
-    message: /capped by initialSize of StorageClass \S+ \(7 GiB\)/,
+    message: /capped by initialSize of StorageClass \S+ \(7Gi\)/,
   },
   "holds at its minimum": {
     facts: aVolume(empty),
     policy: aPolicy({ limits: { min: "10Gi", max: "100Gi" } }),
     plan: "hold",
     reason: "AtMinimum",
-    message: /the size is at limits\.min \(10 GiB\)/,
+    message: /the size is at limits\.min \(10Gi\)/,
   },
   "always leaves the reserve available, and room for the chunk that the shrink moves": {
     facts: aVolume(empty),
@@ -521,7 +521,7 @@ const cases: Record<string, Case> = {
     plan: "shrink",
     reason: "RuleFired",
     sizeBytes: Math.ceil((1536 * 10) / 9) * MIB,
-    message: /capped by the reserve of 512 MiB and a chunk to move/,
+    message: /capped by the reserve of 512Mi and a chunk to move/,
   },
   "leaves 256 MiB available however small the filesystem is": {
     facts: aVolume({ sizeBytes: 4 * GIB, usedRatio: 0.25 }),
@@ -596,7 +596,7 @@ const cases: Record<string, Case> = {
     }),
     plan: "hold",
     reason: "ShrinkFloorReached",
-    message: /6 GiB/,
+    message: /6Gi/,
     nextEligibleMs: NOW_MS + 5 * HOUR_MS,
   },
   "shrinks again when no more is asked for than the floor allows": {

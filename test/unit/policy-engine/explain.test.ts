@@ -18,8 +18,8 @@ describe("explain", () => {
   const explained = explain(aVolume({ usedRatio: 0.2 }), policy, NO_CEILINGS);
 
   it("shows each fact with its age", () => {
-    expect(explained.facts).toContainEqual({ name: "used", value: "2 GiB (20%)", ageMs: 200 });
-    expect(explained.facts).toContainEqual({ name: "most used in 1d", value: "2 GiB", ageMs: undefined });
+    expect(explained.facts).toContainEqual({ name: "used", value: "2Gi (20%)", ageMs: 200 });
+    expect(explained.facts).toContainEqual({ name: "most used in 1d", value: "2Gi", ageMs: undefined });
   });
 
   it("shows what each rule says, or why it cannot be told", () => {
@@ -33,7 +33,7 @@ describe("explain", () => {
   it("shows the bounds, who sets them and the next extend", () => {
     expect(explained).toMatchObject({
       lowerBytes: GIB,
-      lowerBy: "limits.min (1 GiB)",
+      lowerBy: "limits.min (1Gi)",
       upperBytes: 100 * GIB,
       upperBy: expect.stringMatching(/limits\.max/),
     });

@@ -48,7 +48,7 @@ describe("an ordinary claim", () => {
     expect(decide(anOrdinary({ sizeBytes: 100 * GIB, usedRatio: 0.1 }), OPTED_IN, NO_CEILINGS)).toMatchObject({
       kind: "hold",
       reason: "ShrinkUnsupported",
-      message: expect.stringMatching(/span would need 20 GiB, and save 80 GiB \(85899345920 bytes\)/),
+      message: expect.stringMatching(/span would need 20Gi, and save 80Gi \(85899345920 bytes\)/),
     }));
 
   it("is not promised what span would not save under the policy's own minimum", () =>

@@ -57,7 +57,7 @@ describe("a claim's request", () => {
 
   it("under its capacity is refused, and the user is told how shrinking is done", () => {
     const plan = decideResize(requesting("5Gi"), expandable);
-    expect(plan).toMatchObject({ do: "refuse", message: expect.stringContaining("lowered to 5 GiB") });
+    expect(plan).toMatchObject({ do: "refuse", message: expect.stringContaining("lowered to 5Gi") });
     expect(plan).toMatchObject({ message: expect.stringContaining("VolumePolicy") });
   });
 

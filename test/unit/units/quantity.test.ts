@@ -37,9 +37,9 @@ describe("a Kubernetes quantity", () => {
   it.each([
     [0, "0 B"],
     [512, "512 B"],
-    [1.5 * 1024 ** 3, "1.50 GiB"],
-    [256 * 1024 ** 2, "256 MiB"],
-    [-12.34 * 1024 ** 2, "-12.3 MiB"],
+    [1.5 * 1024 ** 3, "1.50Gi"],
+    [256 * 1024 ** 2, "256Mi"],
+    [-12.34 * 1024 ** 2, "-12.3Mi"],
   ])("%d bytes read to people as %s", (bytes, text) => {
     expect(formatBytes(bytes)).toBe(text);
   });

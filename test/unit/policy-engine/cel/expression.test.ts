@@ -151,8 +151,8 @@ describe("what an expression is wanted for", () => {
   };
 
   it.each([
-    ["percent(volume.usedRatio) + ' of ' + bytes(volume.capacityBytes)", "50% of 16 GiB"],
-    ["'grows ' + bytes(volume.growthBytesPerSecond * 1.5) + '/s on ' + node.name", "grows 1.50 KiB/s on node-1"],
+    ["percent(volume.usedRatio) + ' of ' + bytes(volume.capacityBytes)", "50% of 16Gi"],
+    ["'grows ' + bytes(volume.growthBytesPerSecond * 1.5) + '/s on ' + node.name", "grows 1.50Ki/s on node-1"],
     ["string(volume.inodesUsed) + volume.labels.tier.upperAscii()", "250000CACHE"],
   ])("the string %s is %s", (source, value) => {
     expect(evaluated(source, "string")).toEqual({ ok: true, value });

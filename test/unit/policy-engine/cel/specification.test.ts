@@ -96,7 +96,7 @@ describe("true by the specification", () => {
     "2 * 1.5 == 3.0 && 1.5 - 1 == 0.5 && 3 / 2.0 == 1.5 && 1 + 0.5 == 1.5",
     "quantity('1Ki') == 1024 && quantity('1k') == 1000 && quantity('1.5Gi') == 1610612736",
     "math.greatest(1, 2) == 2 && math.greatest(1, 2.5) == 2.5 && math.least(1, 2.5, -3) == -3.0",
-    "percent(0.6) == '60%' && percent(0.8137) == '81.4%' && bytes(1610612736) == '1.50 GiB' && bytes(0.5) == '1 B'",
+    "percent(0.6) == '60%' && percent(0.8137) == '81.4%' && bytes(1610612736) == '1.50Gi' && bytes(0.5) == '1 B'",
     // grammar
     "1 + 2 * 3 == 7 && (1 + 2) * 3 == 9 && -2 * 3 == -6 && 10 - 2 - 3 == 5 && !!true",
     "true || false && false",

@@ -1,0 +1,77 @@
+import { get } from "node:http";
+import { afterEach, describe, expect, it } from "@jest/globals";
+import { Registry } from "prom-client";
+import { type MetricsServer, startMetricsServer } from "../../../src/process/metrics-server.ts";
+
+const started: MetricsServer[] = [];
+
+afterEach(async () => {
+  for (const server of started.splice(0)) await server.close();
+});
+
+async function start(host: string): Promise<number> {
+  const server = await startMetricsServer({
+    host,
+    port: 0,
+    registry: new Registry(),
+    unhealthy: () => undefined,
+    notReady: () => "the first list",
+    page: (path) => (path === "/explain/shop/data" ? { status: 200, body: { claim: "data" } } : undefined),
+  });
+  started.push(server);
+  return server.port;
+}
+
+/** As from this machine; `headers` are what tells who sends it. */
+function ask(port: number, path: string, headers: Record<string, string>): Promise<{ status?: number; body: string }> {
+  return new Promise((resolve, reject) => {
+    get({ host: "127.0.0.1", port, path, headers, agent: false }, (response) => {
+      let body = "";
+      response.setEncoding("utf8").on("data", (part: string) => {
+        body += part;
+      });
+      response.on("end", () => resolve({ ...(response.statusCode && { status: response.statusCode }), body }));
+    }).once("error", reject);
+  });
+}
+
+const REBOUND = { host: "rebound.example.com:9464" };
+const POD_ADDRESS = { host: "10.0.0.7:9464" };
+
+describe("bound to loopback", () => {
+  it.each([
+    ["a name that was pointed here", REBOUND],
+    ["a web page's origin", { host: "127.0.0.1", origin: "https://example.com" }],
+  ])("it answers nothing to a request with %s", async (_case, headers) => {
+    const port = await start("127.0.0.1");
+    for (const path of ["/metrics", "/healthz", "/readyz", "/explain/shop/data", "/none"])
+      expect(await ask(port, path, headers)).toMatchObject({
+        status: 403,
+        body: expect.stringContaining("is refused"),
+      });
+  });
+
+  it.each(["127.0.0.1", "127.0.0.1:9464", "localhost:9464", "[::1]:9464"])(
+    "it answers a program that asks %s",
+    async (host) => {
+      const port = await start("127.0.0.1");
+      expect(await ask(port, "/metrics", { host })).toMatchObject({ status: 200 });
+      expect(await ask(port, "/readyz", { host })).toEqual({ status: 503, body: "the first list\n" });
+      expect(await ask(port, "/explain/shop/data", { host })).toEqual({ status: 200, body: '{"claim":"data"}\n' });
+    },
+  );
+});
+
+describe("bound to every address, as in a cluster", () => {
+  it.each([POD_ADDRESS, REBOUND])("it is scraped and probed under any name: %j", async (headers) => {
+    const port = await start("0.0.0.0");
+    expect(await ask(port, "/metrics", headers)).toMatchObject({ status: 200 });
+    expect(await ask(port, "/healthz", headers)).toEqual({ status: 200, body: "ok\n" });
+  });
+
+  it("its page, which a port-forward reaches, is not for a web page behind one", async () => {
+    const port = await start("0.0.0.0");
+    expect(await ask(port, "/explain/shop/data", REBOUND)).toMatchObject({ status: 403 });
+    expect(await ask(port, "/explain/shop/data", { host: "localhost:9464" })).toMatchObject({ status: 200 });
+  });
+});
