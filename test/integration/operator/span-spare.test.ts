@@ -1,46 +1,28 @@
 // The operator and a span's spare member: ordered, taken in, made anew, and done without where it cannot be had.
 import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout, FilesystemLayoutStatus } from "../../../src/api/filesystem-layout.ts";
-import { CSI_NODES, NAMESPACES, RESOURCE_QUOTAS } from "../../../src/kube/resources.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import {
-  createZoneNode,
-  MEMBER_CLASS,
-  MEMBER_DRIVER,
-  type MemberSidecars,
-  startMemberSidecars,
-} from "../../fakes/member-sidecars.ts";
-import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
-import { type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
+import { CSI_NODES, RESOURCE_QUOTAS } from "../../../src/kube/resources.ts";
+import { createMemberNode, MEMBER_CLASS } from "../../fakes/member-sidecars.ts";
+import type { TestCluster } from "./cluster.ts";
+import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
+import { isAttached, type SpanUnderTest } from "./span-under-test.ts";
 
+let tested: SpanCluster;
 let cluster: TestCluster;
-let sidecars: MemberSidecars;
 let span: SpanUnderTest;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
-  const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
-  await cluster.client.create("test/namespace", NAMESPACES, object("Namespace", "shop"));
-  for (const name of ["node-a", "node-b"]) await createZoneNode(cluster.client, name);
-  sidecars = await startMemberSidecars(cluster.client, createLogger("test", "silent"));
-  span = spanUnderTest(cluster);
+  tested = await startSpanCluster();
+  ({ cluster, span } = tested);
 }, 60_000);
-afterAll(async () => {
-  span.close();
-  await sidecars.stop();
-  await cluster.stop();
-}, 60_000);
+afterAll(() => tested.stop(), 60_000);
 beforeEach(() => {
-  Object.assign(sidecars, { binds: true, attaches: true, detaches: true });
-  sidecars.catchUp();
+  tested.sidecars.resume();
 });
 
 type Reported = NonNullable<FilesystemLayoutStatus["members"]>[number];
 const members = (layout: FilesystemLayout) =>
   (layout.spec.members ?? []).map(({ name, size, state }) => `${name} ${size} ${state}`);
-const isAttached = (name: string) => (layout: FilesystemLayout) =>
-  layout.spec.members?.find((member) => member.name === name)?.source.claim?.attachment !== undefined;
 const has =
   (...expected: string[]) =>
   (layout: FilesystemLayout) =>
@@ -51,13 +33,11 @@ const mounted = (...states: [name: string, size: string, state?: Reported["state
   members: states.map(([name, size, state = "Present"]) => ({ name, size, state })),
 });
 const untilLacking = (claim: string, text: string) =>
-  untilRead(
+  span.untilCondition(
     `why there is no spare: ${text}`,
-    async () =>
-      (await cluster.client.get(FILESYSTEMS, { namespace: "shop", name: claim }))?.status?.conditions?.find(
-        ({ type }) => type === "Reconciling",
-      ),
-    (one) => one?.status === "False" && one.reason === "SpareMissing" && one.message.includes(text),
+    claim,
+    "Reconciling",
+    ({ status, reason, message }) => status === "False" && reason === "SpareMissing" && message.includes(text),
   );
 
 /** Mounted on node-a with a first member of 2Gi, and up to 3Gi granted. */
@@ -138,12 +118,7 @@ it("no spare is made beyond a quota, and none attached where there is no slot; t
   expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
   await cluster.client.delete("test/quota", RESOURCE_QUOTAS, { namespace: "shop", name: "members" });
   const used = (await span.attachments()).filter(({ spec }) => spec.nodeName === "node-b").length;
-  await cluster.client.create("test/csi-node", CSI_NODES, {
-    apiVersion: "storage.k8s.io/v1",
-    kind: "CSINode",
-    metadata: { name: "node-b" },
-    spec: { drivers: [{ name: MEMBER_DRIVER, nodeID: "node-b", allocatable: { count: used } }] },
-  });
+  await createMemberNode(cluster.client, "node-b", used);
   // Something changes, as it does with every sample that moves a size.
   await span.grant(handle, "8Gi");
   await untilLacking(claim, `attaches at most ${used} volumes to node node-b`);
@@ -160,12 +135,7 @@ it("a volume is published without its spare where there is no slot for that", as
     [],
   );
   const used = (await span.attachments()).filter(({ spec }) => spec.nodeName === "node-b").length;
-  await cluster.client.create("test/csi-node", CSI_NODES, {
-    apiVersion: "storage.k8s.io/v1",
-    kind: "CSINode",
-    metadata: { name: "node-b" },
-    spec: { drivers: [{ name: MEMBER_DRIVER, nodeID: "node-b", allocatable: { count: used + 1 } }] },
-  });
+  await createMemberNode(cluster.client, "node-b", used + 1);
   await span.publish(handle, "node-b");
   await span.untilLayout("m0 is attached", handle, isAttached("m0"));
   await span.report(handle, { ...mounted(["m0", "2Gi"]), nodeName: "node-b" });
