@@ -19,24 +19,17 @@ import { backUpEtcd, restoreEtcd } from "../cluster/etcd-backup.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
-import { readRpcLog } from "../member-driver/rpc-log.ts";
 import { writeSwitches } from "../member-driver/switches.ts";
 import { applyObject } from "./apply-object.ts";
-import { claimingPod, claimOf, spanClass } from "./claiming-pod.ts";
-import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
-import {
-  everyPodReady,
-  install,
-  loadImages,
-  logsOf,
-  OVERLAY,
-  SYSTEM_NAMESPACE,
-  WORKLOADS,
-} from "./installed-tidemark.ts";
+import { BREATHING, breathingPolicy } from "./breathing-policy.ts";
+import { claimingPod, claimOf, localClass, spanClass } from "./claiming-pod.ts";
+import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { everyPodReady, install, loadImages, OVERLAY, SYSTEM_NAMESPACE, WORKLOADS } from "./installed-tidemark.ts";
 import { watchMountsOf } from "./mount-watch.ts";
 import { PODS } from "./pod.ts";
 import { spanObjects, spanTracesOnNodes } from "./span-traces.ts";
 import { type SteadyWriter, steadyWriter } from "./steady-writer.ts";
+import { whatIsThere } from "./what-is-there.ts";
 
 const BUILD_LIMIT_MS = 3_600_000;
 const LIMIT_MS = 600_000;
@@ -45,37 +38,7 @@ const RETAIN_CLASS = "e2e-span-kept";
 const LOCAL_CLASS = "e2e-loop";
 const GUARDS = ["tidemark-member-guard", "tidemark-root-guard"];
 const SLOW_MS = 5000;
-
-const LOCAL_STORAGE_CLASS = {
-  apiVersion: "storage.k8s.io/v1",
-  kind: "StorageClass",
-  metadata: { name: LOCAL_CLASS },
-  provisioner: "local.tidemark.dev",
-  parameters: { backend: "loop", "csi.storage.k8s.io/fstype": "btrfs" },
-  allowVolumeExpansion: true,
-  volumeBindingMode: "WaitForFirstConsumer",
-};
-
-const POLICY = {
-  apiVersion: "tidemark.dev/v1alpha1",
-  kind: "VolumePolicy",
-  metadata: { name: "breathing" },
-  spec: {
-    limits: { min: "1Gi", max: "4Gi", minAvailable: "128Mi" },
-    mode: { extend: "Enforce", shrink: "Enforce" },
-    rules: [
-      { name: "extend-at-80", action: "Extend", when: "volume.usedRatio >= 0.8", targetUsed: "60%" },
-      {
-        name: "shrink-below-30",
-        action: "Shrink",
-        when: "volume.usedRatioMax('3s') < 0.3",
-        for: "1s",
-        targetUsed: "50%",
-      },
-    ],
-    behavior: { extend: { cooldown: "0s", minStep: "256Mi" }, shrink: { cooldown: "2s", minStep: "256Mi" } },
-  },
-};
+const LIMITS = { min: "1Gi", max: "4Gi", minAvailable: "128Mi" };
 
 let tested: ClusterUnderTest;
 let memberDirectory = "";
@@ -83,23 +46,12 @@ let spanned: SteadyWriter;
 let local: SteadyWriter;
 const writers = (): SteadyWriter[] => [spanned, local];
 
-const ourCluster = (): Cluster => {
-  if (tested.cluster === undefined) throw new Error("this is somebody else's cluster");
-  return tested.cluster;
-};
+const ourCluster = (): Cluster => clusterOf(tested);
 
-const whatIsThere = async (): Promise<string> => {
-  const objects = await tested.kubectl("get", "pods,pvc,pv,volumeattachments", "--all-namespaces", "-o", "wide");
-  const layouts = await tested.kubectl("get", "filesystems,filesystemlayouts", "-A", "-o", "yaml").catch(String);
-  const events = await tested.kubectl("get", "events");
-  const rpcs = readRpcLog(memberDirectory).slice(-30);
-  const said = rpcs.map((rpc) => JSON.stringify(rpc)).join("\n");
-  const logs = await logsOf(tested).catch(String);
-  return [objects, layouts, events, said, logs.slice(-20_000)].join("\n");
-};
+const otherwise = (): Promise<string> => whatIsThere(tested, memberDirectory);
 
 async function until<T>(what: string, look: () => Promise<T | undefined>, intervalMs = 300): Promise<T> {
-  return waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs, otherwise: whatIsThere });
+  return waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs, otherwise });
 }
 
 async function inPod(writer: SteadyWriter, script: string): Promise<string> {
@@ -201,7 +153,7 @@ else
       await loadImages(tested);
       await install(tested);
       const kept = { ...spanClass(RETAIN_CLASS), reclaimPolicy: "Retain" };
-      for (const object of [spanClass(SPAN_CLASS), kept, LOCAL_STORAGE_CLASS]) await applyObject(tested, object);
+      for (const object of [spanClass(SPAN_CLASS), kept, localClass(LOCAL_CLASS)]) await applyObject(tested, object);
       spanned = steadyWriter(tested, "spanned", { run: "StatefulSet", className: SPAN_CLASS });
       local = steadyWriter(tested, "local", { run: "StatefulSet", className: LOCAL_CLASS });
     }, BUILD_LIMIT_MS);
@@ -261,7 +213,7 @@ else
         await waitFor("nothing to be left", look, {
           limitMs: LIMIT_MS / 2,
           intervalMs: 500,
-          otherwise: async () => `${left.join("\n")}\n${await whatIsThere()}`,
+          otherwise: async () => `${left.join("\n")}\n${await otherwise()}`,
         });
         writeSwitches(memberDirectory, {});
       },
@@ -271,7 +223,7 @@ else
     it(
       "ends a shrink cleanly whose policy is deleted meanwhile, and loses nothing",
       async () => {
-        await applyObject(tested, POLICY);
+        await applyObject(tested, breathingPolicy(LIMITS));
         for (const writer of writers()) for (const object of writer.objects) await applyObject(tested, object);
         await writeBulk(spanned, 1, 13);
         await until("a second member", async () => ((await capacityMiB(spanned)) === 2048 ? true : undefined));
@@ -285,7 +237,7 @@ else
           return isAsked && !status?.members?.some(({ state }) => state === "Removed") ? true : undefined;
         };
         await until("the shrink", shrinking, 10);
-        await tested.kubectl("delete", "volumepolicy", "breathing");
+        await tested.kubectl("delete", "volumepolicy", BREATHING);
         const ended = await until("the shrink to have ended or been taken back", async () => {
           const layout = await layoutOf(handle);
           const states = layout?.spec.members?.map(({ name, state }) => `${name} ${state}`).join();
