@@ -1,6 +1,7 @@
 // A shrink that fits no whole member, as its parts see it: a smaller member comes, is taken in, and the large one goes.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../../../src/api/filesystem-layout.ts";
+import { memberStates } from "../../harness/member-states.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
 import { isAttached, type SpanUnderTest } from "./span-under-test.ts";
 
@@ -14,8 +15,7 @@ beforeAll(async () => {
 afterAll(() => tested.stop(), 60_000);
 
 type Reported = NonNullable<FilesystemLayoutStatus["members"]>[number];
-const members = ({ spec }: FilesystemLayout): string =>
-  (spec.members ?? []).map(({ name, size, state }) => `${name} ${size} ${state}`).join(", ");
+const members = ({ spec }: FilesystemLayout): string => memberStates(spec.members).join(", ");
 const mounted = (
   states: Record<string, Reported["state"]>,
   sizes: Record<string, string>,

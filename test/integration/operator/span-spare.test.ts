@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import type { FilesystemLayout, FilesystemLayoutStatus } from "../../../src/api/filesystem-layout.ts";
 import { CSI_NODES, RESOURCE_QUOTAS } from "../../../src/kube/resources.ts";
 import { createMemberNode, MEMBER_CLASS } from "../../fakes/member-sidecars.ts";
+import { memberStates } from "../../harness/member-states.ts";
 import type { TestCluster } from "./cluster.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
 import { isAttached, type SpanUnderTest } from "./span-under-test.ts";
@@ -21,12 +22,10 @@ beforeEach(() => {
 });
 
 type Reported = NonNullable<FilesystemLayoutStatus["members"]>[number];
-const members = (layout: FilesystemLayout) =>
-  (layout.spec.members ?? []).map(({ name, size, state }) => `${name} ${size} ${state}`);
 const has =
   (...expected: string[]) =>
   (layout: FilesystemLayout) =>
-    members(layout).join() === expected.join();
+    memberStates(layout.spec.members).join() === expected.join();
 const mounted = (...states: [name: string, size: string, state?: Reported["state"]][]): FilesystemLayoutStatus => ({
   nodeName: "node-a",
   mounted: true,
@@ -39,6 +38,16 @@ const untilLacking = (claim: string, text: string) =>
     "Reconciling",
     ({ status, reason, message }) => status === "False" && reason === "SpareMissing" && message.includes(text),
   );
+
+async function limitMembers(storage: string): Promise<void> {
+  const key = `${MEMBER_CLASS}.storageclass.storage.k8s.io/requests.storage`;
+  await cluster.client.create("test/quota", RESOURCE_QUOTAS, {
+    apiVersion: "v1",
+    kind: "ResourceQuota",
+    metadata: { namespace: "shop", name: "members" },
+    spec: { hard: { [key]: storage } },
+  });
+}
 
 /** Mounted on node-a with a first member of 2Gi, and up to 3Gi granted. */
 async function inUse(size = "3Gi", maxMembers = "3"): Promise<{ handle: string; claim: string }> {
@@ -57,7 +66,7 @@ it("a spare is made, bound and attached where the volume is, once an emergency i
   await untilLacking(claim, "no policy grants it an emergency extend");
   await span.grant(handle, "3500Mi");
   const layout = await span.untilLayout("the spare", handle, isAttached("m1"));
-  expect(members(layout)).toEqual(["m0 2Gi Present", "m1 1Gi Spare"]);
+  expect(memberStates(layout.spec.members)).toEqual(["m0 2Gi Present", "m1 1Gi Spare"]);
   expect(layout.spec.target).toBeUndefined();
   expect(await span.claims(handle)).toEqual([`${handle}-m0`, `${handle}-m1`]);
 }, 60_000);
@@ -94,23 +103,12 @@ it("a spare that is too large by now goes as a member does, and a smaller one is
 }, 60_000);
 
 it("no spare is made beyond a quota, and none attached where there is no slot; the volume goes on", async () => {
-  const key = `${MEMBER_CLASS}.storageclass.storage.k8s.io/requests.storage`;
-  await cluster.client.create("test/quota", RESOURCE_QUOTAS, {
-    apiVersion: "v1",
-    kind: "ResourceQuota",
-    metadata: { namespace: "shop", name: "members" },
-    spec: { hard: { [key]: "1Mi" } },
-  });
+  await limitMembers("1Mi");
   const volume = await span.created({ spareMembers: "1" }).catch((error: unknown) => String(error));
   expect(volume).toContain("QuotaExceeded");
   await cluster.client.delete("test/quota", RESOURCE_QUOTAS, { namespace: "shop", name: "members" });
   const { handle, claim } = await span.created({ spareMembers: "1" });
-  await cluster.client.create("test/quota", RESOURCE_QUOTAS, {
-    apiVersion: "v1",
-    kind: "ResourceQuota",
-    metadata: { namespace: "shop", name: "members" },
-    spec: { hard: { [key]: "3Gi" } },
-  });
+  await limitMembers("3Gi");
   await span.publish(handle, "node-b");
   await span.grant(handle, "9Gi");
   await span.report(handle, { ...mounted(["m0", "2Gi"]), nodeName: "node-b" });
