@@ -105,12 +105,21 @@ async function tidemarkIsBack(): Promise<void> {
   }
 }
 
-/** As it was, while it runs and after its pod was made anew: unmounted and mounted once more. */
-async function mountsAgain(fsids: readonly string[]): Promise<void> {
+/**
+ * Mounted on one node at most at every moment while Tidemark is taken away and put back by `work`, and as it was: while it runs, and
+ * after its pod was made anew, unmounted and mounted once more.
+ */
+async function outlasts(work: () => Promise<void>): Promise<void> {
+  const fsids = await Promise.all(writers().map(statfsId));
+  const watch = await watchMountsOf(ourCluster(), [await spanned.handle()]);
+  await work();
+  await tidemarkIsBack();
   for (const writer of writers()) await isWhole(writer);
   for (const writer of writers()) await tested.kubectl("delete", "pod", (await writer.running()).metadata.name);
   for (const writer of writers()) await isWhole(writer);
   expect(await Promise.all(writers().map(statfsId))).toEqual(fsids);
+  for (const { changes } of Object.values(await watch.end()))
+    expect(changes.every((nodes) => nodes.length <= 1)).toBe(true);
 }
 
 /** As it is told on the Filesystem. */
@@ -309,20 +318,16 @@ else
     it(
       "makes every object again that was deleted with its definition, and mounts everything again",
       async () => {
-        const fsids = await Promise.all(writers().map(statfsId));
-        const definitions = await tidemarkDefinitions();
-        expect(definitions).toHaveLength(5);
-        await expect(tested.kubectl("delete", "crd", ...definitions)).rejects.toThrow(/members of volumes hold data/);
-        await expect(tested.kubectl("delete", "namespace", MEMBER_NAMESPACE)).rejects.toThrow(/hold data/);
-        const watch = await watchMountsOf(ourCluster(), [await spanned.handle()]);
-        await withoutGuards("delete", "crd", "--ignore-not-found", ...definitions);
-        for (const writer of writers()) await isWhole(writer);
-        await tested.kubectl("-n", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", OVERLAY);
-        await tested.kubectl("-n", SYSTEM_NAMESPACE, "rollout", "restart", ...WORKLOADS);
-        await tidemarkIsBack();
-        await mountsAgain(fsids);
-        for (const { changes } of Object.values(await watch.end()))
-          expect(changes.every((nodes) => nodes.length <= 1)).toBe(true);
+        await outlasts(async () => {
+          const definitions = await tidemarkDefinitions();
+          expect(definitions).toHaveLength(5);
+          await expect(tested.kubectl("delete", "crd", ...definitions)).rejects.toThrow(/members of volumes hold data/);
+          await expect(tested.kubectl("delete", "namespace", MEMBER_NAMESPACE)).rejects.toThrow(/hold data/);
+          await withoutGuards("delete", "crd", "--ignore-not-found", ...definitions);
+          for (const writer of writers()) await isWhole(writer);
+          await tested.kubectl("-n", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", OVERLAY);
+          await tested.kubectl("-n", SYSTEM_NAMESPACE, "rollout", "restart", ...WORKLOADS);
+        });
       },
       LIMIT_MS,
     );
@@ -330,24 +335,20 @@ else
     it(
       "is deleted whole once its guards are, with its namespaces and definitions, and has every filesystem again when it is back",
       async () => {
-        const fsids = await Promise.all(writers().map(statfsId));
-        const watch = await watchMountsOf(ourCluster(), [await spanned.handle()]);
-        const uninstall = ["delete", "--kustomize", OVERLAY, "--ignore-not-found", "--timeout=240s"];
-        await expect(tested.kubectl("-n", SYSTEM_NAMESPACE, ...uninstall)).rejects.toThrow(
-          /members of volumes hold data/,
-        );
-        expect(await tidemarkDefinitions()).toHaveLength(5);
-        await withoutGuards("-n", SYSTEM_NAMESPACE, ...uninstall);
-        await tested.kubectl("delete", "namespace", MEMBER_NAMESPACE, "--timeout=120s");
-        expect(await tidemarkDefinitions()).toEqual([]);
-        const namespaces = (await tested.client.list(NAMESPACES)).items.map(({ metadata }) => metadata.name);
-        expect(namespaces.filter((name) => [SYSTEM_NAMESPACE, MEMBER_NAMESPACE].includes(name))).toEqual([]);
-        for (const writer of writers()) await isWhole(writer);
-        await install(tested);
-        await tidemarkIsBack();
-        await mountsAgain(fsids);
-        for (const { changes } of Object.values(await watch.end()))
-          expect(changes.every((nodes) => nodes.length <= 1)).toBe(true);
+        await outlasts(async () => {
+          const uninstall = ["delete", "--kustomize", OVERLAY, "--ignore-not-found", "--timeout=240s"];
+          await expect(tested.kubectl("-n", SYSTEM_NAMESPACE, ...uninstall)).rejects.toThrow(
+            /members of volumes hold data/,
+          );
+          expect(await tidemarkDefinitions()).toHaveLength(5);
+          await withoutGuards("-n", SYSTEM_NAMESPACE, ...uninstall);
+          await tested.kubectl("delete", "namespace", MEMBER_NAMESPACE, "--timeout=120s");
+          expect(await tidemarkDefinitions()).toEqual([]);
+          const namespaces = (await tested.client.list(NAMESPACES)).items.map(({ metadata }) => metadata.name);
+          expect(namespaces.filter((name) => [SYSTEM_NAMESPACE, MEMBER_NAMESPACE].includes(name))).toEqual([]);
+          for (const writer of writers()) await isWhole(writer);
+          await install(tested);
+        });
       },
       LIMIT_MS,
     );

@@ -5,6 +5,7 @@ import { readFileSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import type { FilesystemLayout } from "../../src/api/filesystem-layout.ts";
+import type { VolumePolicySpec } from "../../src/api/volume-policy.ts";
 import { GIB, MIB } from "../../src/units/quantity.ts";
 import { startComponent, stopComponent } from "../cluster/components.ts";
 import { memberStates } from "../harness/member-states.ts";
@@ -23,7 +24,7 @@ const BUILD_LIMIT_MS = 3_600_000;
 const LIMIT_MS = 420_000;
 
 const LIMITS = { min: "2Gi", max: "8Gi", minAvailable: "512Mi" };
-const RULES = [
+const RULES: VolumePolicySpec["rules"] = [
   { name: "extend-at-95", action: "Extend", when: "volume.usedRatio >= 0.95", by: "1Gi" },
   {
     name: "shrink-below-20",
