@@ -4,7 +4,7 @@ import { credentials, Metadata, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { MEMBER_NAMESPACE } from "../../../src/api/names.ts";
-import { ControllerClient, type GetCapacityResponse } from "../../../src/gen/csi/v1/csi.ts";
+import { ControllerClient, type CreateVolumeRequest, type GetCapacityResponse } from "../../../src/gen/csi/v1/csi.ts";
 import {
   CSI_STORAGE_CAPACITIES,
   NODES,
@@ -39,6 +39,15 @@ const requestOn = (node: string) => {
   return tested.span.request({}, { accessibilityRequirements: { requisite: [topology], preferred: [topology] } });
 };
 
+/** Made for node-a, and published there. */
+async function publishedToA(): Promise<{ request: CreateVolumeRequest; claim: string; handle: string }> {
+  const request = requestOn("node-a");
+  const claim = request.parameters["csi.storage.k8s.io/pvc/name"] ?? "";
+  const handle = (await tested.span.create(request)).volume?.volumeId ?? "";
+  await tested.span.publish(handle, "node-a");
+  return { request, claim, handle };
+}
+
 describe("a member that is added later", () => {
   it("is made for the node that has the volume", async () => {
     const { volume } = await tested.span.create(requestOn("node-b"));
@@ -62,10 +71,7 @@ describe("a member that is added later", () => {
   }, 60_000);
 
   it("is neither kept nor attached where its driver has made it out of reach, and the Filesystem says so", async () => {
-    const request = requestOn("node-a");
-    const claim = request.parameters["csi.storage.k8s.io/pvc/name"] ?? "";
-    const handle = (await tested.span.create(request)).volume?.volumeId ?? "";
-    await tested.span.publish(handle, "node-a");
+    const { claim, handle } = await publishedToA();
     tested.sidecars.binds = false;
     await tested.span.expand(handle, 3 * GIB);
     await untilRead(
@@ -106,9 +112,7 @@ describe("a member that is added later", () => {
 
   it("narrows what CreateVolume answers when it is asked again", async () => {
     const { client } = tested.cluster;
-    const request = requestOn("node-a");
-    const handle = (await tested.span.create(request)).volume?.volumeId ?? "";
-    await tested.span.publish(handle, "node-a");
+    const { request, handle } = await publishedToA();
     await tested.span.expand(handle, 3 * GIB);
     const { spec } = await tested.span.untilLayout("m1", handle, isBound(1));
     const name = spec.members?.[1]?.source.claim?.volumeName ?? "";
@@ -125,10 +129,7 @@ describe("a member that is added later", () => {
 });
 
 it("an extend whose member turns out to be wiped already is made up for by another one", async () => {
-  const request = requestOn("node-a");
-  const claim = request.parameters["csi.storage.k8s.io/pvc/name"] ?? "";
-  const handle = (await tested.span.create(request)).volume?.volumeId ?? "";
-  await tested.span.publish(handle, "node-a");
+  const { claim, handle } = await publishedToA();
   const present = (name: string, size: string) => ({ name, size, state: "Present" as const });
   await tested.span.report(handle, { nodeName: "node-a", mounted: true, members: [present("m0", "2Gi")] });
   await tested.span.target(claim, "3Gi", "2Gi");
