@@ -8,7 +8,7 @@ import type { FilesystemLayout } from "../src/api/filesystem-layout.ts";
 import { readAuditedWrites } from "../test/cluster/audit.ts";
 import { applyObject } from "../test/e2e/apply-object.ts";
 import { spanClass } from "../test/e2e/claiming-pod.ts";
-import { startClusterUnderTest } from "../test/e2e/cluster-under-test.ts";
+import { clusterOf, startClusterUnderTest } from "../test/e2e/cluster-under-test.ts";
 import { install, loadImages, logsOf } from "../test/e2e/installed-tidemark.ts";
 import {
   createSpan,
@@ -82,9 +82,8 @@ export const crossingSpanBenchmark: Benchmark = async (say) => {
 };
 
 async function start(): Promise<Instruments> {
-  const tested = await startClusterUnderTest();
-  const { cluster } = tested;
-  if (cluster === undefined) throw new Error("this benchmark sees into its nodes: it needs a cluster of its own");
+  const started = await startClusterUnderTest();
+  const tested = { ...started, cluster: clusterOf(started) };
   const driverDirectory = await installMemberDriver(tested);
   if (driverDirectory === undefined) throw new Error("the member driver of that cluster is somebody else's");
   await loadImages(tested);
@@ -93,7 +92,7 @@ async function start(): Promise<Instruments> {
     await applyObject(tested, spanClass(`bench-${kind}`, { spareMembers: String(KINDS[kind].spares) }));
   await applyObject(tested, POLICY);
   return {
-    tested: { ...tested, cluster },
+    tested,
     driverDirectory,
     sampler: startLineProcess("sampler-process.ts"),
     writer: startLineProcess("writer-process.ts"),

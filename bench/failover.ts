@@ -1,6 +1,6 @@
 // From the cut of a node's power until the pod that ran there with a span of three members runs on the other node, its files
 // whole. The node is tainted out-of-service at once, as its administrator would who knows that it is off. RUNS=1 shortens it.
-import type { ClusterUnderTest } from "../test/e2e/cluster-under-test.ts";
+import { type ClusterUnderTest, clusterOf } from "../test/e2e/cluster-under-test.ts";
 import { type Benchmark, quantile, round, type Say, settingFromEnvironment } from "./benchmark.ts";
 import { withSpanCluster } from "./cluster/span-cluster.ts";
 import { type Failover, failOver } from "./failover/fail-over.ts";
@@ -26,8 +26,7 @@ export const failoverBenchmark: Benchmark = async (say) => {
 };
 
 async function measure(tested: ClusterUnderTest, runs: number, say: Say): Promise<Failover[]> {
-  const { cluster } = tested;
-  if (cluster === undefined) throw new Error("this is somebody else's cluster, and nothing of it is switched off");
+  const cluster = clusterOf(tested);
   const writer = await startWriter(tested);
   const done: Failover[] = [];
   for (let run = 0; run < runs; run += 1) {

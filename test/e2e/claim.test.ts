@@ -10,8 +10,9 @@ import { MEMBER_CLASS } from "../member-driver/config.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
 import { applyObject } from "./apply-object.ts";
 import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
-import { install, loadImages, logsOf } from "./installed-tidemark.ts";
+import { install, loadImages } from "./installed-tidemark.ts";
 import { statefulWriter, WRITER_CLAIM, WRITER_POD, type Writer, writerIn } from "./stateful-writer.ts";
+import { whatIsThere } from "./what-is-there.ts";
 
 const BUILD_LIMIT_MS = 3_600_000;
 const LIMIT_MS = 420_000;
@@ -37,10 +38,8 @@ describeReal(
     const named = () => ({ namespace: tested.namespace, name: WRITER_CLAIM });
     const requested = async (): Promise<string | undefined> =>
       (await tested.client.get(PERSISTENT_VOLUME_CLAIMS, named()))?.spec.resources?.requests?.storage;
-    const whatIsThere = async (): Promise<string> =>
-      `${await tested.kubectl("get", "filesystems,filesystemlayouts,pods,pvc", "-o", "yaml")}\n${(await logsOf(tested)).slice(-20_000)}`;
     const until = <T>(what: string, look: () => Promise<T | undefined>): Promise<T> =>
-      waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: whatIsThere });
+      waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: () => whatIsThere(tested) });
 
     beforeAll(async () => {
       tested = await startClusterUnderTest();

@@ -1,4 +1,4 @@
-// A StorageClass of spans, a claim and a pod that uses it, as suites of a cluster apply them.
+// StorageClasses of both drivers, a claim and pods that use one, as suites of a cluster apply them.
 import { MEMBER_CLASS } from "../member-driver/config.ts";
 
 export function spanClass(
@@ -14,6 +14,19 @@ export function spanClass(
     parameters: { backend: "span", memberStorageClassName: MEMBER_CLASS, strategy: "AddMember", ...parameters },
     allowVolumeExpansion: true,
     volumeBindingMode,
+  };
+}
+
+/** Of filesystems on the nodes' own disks. */
+export function localClass(name: string, parameters: Readonly<Record<string, string>> = {}): object {
+  return {
+    apiVersion: "storage.k8s.io/v1",
+    kind: "StorageClass",
+    metadata: { name },
+    provisioner: "local.tidemark.dev",
+    parameters: { backend: "loop", "csi.storage.k8s.io/fstype": "btrfs", ...parameters },
+    allowVolumeExpansion: true,
+    volumeBindingMode: "WaitForFirstConsumer",
   };
 }
 
@@ -38,6 +51,29 @@ export function claimingPod(name: string, image: string, claimName: string): obj
       terminationGracePeriodSeconds: 1,
       containers: [{ name: "shell", image, imagePullPolicy: "IfNotPresent", command, volumeMounts }],
       volumes: [{ name: "data", persistentVolumeClaim: { claimName } }],
+    },
+  };
+}
+
+/** It runs the script once, with a generic ephemeral volume for one pod at /scratch, and is Failed where a command of it fails. */
+export function ephemeralPod(
+  name: string,
+  image: string,
+  script: string,
+  storageClassName: string,
+  storage: string,
+): object {
+  const claim = { storageClassName, accessModes: ["ReadWriteOncePod"], resources: { requests: { storage } } };
+  const volumeMounts = [{ name: "scratch", mountPath: "/scratch" }];
+  const command = ["sh", "-ec", script];
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name },
+    spec: {
+      restartPolicy: "Never",
+      containers: [{ name: "shell", image, imagePullPolicy: "IfNotPresent", command, volumeMounts }],
+      volumes: [{ name: "scratch", ephemeral: { volumeClaimTemplate: { spec: claim } } }],
     },
   };
 }

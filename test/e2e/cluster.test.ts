@@ -15,7 +15,7 @@ import { recordedNames, runningProcess } from "../cluster/recorded-process.ts";
 import { runProgram } from "../cluster/run-program.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
-import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
+import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
 import { PODS, type Pod, scriptPod } from "./pod.ts";
 import { clusterTraces, NO_TRACES } from "./traces.ts";
 
@@ -122,7 +122,7 @@ describeReal("a cluster for tests", clusterKind() === "foreign" ? [] : ["cluster
   itOurs(
     "counts a node as NotReady when its power is cut, and runs pods on it again when it is back",
     async () => {
-      const cluster = ourCluster();
+      const cluster = clusterOf(tested);
       const [, node = ""] = cluster.nodes;
       const device = await loopDeviceOn(cluster, node);
       await powerOff(cluster, node);
@@ -141,7 +141,7 @@ describeReal("a cluster for tests", clusterKind() === "foreign" ? [] : ["cluster
   itOurs(
     "goes on with pods as they are while kubelet or the API server is stopped",
     async () => {
-      const cluster = ourCluster();
+      const cluster = clusterOf(tested);
       const [node = ""] = cluster.nodes;
       await tested.client.create("e2e/pod", PODS, scriptPod(tested, "stays", node, "exec sleep 1000000"));
       await podIn("stays", ["Running"]);
@@ -166,7 +166,7 @@ describeReal("a cluster for tests", clusterKind() === "foreign" ? [] : ["cluster
   itOwn(
     "is made anew over one whose parts were killed, and leaves nothing behind when it is removed",
     async () => {
-      const before = ourCluster();
+      const before = clusterOf(tested);
       for (const name of ["network", "forwarder", "etcd", "node1", "node2-containerd"])
         process.kill(runningProcess(before.places, name)?.pid ?? 0, "SIGKILL");
       const cluster = await createCluster(before.settings, () => undefined);
@@ -183,11 +183,6 @@ describeReal("a cluster for tests", clusterKind() === "foreign" ? [] : ["cluster
     LIMIT_MS,
   );
 });
-
-function ourCluster(): Cluster {
-  if (tested.cluster === undefined) throw new Error("this is somebody else's cluster");
-  return tested.cluster;
-}
 
 /** Two devices, as for a raw block volume: one over a file on the node's disk, and the one returned over that. */
 async function loopDeviceOn({ places }: Cluster, node: string): Promise<string> {

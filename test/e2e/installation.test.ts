@@ -6,67 +6,41 @@ import type { KubeClient } from "../../src/kube/client.ts";
 import { createKubeClient } from "../../src/kube/http-client.ts";
 import { kubeconfigConnection } from "../../src/kube/kube-config.ts";
 import { directEffects } from "../../src/process/effects.ts";
+import { EXTEND_AT_80 } from "../builders/policy.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";
+import { breathingPolicy, shrinkBelow } from "./breathing-policy.ts";
+import { ephemeralPod, localClass } from "./claiming-pod.ts";
 import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
 import { everyPodReady, install, loadImages, logsOf, podNames, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
 import { PODS } from "./pod.ts";
 import { statefulWriter, WRITER_CLAIM, WRITER_POD, type Writer, writerIn } from "./stateful-writer.ts";
+import { whatIsThere } from "./what-is-there.ts";
 
 const BUILD_LIMIT_MS = 3_600_000;
 const LIMIT_MS = 420_000;
 const CLASS = "e2e-loop";
 
-const STORAGE_CLASS = {
-  apiVersion: "storage.k8s.io/v1",
-  kind: "StorageClass",
-  metadata: { name: CLASS },
-  provisioner: "local.tidemark.dev",
-  parameters: { backend: "loop", initialSize: "1Gi", "csi.storage.k8s.io/fstype": "btrfs" },
-  allowVolumeExpansion: true,
-  volumeBindingMode: "WaitForFirstConsumer",
-};
-
-const POLICY = {
-  apiVersion: "tidemark.dev/v1alpha1",
-  kind: "VolumePolicy",
-  metadata: { name: "breathing" },
-  spec: {
-    limits: { min: "1Gi", max: "8Gi", minAvailable: "128Mi" },
-    mode: { extend: "Enforce", shrink: "Enforce" },
-    rules: [
-      { name: "extend-at-80", action: "Extend", when: "volume.usedRatio >= 0.8", targetUsed: "60%" },
-      {
-        name: "shrink-below-40",
-        action: "Shrink",
-        when: "volume.usedRatioMax('3s') < 0.4",
-        for: "1s",
-        targetUsed: "50%",
-      },
-    ],
-    behavior: { extend: { cooldown: "0s", minStep: "256Mi" }, shrink: { cooldown: "2s", minStep: "256Mi" } },
-  },
-};
-
+/** It fails unless its volume is a filesystem of its own that it can write. */
+const SHORT_LIFE = "grep ' /scratch btrfs rw' /proc/mounts && echo here > /scratch/file && sync";
+const LIMITS = { min: "1Gi", max: "8Gi", minAvailable: "128Mi" };
 const files = (from: number, count: number): string[] =>
   Array.from({ length: count }, (_, index) => `f${from + index}`);
 
 let tested: ClusterUnderTest;
 let writer: Writer;
 
-const whatIsThere = async (): Promise<string> =>
-  `${await tested.kubectl("get", "filesystems,filesystemlayouts,pods,pvc", "-o", "yaml")}\n${(await logsOf(tested)).slice(-20_000)}`;
+async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
+  const otherwise = (): Promise<string> => whatIsThere(tested);
+  return waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise });
+}
 
 async function capacityIs(what: string, holds: (mib: number) => boolean): Promise<number> {
-  return waitFor(
-    `the filesystem to ${what}`,
-    async () => {
-      const mib = await writer.capacityMiB();
-      return holds(mib) ? mib : undefined;
-    },
-    { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: whatIsThere },
-  );
+  return until(`the filesystem to ${what}`, async () => {
+    const mib = await writer.capacityMiB();
+    return holds(mib) ? mib : undefined;
+  });
 }
 
 describeReal(
@@ -95,8 +69,8 @@ describeReal(
     it(
       "gives a StatefulSet its filesystem, extends it as it fills, and shrinks it as it empties",
       async () => {
-        await applyObject(tested, STORAGE_CLASS);
-        await applyObject(tested, POLICY);
+        await applyObject(tested, localClass(CLASS, { initialSize: "1Gi" }));
+        await applyObject(tested, breathingPolicy(LIMITS, [EXTEND_AT_80, shrinkBelow(40)]));
         await applyObject(tested, statefulWriter(tested.image, CLASS, "8Gi"));
         await writer.running();
         expect(await writer.capacityMiB()).toBe(1024);
@@ -148,21 +122,17 @@ describeReal(
     it(
       "gives a pod a generic ephemeral volume for one writer, which goes with the pod",
       async () => {
-        await applyObject(tested, shortLivedPod(tested.image));
-        await waitFor(
-          "the pod to have ended",
-          async () => (["Succeeded", "Failed"].includes(await phaseOf("short-lived")) ? true : undefined),
-          { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: whatIsThere },
+        await applyObject(tested, ephemeralPod("short-lived", tested.image, SHORT_LIFE, CLASS, "2Gi"));
+        await until("the pod to have ended", async () =>
+          ["Succeeded", "Failed"].includes(await phaseOf("short-lived")) ? true : undefined,
         );
         expect([await phaseOf("short-lived"), await tested.kubectl("logs", "short-lived")]).toEqual([
           "Succeeded",
           expect.stringContaining("/scratch btrfs"),
         ]);
         await tested.kubectl("delete", "pod", "short-lived");
-        await waitFor(
-          "its claim and its layout to be gone",
-          async () => ((await tested.client.list(FILESYSTEM_LAYOUTS)).items.length === 1 ? true : undefined),
-          { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: whatIsThere },
+        await until("its claim and its layout to be gone", async () =>
+          (await tested.client.list(FILESYSTEM_LAYOUTS)).items.length === 1 ? true : undefined,
         );
       },
       LIMIT_MS,
@@ -216,11 +186,8 @@ describeReal(
       async () => {
         await tested.kubectl("delete", "statefulset", "writer", "--wait");
         await tested.kubectl("delete", "pvc", WRITER_CLAIM, "--timeout=120s");
-        await waitFor(
-          "volume and layout to be gone",
-          async () =>
-            (await tested.kubectl("get", "pv,filesystemlayouts,filesystems", "-o", "name")) === "" ? true : undefined,
-          { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: whatIsThere },
+        await until("volume and layout to be gone", async () =>
+          (await tested.kubectl("get", "pv,filesystemlayouts,filesystems", "-o", "name")) === "" ? true : undefined,
         );
       },
       LIMIT_MS,
@@ -229,29 +196,6 @@ describeReal(
 );
 
 const phaseOf = (pod: string): Promise<string> => tested.kubectl("get", "pod", pod, "-o", "jsonpath={.status.phase}");
-
-/** It fails unless its volume is a filesystem of its own that it can write. */
-function shortLivedPod(image: string): object {
-  const claim = {
-    storageClassName: CLASS,
-    accessModes: ["ReadWriteOncePod"],
-    resources: { requests: { storage: "2Gi" } },
-  };
-  const script = "grep ' /scratch btrfs rw' /proc/mounts && echo here > /scratch/file && sync";
-  const mounted = { volumeMounts: [{ name: "scratch", mountPath: "/scratch" }] };
-  return {
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: { name: "short-lived" },
-    spec: {
-      restartPolicy: "Never",
-      containers: [
-        { name: "shell", image, imagePullPolicy: "IfNotPresent", command: ["sh", "-ec", script], ...mounted },
-      ],
-      volumes: [{ name: "scratch", ephemeral: { volumeClaimTemplate: { spec: claim } } }],
-    },
-  };
-}
 
 /** A client with the rights of the agent on the first such node: a token that is bound to its pod, as the pod itself has. */
 async function agentOn(isNode: (node: string | undefined) => boolean): Promise<KubeClient> {

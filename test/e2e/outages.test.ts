@@ -18,14 +18,15 @@ import { waitFor } from "../harness/wait-for.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
 import { type LoggedRpc, readRpcLog } from "../member-driver/rpc-log.ts";
 import { applyObject } from "./apply-object.ts";
-import { spanClass } from "./claiming-pod.ts";
-import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
-import { everyPodReady, install, loadImages, logsOf } from "./installed-tidemark.ts";
+import { ephemeralPod, localClass, spanClass } from "./claiming-pod.ts";
+import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { everyPodReady, install, loadImages } from "./installed-tidemark.ts";
 import { kernelTrouble } from "./kernel-trouble.ts";
 import { watchMountsOf } from "./mount-watch.ts";
 import { inContainer } from "./node-shell.ts";
 import { PODS } from "./pod.ts";
 import { type SteadyWriter, steadyWriter } from "./steady-writer.ts";
+import { whatIsThere } from "./what-is-there.ts";
 
 const BUILD_LIMIT_MS = 3_600_000;
 const LIMIT_MS = 600_000;
@@ -36,15 +37,9 @@ const LOCAL_CLASS = "e2e-loop";
 const OUT_OF_SERVICE = "node.kubernetes.io/out-of-service";
 const [FIRST, SECOND] = ["node1", "node2"] as const;
 
-const LOCAL_STORAGE_CLASS = {
-  apiVersion: "storage.k8s.io/v1",
-  kind: "StorageClass",
-  metadata: { name: LOCAL_CLASS },
-  provisioner: "local.tidemark.dev",
-  parameters: { backend: "loop", "csi.storage.k8s.io/fstype": "btrfs" },
-  allowVolumeExpansion: true,
-  volumeBindingMode: "WaitForFirstConsumer",
-};
+/** It fails unless its volume is a filesystem of its own that keeps what it is given. */
+const SHORT_LIFE =
+  "grep ' /scratch btrfs rw' /proc/mounts; cd /scratch; dd if=/dev/urandom of=a bs=1M count=8 conv=fsync; sha256sum a > sum; sha256sum -c sum";
 
 const POLICY = {
   apiVersion: "tidemark.dev/v1alpha1",
@@ -68,23 +63,10 @@ let everyMinute: SteadyWriter;
 const all = (): SteadyWriter[] => [stays, stopsSlowly, recreated, local];
 const spans = (): SteadyWriter[] => [stays, stopsSlowly, recreated];
 
-const ourCluster = (): Cluster => {
-  if (tested.cluster === undefined) throw new Error("this is somebody else's cluster");
-  return tested.cluster;
-};
-
-const whatIsThere = async (): Promise<string> => {
-  const kinds = "nodes,pods,jobs,pvc,pv,volumeattachments";
-  const objects = await tested.kubectl("get", kinds, "--all-namespaces", "-o", "wide");
-  const layouts = await tested.kubectl("get", "filesystems,filesystemlayouts", "-o", "yaml");
-  const rpcs = readRpcLog(memberDirectory).slice(-40);
-  const said = rpcs.map((rpc) => JSON.stringify(rpc)).join("\n");
-  const logs = await logsOf(tested).catch(String);
-  return `${objects}\n${layouts}\n${said}\n${logs.slice(-20_000)}`;
-};
+const otherwise = (): Promise<string> => whatIsThere(tested, memberDirectory);
 
 async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
-  return waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs: 300, otherwise: whatIsThere });
+  return waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs: 300, otherwise });
 }
 
 /** On the only node that takes pods then. */
@@ -147,7 +129,7 @@ else
       memberDirectory = (await installMemberDriver(tested)) ?? "";
       await loadImages(tested);
       await install(tested);
-      for (const object of [spanClass(SPAN_CLASS), LOCAL_STORAGE_CLASS, POLICY]) await applyObject(tested, object);
+      for (const object of [spanClass(SPAN_CLASS), localClass(LOCAL_CLASS), POLICY]) await applyObject(tested, object);
       const span = { className: SPAN_CLASS };
       stays = steadyWriter(tested, "stays", { run: "StatefulSet", ...span });
       stopsSlowly = steadyWriter(tested, "stops-slowly", { run: "StatefulSet", ...span, stopSeconds: STOP_SECONDS });
@@ -174,7 +156,7 @@ else
       "gives a pod a generic ephemeral span, of which nothing is left when the pod is gone",
       async () => {
         const before = (await tested.client.list(FILESYSTEM_LAYOUTS)).items.map(({ metadata }) => metadata.name);
-        await applyObject(tested, shortLivedPod(tested.image));
+        await applyObject(tested, ephemeralPod("short-lived", tested.image, SHORT_LIFE, SPAN_CLASS, "1Gi"));
         const phase = await until("the pod to have ended", async () => {
           const pod = await tested.client.get(PODS, { namespace: tested.namespace, name: "short-lived" });
           return ["Succeeded", "Failed"].includes(pod?.status?.phase ?? "") ? pod?.status?.phase : undefined;
@@ -195,7 +177,7 @@ else
     it(
       "lets pods write on without an API server for 60 s, and gives a disk that fills meanwhile the room it was granted",
       async () => {
-        const cluster = ourCluster();
+        const cluster = clusterOf(tested);
         const [pods, localPod] = [await podUIDs(), await local.running()];
         await grantIsOnDisk(cluster, localPod.spec.nodeName ?? "", await local.handle());
         const watch = await watchMountsOf(cluster, await Promise.all(spans().map((writer) => writer.handle())));
@@ -229,7 +211,7 @@ else
     it(
       "detaches nothing for a controller-manager, a scheduler and a kubelet that were restarted, and drains a node whose pod writes for 60 s more",
       async () => {
-        const cluster = ourCluster();
+        const cluster = clusterOf(tested);
         const handles = await Promise.all(spans().map((writer) => writer.handle()));
         const [attached, pods] = [await attachmentsOf(stays), await stays.running()];
         const since = { kernel: await kernelTrouble.mark(), devices: devicesOf(handles) };
@@ -289,7 +271,7 @@ else
     it(
       "runs the pods of a node that lost its power on another one, and a node that is back leaves their volumes alone",
       async () => {
-        const cluster = ourCluster();
+        const cluster = clusterOf(tested);
         await tested.kubectl("uncordon", FIRST);
         const handles = await Promise.all(spans().map((writer) => writer.handle()));
         const watch = await watchMountsOf(cluster, handles);
@@ -357,28 +339,4 @@ async function everyPodReadyBut(node: string): Promise<void> {
       const ready = await tested.kubectl("-n", "tidemark-system", "get", workload, "--output", path);
       return Number(ready) > 0 ? true : undefined;
     });
-}
-
-/** It fails unless its volume is a filesystem of its own that keeps what it is given. */
-function shortLivedPod(image: string): object {
-  const claim = {
-    storageClassName: SPAN_CLASS,
-    accessModes: ["ReadWriteOncePod"],
-    resources: { requests: { storage: "1Gi" } },
-  };
-  const script =
-    "grep ' /scratch btrfs rw' /proc/mounts; cd /scratch; dd if=/dev/urandom of=a bs=1M count=8 conv=fsync; sha256sum a > sum; sha256sum -c sum";
-  const mounted = { volumeMounts: [{ name: "scratch", mountPath: "/scratch" }] };
-  return {
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: { name: "short-lived" },
-    spec: {
-      restartPolicy: "Never",
-      containers: [
-        { name: "shell", image, imagePullPolicy: "IfNotPresent", command: ["sh", "-ec", script], ...mounted },
-      ],
-      volumes: [{ name: "scratch", ephemeral: { volumeClaimTemplate: { spec: claim } } }],
-    },
-  };
 }

@@ -19,24 +19,17 @@ import { backUpEtcd, restoreEtcd } from "../cluster/etcd-backup.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
-import { readRpcLog } from "../member-driver/rpc-log.ts";
 import { writeSwitches } from "../member-driver/switches.ts";
 import { applyObject } from "./apply-object.ts";
-import { claimingPod, claimOf, spanClass } from "./claiming-pod.ts";
-import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
-import {
-  everyPodReady,
-  install,
-  loadImages,
-  logsOf,
-  OVERLAY,
-  SYSTEM_NAMESPACE,
-  WORKLOADS,
-} from "./installed-tidemark.ts";
+import { BREATHING, breathingPolicy } from "./breathing-policy.ts";
+import { claimingPod, claimOf, localClass, spanClass } from "./claiming-pod.ts";
+import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { everyPodReady, install, loadImages, OVERLAY, SYSTEM_NAMESPACE, WORKLOADS } from "./installed-tidemark.ts";
 import { watchMountsOf } from "./mount-watch.ts";
 import { PODS } from "./pod.ts";
 import { spanObjects, spanTracesOnNodes } from "./span-traces.ts";
 import { type SteadyWriter, steadyWriter } from "./steady-writer.ts";
+import { whatIsThere } from "./what-is-there.ts";
 
 const BUILD_LIMIT_MS = 3_600_000;
 const LIMIT_MS = 600_000;
@@ -45,37 +38,7 @@ const RETAIN_CLASS = "e2e-span-kept";
 const LOCAL_CLASS = "e2e-loop";
 const GUARDS = ["tidemark-member-guard", "tidemark-root-guard"];
 const SLOW_MS = 5000;
-
-const LOCAL_STORAGE_CLASS = {
-  apiVersion: "storage.k8s.io/v1",
-  kind: "StorageClass",
-  metadata: { name: LOCAL_CLASS },
-  provisioner: "local.tidemark.dev",
-  parameters: { backend: "loop", "csi.storage.k8s.io/fstype": "btrfs" },
-  allowVolumeExpansion: true,
-  volumeBindingMode: "WaitForFirstConsumer",
-};
-
-const POLICY = {
-  apiVersion: "tidemark.dev/v1alpha1",
-  kind: "VolumePolicy",
-  metadata: { name: "breathing" },
-  spec: {
-    limits: { min: "1Gi", max: "4Gi", minAvailable: "128Mi" },
-    mode: { extend: "Enforce", shrink: "Enforce" },
-    rules: [
-      { name: "extend-at-80", action: "Extend", when: "volume.usedRatio >= 0.8", targetUsed: "60%" },
-      {
-        name: "shrink-below-30",
-        action: "Shrink",
-        when: "volume.usedRatioMax('3s') < 0.3",
-        for: "1s",
-        targetUsed: "50%",
-      },
-    ],
-    behavior: { extend: { cooldown: "0s", minStep: "256Mi" }, shrink: { cooldown: "2s", minStep: "256Mi" } },
-  },
-};
+const LIMITS = { min: "1Gi", max: "4Gi", minAvailable: "128Mi" };
 
 let tested: ClusterUnderTest;
 let memberDirectory = "";
@@ -83,23 +46,12 @@ let spanned: SteadyWriter;
 let local: SteadyWriter;
 const writers = (): SteadyWriter[] => [spanned, local];
 
-const ourCluster = (): Cluster => {
-  if (tested.cluster === undefined) throw new Error("this is somebody else's cluster");
-  return tested.cluster;
-};
+const ourCluster = (): Cluster => clusterOf(tested);
 
-const whatIsThere = async (): Promise<string> => {
-  const objects = await tested.kubectl("get", "pods,pvc,pv,volumeattachments", "--all-namespaces", "-o", "wide");
-  const layouts = await tested.kubectl("get", "filesystems,filesystemlayouts", "-A", "-o", "yaml").catch(String);
-  const events = await tested.kubectl("get", "events");
-  const rpcs = readRpcLog(memberDirectory).slice(-30);
-  const said = rpcs.map((rpc) => JSON.stringify(rpc)).join("\n");
-  const logs = await logsOf(tested).catch(String);
-  return [objects, layouts, events, said, logs.slice(-20_000)].join("\n");
-};
+const otherwise = (): Promise<string> => whatIsThere(tested, memberDirectory);
 
 async function until<T>(what: string, look: () => Promise<T | undefined>, intervalMs = 300): Promise<T> {
-  return waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs, otherwise: whatIsThere });
+  return waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs, otherwise });
 }
 
 async function inPod(writer: SteadyWriter, script: string): Promise<string> {
@@ -153,12 +105,21 @@ async function tidemarkIsBack(): Promise<void> {
   }
 }
 
-/** As it was, while it runs and after its pod was made anew: unmounted and mounted once more. */
-async function mountsAgain(fsids: readonly string[]): Promise<void> {
+/**
+ * Mounted on one node at most at every moment while Tidemark is taken away and put back by `work`, and as it was: while it runs, and
+ * after its pod was made anew, unmounted and mounted once more.
+ */
+async function outlasts(work: () => Promise<void>): Promise<void> {
+  const fsids = await Promise.all(writers().map(statfsId));
+  const watch = await watchMountsOf(ourCluster(), [await spanned.handle()]);
+  await work();
+  await tidemarkIsBack();
   for (const writer of writers()) await isWhole(writer);
   for (const writer of writers()) await tested.kubectl("delete", "pod", (await writer.running()).metadata.name);
   for (const writer of writers()) await isWhole(writer);
   expect(await Promise.all(writers().map(statfsId))).toEqual(fsids);
+  for (const { changes } of Object.values(await watch.end()))
+    expect(changes.every((nodes) => nodes.length <= 1)).toBe(true);
 }
 
 /** As it is told on the Filesystem. */
@@ -201,7 +162,7 @@ else
       await loadImages(tested);
       await install(tested);
       const kept = { ...spanClass(RETAIN_CLASS), reclaimPolicy: "Retain" };
-      for (const object of [spanClass(SPAN_CLASS), kept, LOCAL_STORAGE_CLASS]) await applyObject(tested, object);
+      for (const object of [spanClass(SPAN_CLASS), kept, localClass(LOCAL_CLASS)]) await applyObject(tested, object);
       spanned = steadyWriter(tested, "spanned", { run: "StatefulSet", className: SPAN_CLASS });
       local = steadyWriter(tested, "local", { run: "StatefulSet", className: LOCAL_CLASS });
     }, BUILD_LIMIT_MS);
@@ -261,7 +222,7 @@ else
         await waitFor("nothing to be left", look, {
           limitMs: LIMIT_MS / 2,
           intervalMs: 500,
-          otherwise: async () => `${left.join("\n")}\n${await whatIsThere()}`,
+          otherwise: async () => `${left.join("\n")}\n${await otherwise()}`,
         });
         writeSwitches(memberDirectory, {});
       },
@@ -271,7 +232,7 @@ else
     it(
       "ends a shrink cleanly whose policy is deleted meanwhile, and loses nothing",
       async () => {
-        await applyObject(tested, POLICY);
+        await applyObject(tested, breathingPolicy(LIMITS));
         for (const writer of writers()) for (const object of writer.objects) await applyObject(tested, object);
         await writeBulk(spanned, 1, 13);
         await until("a second member", async () => ((await capacityMiB(spanned)) === 2048 ? true : undefined));
@@ -285,7 +246,7 @@ else
           return isAsked && !status?.members?.some(({ state }) => state === "Removed") ? true : undefined;
         };
         await until("the shrink", shrinking, 10);
-        await tested.kubectl("delete", "volumepolicy", "breathing");
+        await tested.kubectl("delete", "volumepolicy", BREATHING);
         const ended = await until("the shrink to have ended or been taken back", async () => {
           const layout = await layoutOf(handle);
           const states = layout?.spec.members?.map(({ name, state }) => `${name} ${state}`).join();
@@ -357,20 +318,16 @@ else
     it(
       "makes every object again that was deleted with its definition, and mounts everything again",
       async () => {
-        const fsids = await Promise.all(writers().map(statfsId));
-        const definitions = await tidemarkDefinitions();
-        expect(definitions).toHaveLength(5);
-        await expect(tested.kubectl("delete", "crd", ...definitions)).rejects.toThrow(/members of volumes hold data/);
-        await expect(tested.kubectl("delete", "namespace", MEMBER_NAMESPACE)).rejects.toThrow(/hold data/);
-        const watch = await watchMountsOf(ourCluster(), [await spanned.handle()]);
-        await withoutGuards("delete", "crd", "--ignore-not-found", ...definitions);
-        for (const writer of writers()) await isWhole(writer);
-        await tested.kubectl("-n", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", OVERLAY);
-        await tested.kubectl("-n", SYSTEM_NAMESPACE, "rollout", "restart", ...WORKLOADS);
-        await tidemarkIsBack();
-        await mountsAgain(fsids);
-        for (const { changes } of Object.values(await watch.end()))
-          expect(changes.every((nodes) => nodes.length <= 1)).toBe(true);
+        await outlasts(async () => {
+          const definitions = await tidemarkDefinitions();
+          expect(definitions).toHaveLength(5);
+          await expect(tested.kubectl("delete", "crd", ...definitions)).rejects.toThrow(/members of volumes hold data/);
+          await expect(tested.kubectl("delete", "namespace", MEMBER_NAMESPACE)).rejects.toThrow(/hold data/);
+          await withoutGuards("delete", "crd", "--ignore-not-found", ...definitions);
+          for (const writer of writers()) await isWhole(writer);
+          await tested.kubectl("-n", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", OVERLAY);
+          await tested.kubectl("-n", SYSTEM_NAMESPACE, "rollout", "restart", ...WORKLOADS);
+        });
       },
       LIMIT_MS,
     );
@@ -378,24 +335,20 @@ else
     it(
       "is deleted whole once its guards are, with its namespaces and definitions, and has every filesystem again when it is back",
       async () => {
-        const fsids = await Promise.all(writers().map(statfsId));
-        const watch = await watchMountsOf(ourCluster(), [await spanned.handle()]);
-        const uninstall = ["delete", "--kustomize", OVERLAY, "--ignore-not-found", "--timeout=240s"];
-        await expect(tested.kubectl("-n", SYSTEM_NAMESPACE, ...uninstall)).rejects.toThrow(
-          /members of volumes hold data/,
-        );
-        expect(await tidemarkDefinitions()).toHaveLength(5);
-        await withoutGuards("-n", SYSTEM_NAMESPACE, ...uninstall);
-        await tested.kubectl("delete", "namespace", MEMBER_NAMESPACE, "--timeout=120s");
-        expect(await tidemarkDefinitions()).toEqual([]);
-        const namespaces = (await tested.client.list(NAMESPACES)).items.map(({ metadata }) => metadata.name);
-        expect(namespaces.filter((name) => [SYSTEM_NAMESPACE, MEMBER_NAMESPACE].includes(name))).toEqual([]);
-        for (const writer of writers()) await isWhole(writer);
-        await install(tested);
-        await tidemarkIsBack();
-        await mountsAgain(fsids);
-        for (const { changes } of Object.values(await watch.end()))
-          expect(changes.every((nodes) => nodes.length <= 1)).toBe(true);
+        await outlasts(async () => {
+          const uninstall = ["delete", "--kustomize", OVERLAY, "--ignore-not-found", "--timeout=240s"];
+          await expect(tested.kubectl("-n", SYSTEM_NAMESPACE, ...uninstall)).rejects.toThrow(
+            /members of volumes hold data/,
+          );
+          expect(await tidemarkDefinitions()).toHaveLength(5);
+          await withoutGuards("-n", SYSTEM_NAMESPACE, ...uninstall);
+          await tested.kubectl("delete", "namespace", MEMBER_NAMESPACE, "--timeout=120s");
+          expect(await tidemarkDefinitions()).toEqual([]);
+          const namespaces = (await tested.client.list(NAMESPACES)).items.map(({ metadata }) => metadata.name);
+          expect(namespaces.filter((name) => [SYSTEM_NAMESPACE, MEMBER_NAMESPACE].includes(name))).toEqual([]);
+          for (const writer of writers()) await isWhole(writer);
+          await install(tested);
+        });
       },
       LIMIT_MS,
     );

@@ -7,7 +7,6 @@ import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { MEMBER_NAMESPACE, SPAN_DRIVER } from "../../src/api/names.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
 import { GIB } from "../../src/units/quantity.ts";
-import type { Cluster } from "../cluster/cluster-state.ts";
 import { enterNode } from "../cluster/node-namespaces.ts";
 import { KUBELET_DIRECTORY } from "../cluster/node-settings.ts";
 import { nodePlaces } from "../cluster/places.ts";
@@ -21,10 +20,11 @@ import { readRpcLog } from "../member-driver/rpc-log.ts";
 import { type Fault, writeSwitches } from "../member-driver/switches.ts";
 import { applyObject } from "./apply-object.ts";
 import { claimingPod, claimOf, spanClass } from "./claiming-pod.ts";
-import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
+import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
 import { install, loadImages, logsOf, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
 import { PODS } from "./pod.ts";
 import { spanObjects, spanTracesOnNodes } from "./span-traces.ts";
+import { whatIsThere } from "./what-is-there.ts";
 
 const BUILD_LIMIT_MS = 3_600_000;
 const LIMIT_MS = 420_000;
@@ -34,23 +34,10 @@ const CLASS = "e2e-span";
 let tested: ClusterUnderTest;
 let memberDirectory = "";
 
-const ourCluster = (): Cluster => {
-  if (tested.cluster === undefined) throw new Error("this is somebody else's cluster");
-  return tested.cluster;
-};
-
-const whatIsThere = async (): Promise<string> => {
-  const kinds = "pods,pvc,pv,volumeattachments,resourcequotas";
-  const objects = await tested.kubectl("get", kinds, "--all-namespaces", "-o", "wide");
-  const layouts = await tested.kubectl("get", "filesystems,filesystemlayouts", "-o", "yaml");
-  const events = await tested.kubectl("get", "events", "--all-namespaces");
-  const rpcs = readRpcLog(memberDirectory).slice(-30);
-  const said = rpcs.map((rpc) => JSON.stringify(rpc)).join("\n");
-  return [objects, layouts, events, said, (await logsOf(tested)).slice(-20_000)].join("\n");
-};
+const otherwise = (): Promise<string> => whatIsThere(tested, memberDirectory);
 
 async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
-  return waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs: 300, otherwise: whatIsThere });
+  return waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs: 300, otherwise });
 }
 
 /** The Warning that a user sees on the claim. */
@@ -105,10 +92,10 @@ async function removeAll(): Promise<void> {
   await waitFor(
     "nothing to be left",
     async () => {
-      left = [...(await spanObjects(tested)), ...(await spanTracesOnNodes(ourCluster()))];
+      left = [...(await spanObjects(tested)), ...(await spanTracesOnNodes(clusterOf(tested)))];
       return left.length === 0 ? true : undefined;
     },
-    { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: async () => `${left.join("\n")}\n${await whatIsThere()}` },
+    { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: async () => `${left.join("\n")}\n${await otherwise()}` },
   );
 }
 
@@ -341,7 +328,7 @@ const SECRETS = [
 
 /** On the node of one of the operator's replicas, since its socket is in that node's kubelet's directory. */
 async function runSanity(canary: string): Promise<SanityReport> {
-  const { places } = ourCluster();
+  const { places } = clusterOf(tested);
   const selector = { namespace: SYSTEM_NAMESPACE, labelSelector: "app.kubernetes.io/component=operator" };
   const [operator] = (await tested.client.list(PODS, selector)).items;
   const enter = await enterNode(places, nodePlaces(places, operator?.spec.nodeName ?? ""));

@@ -5,14 +5,17 @@ import { readFileSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import type { FilesystemLayout } from "../../src/api/filesystem-layout.ts";
+import type { VolumePolicySpec } from "../../src/api/volume-policy.ts";
 import { GIB, MIB } from "../../src/units/quantity.ts";
 import { startComponent, stopComponent } from "../cluster/components.ts";
+import { memberStates } from "../harness/member-states.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
 import { applyObject } from "./apply-object.ts";
+import { breathingPolicy } from "./breathing-policy.ts";
 import { spanClass } from "./claiming-pod.ts";
-import { clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
+import { clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
 import { install, loadImages, logsOf } from "./installed-tidemark.ts";
 import { createSpan, deleteSpan, type OwnCluster, type SpanInCluster, untilLayout } from "./span-in-cluster.ts";
 import { memberObjects } from "./span-traces.ts";
@@ -20,31 +23,20 @@ import { memberObjects } from "./span-traces.ts";
 const BUILD_LIMIT_MS = 3_600_000;
 const LIMIT_MS = 420_000;
 
-const POLICY = {
-  apiVersion: "tidemark.dev/v1alpha1",
-  kind: "VolumePolicy",
-  metadata: { name: "breathing" },
-  spec: {
-    limits: { min: "2Gi", max: "8Gi", minAvailable: "512Mi" },
-    mode: { extend: "Enforce", shrink: "Enforce" },
-    rules: [
-      { name: "extend-at-95", action: "Extend", when: "volume.usedRatio >= 0.95", by: "1Gi" },
-      {
-        name: "shrink-below-20",
-        action: "Shrink",
-        when: "volume.usedRatioMax('3s') < 0.2 && volume.capacityBytes > quantity('3Gi')",
-        for: "1s",
-        targetUsed: "50%",
-      },
-    ],
-    behavior: { extend: { cooldown: "0s", minStep: "256Mi" }, shrink: { cooldown: "2s", minStep: "256Mi" } },
+const LIMITS = { min: "2Gi", max: "8Gi", minAvailable: "512Mi" };
+const RULES: VolumePolicySpec["rules"] = [
+  { name: "extend-at-95", action: "Extend", when: "volume.usedRatio >= 0.95", by: "1Gi" },
+  {
+    name: "shrink-below-20",
+    action: "Shrink",
+    when: "volume.usedRatioMax('3s') < 0.2 && volume.capacityBytes > quantity('3Gi')",
+    for: "1s",
+    targetUsed: "50%",
   },
-};
+];
 
-const members = ({ spec }: FilesystemLayout): string =>
-  (spec.members ?? []).map(({ name, size, state }) => `${name} ${size} ${state}`).join(", ");
-const reported = ({ status }: FilesystemLayout): string =>
-  (status?.members ?? []).map(({ name, size, state }) => `${name} ${size} ${state}`).join(", ");
+const members = ({ spec }: FilesystemLayout): string => memberStates(spec.members).join(", ");
+const reported = ({ status }: FilesystemLayout): string => memberStates(status?.members).join(", ");
 
 let tested: OwnCluster;
 
@@ -56,15 +48,13 @@ function capacityBytes({ mountPath }: SpanInCluster): number {
 describeReal("a span in need, and one at ease", clusterKind() === "foreign" ? [] : ["bundle", "cluster"], () => {
   beforeAll(async () => {
     const started = await startClusterUnderTest();
-    const { cluster } = started;
-    if (cluster === undefined) throw new Error("this suite looks into its nodes: it needs a cluster of its own");
-    tested = { ...started, cluster };
+    tested = { ...started, cluster: clusterOf(started) };
     await installMemberDriver(tested);
     await loadImages(tested);
     await install(tested);
     await applyObject(tested, spanClass("spared", { spareMembers: "1" }));
     await applyObject(tested, spanClass("spareless"));
-    await applyObject(tested, POLICY);
+    await applyObject(tested, breathingPolicy(LIMITS, RULES));
   }, BUILD_LIMIT_MS);
 
   afterAll(() => tested?.close(), LIMIT_MS);

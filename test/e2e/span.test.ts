@@ -4,22 +4,22 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
 import { fsidOf, volumeUIDOf } from "../../src/api/identity.ts";
 import { NODES } from "../../src/kube/resources.ts";
-import type { Cluster } from "../cluster/cluster-state.ts";
 import { enterNode } from "../cluster/node-namespaces.ts";
 import { nodePlaces } from "../cluster/places.ts";
 import { runProgram } from "../cluster/run-program.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
-import { MEMBER_CLASS } from "../member-driver/config.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
-import { readRpcLog } from "../member-driver/rpc-log.ts";
 import { applyObject } from "./apply-object.ts";
-import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
+import { breathingPolicy } from "./breathing-policy.ts";
+import { spanClass } from "./claiming-pod.ts";
+import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
 import { everyPodReady, install, loadImages, logsOf, podNames, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
 import { watchMounts } from "./mount-watch.ts";
 import { PODS } from "./pod.ts";
 import { memberObjects, spanObjects, spanTracesOnNodes } from "./span-traces.ts";
 import { statefulWriter, WRITER, WRITER_CLAIM, WRITER_POD, type Writer, writerIn } from "./stateful-writer.ts";
+import { whatIsThere } from "./what-is-there.ts";
 
 const BUILD_LIMIT_MS = 3_600_000;
 const LIMIT_MS = 420_000;
@@ -27,37 +27,7 @@ const CLASS = "e2e-span";
 /** Of somebody else's cluster nobody sees the nodes from outside. */
 const itOurs = clusterKind() === "foreign" ? it.skip : it;
 
-const STORAGE_CLASS = {
-  apiVersion: "storage.k8s.io/v1",
-  kind: "StorageClass",
-  metadata: { name: CLASS },
-  provisioner: "span.tidemark.dev",
-  parameters: { backend: "span", memberStorageClassName: MEMBER_CLASS, strategy: "AddMember" },
-  allowVolumeExpansion: true,
-  volumeBindingMode: "WaitForFirstConsumer",
-};
-
-const POLICY = {
-  apiVersion: "tidemark.dev/v1alpha1",
-  kind: "VolumePolicy",
-  metadata: { name: "breathing" },
-  spec: {
-    limits: { min: "2Gi", max: "8Gi", minAvailable: "128Mi" },
-    mode: { extend: "Enforce", shrink: "Enforce" },
-    rules: [
-      { name: "extend-at-80", action: "Extend", when: "volume.usedRatio >= 0.8", targetUsed: "60%" },
-      {
-        name: "shrink-below-30",
-        action: "Shrink",
-        when: "volume.usedRatioMax('3s') < 0.3",
-        for: "1s",
-        targetUsed: "50%",
-      },
-    ],
-    behavior: { extend: { cooldown: "0s", minStep: "256Mi" }, shrink: { cooldown: "2s", minStep: "256Mi" } },
-  },
-};
-
+const LIMITS = { min: "2Gi", max: "8Gi", minAvailable: "128Mi" };
 const FILE_MIB = 64;
 const files = (from: number, count: number): string[] =>
   Array.from({ length: count }, (_, index) => `f${from + index}`);
@@ -66,17 +36,10 @@ let tested: ClusterUnderTest;
 let writer: Writer;
 let memberDirectory: string | undefined;
 
-const whatIsThere = async (): Promise<string> => {
-  const kinds = "filesystems,filesystemlayouts,pods,pvc,pv,volumeattachments";
-  const objects = await tested.kubectl("get", kinds, "--all-namespaces", "-o", "wide");
-  const layouts = await tested.kubectl("get", "filesystems,filesystemlayouts", "-o", "yaml");
-  const rpcs = memberDirectory === undefined ? [] : readRpcLog(memberDirectory).slice(-30);
-  const said = rpcs.map((rpc) => JSON.stringify(rpc)).join("\n");
-  return `${objects}\n${layouts}\n${said}\n${(await logsOf(tested)).slice(-20_000)}`;
-};
+const otherwise = (): Promise<string> => whatIsThere(tested, memberDirectory);
 
 async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
-  return waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs: 300, otherwise: whatIsThere });
+  return waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs: 300, otherwise });
 }
 
 async function capacityIs(what: string, holds: (mib: number) => boolean): Promise<void> {
@@ -107,18 +70,13 @@ async function membersAre(names: readonly string[], node: string): Promise<void>
     {
       limitMs: LIMIT_MS / 2,
       intervalMs: 300,
-      otherwise: async () => `${JSON.stringify(seen)}\n${await whatIsThere()}`,
+      otherwise: async () => `${JSON.stringify(seen)}\n${await otherwise()}`,
     },
   );
 }
 
-function ourCluster(): Cluster {
-  if (tested.cluster === undefined) throw new Error("this is somebody else's cluster");
-  return tested.cluster;
-}
-
 async function onNode(node: string, ...command: readonly string[]): Promise<string> {
-  const { places } = ourCluster();
+  const { places } = clusterOf(tested);
   const [enter, ...args] = await enterNode(places, nodePlaces(places, node));
   return runProgram(enter, [...args, ...command]);
 }
@@ -137,8 +95,8 @@ describeReal("a span", clusterKind() === "foreign" ? ["bundle"] : ["bundle", "cl
   it(
     "gives a StatefulSet's pod a filesystem on a claim of another driver",
     async () => {
-      await applyObject(tested, STORAGE_CLASS);
-      await applyObject(tested, POLICY);
+      await applyObject(tested, spanClass(CLASS));
+      await applyObject(tested, breathingPolicy(LIMITS));
       await applyObject(tested, statefulWriter(tested.image, CLASS, "2Gi"));
       await writer.running();
       expect(await writer.capacityMiB()).toBe(2048);
@@ -167,7 +125,7 @@ describeReal("a span", clusterKind() === "foreign" ? ["bundle"] : ["bundle", "cl
     async () => {
       const from = await podNode();
       const handle = (await theLayout()).metadata.name;
-      const watch = await watchMounts(ourCluster(), handle);
+      const watch = await watchMounts(clusterOf(tested), handle);
       await tested.kubectl("drain", from, "--ignore-daemonsets", "--delete-emptydir-data", "--force");
       await writer.running();
       const to = await podNode();
@@ -189,7 +147,7 @@ describeReal("a span", clusterKind() === "foreign" ? ["bundle"] : ["bundle", "cl
       .map(({ metadata }) => metadata.name)
       .find((one) => one !== node);
     const { name: handle } = (await theLayout()).metadata;
-    const watch = await watchMounts(ourCluster(), handle);
+    const watch = await watchMounts(clusterOf(tested), handle);
     const [device] = (await onNode(node, "ls", `/sys/fs/btrfs/${fsidOf(volumeUIDOf(handle) ?? "")}/devices`)).split(
       "\n",
     );
@@ -245,7 +203,7 @@ describeReal("a span", clusterKind() === "foreign" ? ["bundle"] : ["bundle", "cl
         {
           limitMs: LIMIT_MS / 2,
           intervalMs: 500,
-          otherwise: async () => `${found.join("\n")}\n${await whatIsThere()}`,
+          otherwise: async () => `${found.join("\n")}\n${await otherwise()}`,
         },
       );
     },

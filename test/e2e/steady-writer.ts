@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { volumeHandleOf } from "../../src/api/identity.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
 import { waitFor } from "../harness/wait-for.ts";
-import type { ClusterUnderTest } from "./cluster-under-test.ts";
+import { type ClusterUnderTest, clusterOf } from "./cluster-under-test.ts";
 import { PODS, type Pod } from "./pod.ts";
 
 export interface SteadyWriter {
@@ -57,9 +57,8 @@ function script(kind: SteadyOptions["run"], stopSeconds: number): string {
 
 /** In a cluster of ours, whose nodes share this machine's disk: records are there for a pod on any node, and for the test. */
 export function steadyWriter(tested: ClusterUnderTest, name: string, options: SteadyOptions): SteadyWriter {
-  const { client, cluster, kubectl, namespace } = tested;
-  if (cluster === undefined) throw new Error("this is somebody else's cluster");
-  const records = join(cluster.places.directory, "records", name);
+  const { client, kubectl, namespace } = tested;
+  const records = join(clusterOf(tested).places.directory, "records", name);
   mkdirSync(records, { recursive: true });
   const text = (file: string): string => {
     try {

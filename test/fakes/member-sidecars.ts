@@ -6,6 +6,7 @@ import type { KubeClient } from "../../src/kube/client.ts";
 import { createReflector } from "../../src/kube/reflector.ts";
 import {
   CSI_DRIVERS,
+  CSI_NODES,
   NODES,
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
@@ -51,6 +52,8 @@ export interface MemberSidecars {
   attaches: boolean;
   detaches: boolean;
   catchUp(): void;
+  /** All three do again what they are there for. */
+  resume(): void;
   stop(): Promise<void>;
 }
 
@@ -88,6 +91,10 @@ export async function startMemberSidecars(
       for (const claim of claims.store.list()) lookAtClaim(claim);
       for (const attachment of attachments.store.list()) lookAtAttachment(attachment);
     },
+    resume: () => {
+      Object.assign(sidecars, { binds: true, attaches: true, detaches: true });
+      sidecars.catchUp();
+    },
     stop: async () => {
       await Promise.all([claims.stop(), attachments.stop()]);
       await working;
@@ -102,6 +109,17 @@ export async function startMemberSidecars(
   for (const reflector of [claims, attachments]) reflector.start();
   await Promise.all([claims.synced, attachments.synced]);
   return sidecars;
+}
+
+/** A node where the members' driver runs; slots: how many volumes it attaches there. Absent: as many as are asked for. */
+export async function createMemberNode(client: KubeClient, name: string, slots?: number): Promise<void> {
+  const allocatable = slots === undefined ? {} : { allocatable: { count: slots } };
+  await client.create("test/csi-node", CSI_NODES, {
+    apiVersion: "storage.k8s.io/v1",
+    kind: "CSINode",
+    metadata: { name },
+    spec: { drivers: [{ name: MEMBER_DRIVER, nodeID: name, ...allocatable }] },
+  });
 }
 
 export async function createDriver(client: KubeClient, name: string, attachRequired: boolean): Promise<void> {

@@ -24,8 +24,6 @@ describeReal("an agent that dies at work on a span", LOOP_PARTS, () => {
   let m0: MemberSpec;
   let m1: MemberSpec;
   const lastOperation = async () => (await span.layout()).status?.lastOperation;
-  const memberStates = async () =>
-    (await span.layout()).status?.members?.map(({ name, size, state }) => `${name} ${size} ${state}`);
   const deviceOf = ({ name }: MemberSpec) => parts.driver.deviceOf(`${span.handle}-${name}`);
 
   beforeEach(async () => {
@@ -52,7 +50,7 @@ describeReal("an agent that dies at work on a span", LOOP_PARTS, () => {
   async function extendToTwo(): Promise<void> {
     await span.applyLayout({ members: [m0, m1], target: target("2Gi", "1Gi") });
     await waitFor("the extend", async () => (await lastOperation())?.reached === "2Gi");
-    await waitFor("both members", async () => (await memberStates())?.length === 2);
+    await waitFor("both members", async () => (await span.memberStates()).length === 2);
   }
 
   it.each(["span/announce/before", "span/announce/after", "span/publish-member/after", "span/format/before"])(
@@ -77,7 +75,7 @@ describeReal("an agent that dies at work on a span", LOOP_PARTS, () => {
     async (fault) => {
       const spare: MemberSpec = { ...m1, state: "Spare" };
       const emergency = { size: "2Gi", minAvailable: "400Mi", expiry: "2040-01-01T00:00:00Z", epoch: 1 };
-      const isReady = async () => (await memberStates())?.includes("m1 1Gi Spare") === true;
+      const isReady = async () => (await span.memberStates()).includes("m1 1Gi Spare");
       await span.applyLayout({ members: [m0, spare], emergency });
       await waitFor("the spare", isReady);
       await restartWith(fault);
@@ -89,7 +87,7 @@ describeReal("an agent that dies at work on a span", LOOP_PARTS, () => {
       writeFileSync(join(span.stagingPath, "more"), Buffer.alloc(700 * 1024 * 1024));
       await agent.agentEnded();
       await agent.startAgent({}, parts.flags);
-      await waitFor("both members", async () => (await memberStates())?.join() === "m0 1Gi Present,m1 1Gi Present");
+      await waitFor("both members", async () => (await span.memberStates()).join() === "m0 1Gi Present,m1 1Gi Present");
       expect(span.capacityBytes()).toBe(2 * GIB);
       expect(readFileSync(join(span.stagingPath, "file"), "utf8")).toBe("still here");
     },
@@ -105,7 +103,7 @@ describeReal("an agent that dies at work on a span", LOOP_PARTS, () => {
       await agent.startAgent({}, parts.flags);
       await waitFor("the extend", async () => (await lastOperation())?.outcome === "Succeeded");
       expect(span.capacityBytes()).toBe(2 * GIB);
-      await waitFor("both members", async () => (await memberStates())?.length === 2);
+      await waitFor("both members", async () => (await span.memberStates()).length === 2);
       expect(readFileSync(join(span.stagingPath, "file"), "utf8")).toBe("still here");
     },
   );
@@ -118,11 +116,8 @@ describeReal("an agent that dies at work on a span", LOOP_PARTS, () => {
       await span.applyLayout({ members: [m0, leaving(m1)], target: target("1Gi", "2Gi") });
       await agent.agentEnded();
       await agent.startAgent({}, parts.flags);
-      await waitFor(
-        "Removed",
-        async () => (await memberStates())?.some((member) => member.endsWith("Removed")) === true,
-      );
-      expect(await memberStates()).toContain("m1 1Gi Removed");
+      await waitFor("Removed", async () => (await span.memberStates()).some((member) => member.endsWith("Removed")));
+      expect(await span.memberStates()).toContain("m1 1Gi Removed");
       expect(await lastOperation()).toMatchObject({ kind: "Shrink", outcome: "Succeeded", reached: "1Gi" });
       expect(deviceOf(m1)).toBeUndefined();
       expect(readFileSync(join(span.stagingPath, "file"), "utf8")).toBe("still here");
@@ -138,9 +133,9 @@ describeReal("an agent that dies at work on a span", LOOP_PARTS, () => {
     await span.applyLayout({ members: [m0, m1, m2], target: target("3Gi", "2Gi") });
     await agent.startAgent({}, parts.flags);
     await waitFor("3Gi", async () => (await lastOperation())?.reached === "3Gi");
-    await waitFor("Removed", async () => (await memberStates())?.some((member) => member.endsWith("Removed")) === true);
-    expect(await memberStates()).toContain("m1 1Gi Removed");
-    expect(await memberStates()).toContain("m2 2Gi Present");
+    await waitFor("Removed", async () => (await span.memberStates()).some((member) => member.endsWith("Removed")));
+    expect(await span.memberStates()).toContain("m1 1Gi Removed");
+    expect(await span.memberStates()).toContain("m2 2Gi Present");
     expect(deviceOf(m1)).toBeUndefined();
     expect(readFileSync(join(span.stagingPath, "file"), "utf8")).toBe("still here");
   });

@@ -1,17 +1,16 @@
 // The process ended by SIGKILL around its side effects, on real btrfs: the next process finishes or undoes, nothing is lost.
 
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { buildSync } from "esbuild";
 import { exclusiveOperation } from "../../src/agent/storage/exclusive-operation.ts";
 import { deviceSizeBytes } from "../../src/agent/storage/loop-device.ts";
 import type { LoopVolume, MountedLoop } from "../../src/agent/storage/storage.ts";
 import { eventually } from "../fakes/eventually.ts";
 import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
+import { type BundledOperation, bundleOperation } from "../integration/storage/bundled-operation.ts";
 import {
   createStorageFixture,
   GIB,
@@ -25,21 +24,19 @@ import { scatterFiles, verifyFiles } from "../integration/storage/written-files.
 
 const OPERATION_LIMIT_MS = 120_000;
 const ATTEMPTS_LIMIT = 10;
-const OPERATION = fileURLToPath(new URL("../integration/storage/run-storage-operation.ts", import.meta.url));
+const OPERATION = new URL("../integration/storage/run-storage-operation.ts", import.meta.url);
 
 describeReal("after kill -9", LOOP_PARTS, () => {
-  let bundleDirectory: string;
+  let bundled: BundledOperation;
   let fixture: StorageFixture;
   let volume: LoopVolume;
   let manifest: string;
 
   // Bundled once: each case starts it as a process of its own.
   beforeAll(() => {
-    bundleDirectory = mkdtempSync("/dev/shm/tidemark-storage-test-");
-    const outfile = join(bundleDirectory, "operation.cjs");
-    buildSync({ entryPoints: [OPERATION], outfile, bundle: true, platform: "node", format: "cjs", logLevel: "error" });
+    bundled = bundleOperation(OPERATION);
   });
-  afterAll(() => rmSync(bundleDirectory, { recursive: true }));
+  afterAll(() => bundled.remove());
 
   beforeEach(() => {
     fixture = createStorageFixture();
@@ -51,8 +48,7 @@ describeReal("after kill -9", LOOP_PARTS, () => {
   /** Runs one operation in a process that the fault ends. */
   function runUntil(fault: string, operation: string, sizeBytes: number): void {
     const args = [fixture.directory, JSON.stringify(volume), operation, String(sizeBytes), fault];
-    const program = join(bundleDirectory, "operation.cjs");
-    const { signal, stderr } = spawnSync(process.execPath, [program, ...args], {
+    const { signal, stderr } = spawnSync(process.execPath, [bundled.program, ...args], {
       encoding: "utf8",
       timeout: OPERATION_LIMIT_MS,
     });
@@ -62,7 +58,7 @@ describeReal("after kill -9", LOOP_PARTS, () => {
   /** False where the shrink was over before it was seen in the kernel. */
   async function killInMidStep(fsid: string, sizeBytes: number): Promise<boolean> {
     const args = [fixture.directory, JSON.stringify(volume), "shrink", String(sizeBytes)];
-    const child = spawn(process.execPath, [join(bundleDirectory, "operation.cjs"), ...args]);
+    const child = spawn(process.execPath, [bundled.program, ...args]);
     const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
     while (child.exitCode === null && exclusiveOperation(fsid) === "none") await pause(1);
     child.kill("SIGKILL");

@@ -1,16 +1,15 @@
 // The process ended by SIGKILL around each side effect on a span, on real btrfs with a real member driver: the next process
 // finishes or undoes, no byte is lost, and no member is wiped, added or formatted that should not be.
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { buildSync } from "esbuild";
 import type { SpanMember } from "../../src/agent/member/span-member.ts";
 import { exclusiveOperation } from "../../src/agent/storage/exclusive-operation.ts";
 import type { MountedSpan, SpanVolume } from "../../src/agent/storage/storage.ts";
 import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
+import { type BundledOperation, bundleOperation } from "../integration/storage/bundled-operation.ts";
 import {
   createSpanFixture,
   leaving,
@@ -23,12 +22,12 @@ import { GIB, makeShrinkControl } from "../integration/storage/storage-fixture.t
 import { scatterFiles, verifyFiles } from "../integration/storage/written-files.ts";
 
 const ATTEMPTS_LIMIT = 10;
-const OPERATION = fileURLToPath(new URL("../integration/storage/run-span-operation.ts", import.meta.url));
+const OPERATION = new URL("../integration/storage/run-span-operation.ts", import.meta.url);
 const MEMBER_POINTS = ["make-member-directory", "stage-member", "publish-member"];
 const LEAVING_POINTS = ["unpublish-member", "unstage-member", "remove-member-directory"];
 
 describeReal("after kill -9 in the middle of work on a span", LOOP_PARTS, () => {
-  let bundleDirectory: string;
+  let bundled: BundledOperation;
   let fixture: SpanFixture;
   let m0: SpanMember;
   let m1: SpanMember;
@@ -38,11 +37,9 @@ describeReal("after kill -9 in the middle of work on a span", LOOP_PARTS, () => 
 
   // Bundled once: each case starts it as a process of its own.
   beforeAll(() => {
-    bundleDirectory = mkdtempSync("/dev/shm/tidemark-storage-test-");
-    const outfile = join(bundleDirectory, "operation.cjs");
-    buildSync({ entryPoints: [OPERATION], outfile, bundle: true, platform: "node", format: "cjs", logLevel: "error" });
+    bundled = bundleOperation(OPERATION);
   });
-  afterAll(() => rmSync(bundleDirectory, { recursive: true }));
+  afterAll(() => bundled.remove());
 
   beforeEach(async () => {
     fixture = await createSpanFixture();
@@ -56,7 +53,7 @@ describeReal("after kill -9 in the middle of work on a span", LOOP_PARTS, () => 
 
   function start(of: SpanVolume, operation: string, sizeBytes: number, ...fault: string[]) {
     const args = [fixture.directory, JSON.stringify(of), operation, String(sizeBytes), ...fault];
-    const child = spawn(process.execPath, [join(bundleDirectory, "operation.cjs"), ...args]);
+    const child = spawn(process.execPath, [bundled.program, ...args]);
     let said = "";
     child.stderr.on("data", (text: Buffer) => {
       said += text.toString();
@@ -166,7 +163,7 @@ describeReal("after kill -9 in the middle of work on a span", LOOP_PARTS, () => 
     const mounted = await stageWithData([m0, m1]);
     await runUntil(fault, mounted, "unstage", 0);
     await fixture.storage.unstage(volume, mountPath);
-    for (const { volume: of } of [m0, m1]) expect(fixture.driver.deviceOf(of?.volumeHandle ?? "")).toBeUndefined();
+    for (const member of [m0, m1]) expect(fixture.deviceOf(member)).toBeUndefined();
     await expectWhole([m0, m1], 2 * GIB);
   });
 
@@ -187,12 +184,11 @@ describeReal("after kill -9 in the middle of work on a span", LOOP_PARTS, () => 
       const of = withMembers(volume, [m0]);
       await fixture.storage.unstage(await stageWithData([m0]), mountPath);
       const copy = makeMember(fixture, "copy", GIB);
-      const fileOf = (member: SpanMember): string => fixture.driver.fileOf(member.volume?.volumeHandle ?? "");
-      execFileSync("cp", ["--sparse=always", fileOf(m0), fileOf(copy)]);
+      execFileSync("cp", ["--sparse=always", fixture.fileOf(m0), fixture.fileOf(copy)]);
       const elsewhere = join(fixture.directory, "mounts", "copy");
       mkdirSync(elsewhere, { recursive: true });
-      execFileSync("losetup", ["--find", fileOf(copy)]);
-      execFileSync("mount", [fixture.driver.deviceOf(copy.volume?.volumeHandle ?? "") ?? "", elsewhere]);
+      execFileSync("losetup", ["--find", fixture.fileOf(copy)]);
+      execFileSync("mount", [fixture.deviceOf(copy) ?? "", elsewhere]);
       await runUntil(fault, of, "stage", 0);
       await expect(fixture.storage.stage(of, 0, mountPath)).rejects.toMatchObject({ code: "WrongFilesystem" });
       execFileSync("umount", [elsewhere]);

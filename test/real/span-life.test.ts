@@ -11,69 +11,54 @@ import { MEMBER_NAMESPACE, RECORDS } from "../../src/api/names.ts";
 import {
   CSI_NODES,
   EVENTS,
-  NAMESPACES,
   NODES,
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   RESOURCE_QUOTAS,
 } from "../../src/kube/resources.ts";
 import { memberBytesOf } from "../../src/operator/member/decide-members.ts";
-import { createLogger } from "../../src/process/log.ts";
 import { formatQuantity, GIB } from "../../src/units/quantity.ts";
 import { buildClaim } from "../builders/claim.ts";
 import {
   createDriver,
   createMemberClass,
-  createZoneNode,
+  createMemberNode,
   MEMBER_CLASS,
   MEMBER_DRIVER,
   type MemberSidecars,
-  startMemberSidecars,
 } from "../fakes/member-sidecars.ts";
-import { startTestCluster, type TestCluster, untilRead } from "../integration/operator/cluster.ts";
-import { type SpanUnderTest, spanUnderTest } from "../integration/operator/span-under-test.ts";
+import { type TestCluster, untilRead } from "../integration/operator/cluster.ts";
+import { type SpanCluster, startSpanCluster } from "../integration/operator/span-cluster.ts";
+import { isAttached, type SpanUnderTest } from "../integration/operator/span-under-test.ts";
 
 const GROWING_CLASS = "growing-class";
 const PLAIN_CLASS = "plain-class";
 const PLAIN_DRIVER = "plain.example.com";
+let tested: SpanCluster;
 let cluster: TestCluster;
 let sidecars: MemberSidecars;
 let span: SpanUnderTest;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
-  const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
-  await cluster.client.create("test/namespace", NAMESPACES, object("Namespace", "shop"));
-  for (const name of ["node-a", "node-b"]) await createZoneNode(cluster.client, name);
-  sidecars = await startMemberSidecars(cluster.client, createLogger("test", "silent"));
+  tested = await startSpanCluster();
+  ({ cluster, sidecars, span } = tested);
   await createMemberClass(cluster.client, GROWING_CLASS, true);
   await createMemberClass(cluster.client, PLAIN_CLASS, false, PLAIN_DRIVER);
   await createDriver(cluster.client, PLAIN_DRIVER, false);
-  span = spanUnderTest(cluster);
 }, 60_000);
-afterAll(async () => {
-  span.close();
-  await sidecars.stop();
-  await cluster.stop();
-}, 60_000);
+afterAll(() => tested.stop(), 60_000);
 beforeEach(() => {
-  Object.assign(sidecars, { binds: true, attaches: true, detaches: true });
-  sidecars.catchUp();
+  sidecars.resume();
 });
 
 const memberOf = (layout: FilesystemLayout | undefined, name: string) =>
   layout?.spec.members?.find((member) => member.name === name);
 const claimOf = (layout: FilesystemLayout | undefined, name: string) => memberOf(layout, name)?.source.claim;
-const isAttached = (name: string) => (layout: FilesystemLayout) => claimOf(layout, name)?.attachment !== undefined;
 const mounted = (nodeName: string, ...sizes: [string, string][]): FilesystemLayoutStatus => ({
   nodeName,
   mounted: true,
   members: sizes.map(([name, size], devid) => ({ name, size, state: "Present", devid: devid + 1 })),
 });
-const conditionOf = async (claim: string, type: string) =>
-  (await cluster.client.get(FILESYSTEMS, { namespace: "shop", name: claim }))?.status?.conditions?.find(
-    (condition) => condition.type === type,
-  );
 
 /** Published to node-a, and mounted there. */
 async function inUse(parameters?: Record<string, string>): Promise<{ handle: string; claim: string }> {
@@ -311,12 +296,7 @@ describe("a span on its nodes", () => {
   it("is refused a node whose slots for the members' driver are used up", async () => {
     const { handle } = await span.created();
     const used = (await span.attachments()).filter(({ spec }) => spec.nodeName === "node-b").length;
-    await cluster.client.create("test/csi-node", CSI_NODES, {
-      apiVersion: "storage.k8s.io/v1",
-      kind: "CSINode",
-      metadata: { name: "node-b" },
-      spec: { drivers: [{ name: MEMBER_DRIVER, nodeID: "node-b", allocatable: { count: used } }] },
-    });
+    await createMemberNode(cluster.client, "node-b", used);
     await expect(span.publish(handle, "node-b")).rejects.toMatchObject({
       code: status.RESOURCE_EXHAUSTED,
       details: expect.stringContaining(`${MEMBER_DRIVER} attaches at most ${used} volumes to node node-b, ${used} are`),
@@ -342,10 +322,11 @@ describe("the members of a span", () => {
     const extended = await span.untilLayout("a second member", handle, ({ spec }) => spec.members?.length === 2);
     expect(extended.spec.target?.size).toBe("3500Mi");
     expect(memberOf(extended, "m1")).toMatchObject({ size: "2Gi", state: "Present" });
-    await untilRead(
+    await span.untilCondition(
       "the Filesystem says what is waited for",
-      () => conditionOf(claim, "Reconciling"),
-      (one) => one?.reason === "WaitingForMember" && one.message.includes("m1") && one.message.includes(MEMBER_DRIVER),
+      claim,
+      "Reconciling",
+      (one) => one.reason === "WaitingForMember" && one.message.includes("m1") && one.message.includes(MEMBER_DRIVER),
     );
     expect(claimOf(await span.layout(handle), "m1")).toEqual({ name: `${handle}-m1` });
     sidecars.attaches = true;
@@ -367,10 +348,8 @@ describe("the members of a span", () => {
     const removed = { name: "m1", size: "2Gi", state: "Removed" as const };
     await span.report(handle, { ...mounted("node-a"), members: [...members, removed] });
     // Said at the end of a pass that has found it attached.
-    await untilRead(
-      "m1 is asked to be detached",
-      () => conditionOf(claim, "Reconciling"),
-      (one) => /member m1: VolumeAttachment \S+ .* to go/.test(one?.message ?? ""),
+    await span.untilCondition("m1 is asked to be detached", claim, "Reconciling", (one) =>
+      /member m1: VolumeAttachment \S+ .* to go/.test(one.message),
     );
     // R5 before R6: while it is attached the claim stays, and its volume is kept.
     expect(await span.claims(handle)).toEqual([`${handle}-m0`, `${handle}-m1`]);
@@ -434,13 +413,14 @@ describe("the members of a span", () => {
   it("stay where none is small enough to be given back, nor worth replacing, and the Filesystem says why", async () => {
     const { handle, claim } = await inUse();
     await span.target(claim, "1500Mi", "2Gi");
-    const hold = await untilRead(
+    const hold = await span.untilCondition(
       "the hold",
-      () => conditionOf(claim, "Reconciling"),
-      (one) => one?.reason === "ShrinkFloorReached",
+      claim,
+      "Reconciling",
+      (one) => one.reason === "ShrinkFloorReached",
     );
     expect(hold).toMatchObject({ status: "False", message: expect.stringContaining("only one member") });
-    expect((await conditionOf(claim, "Stalled"))?.status).toBe("False");
+    expect((await span.condition(claim, "Stalled"))?.status).toBe("False");
     expect((await span.layout(handle))?.spec.target).toBeUndefined();
   }, 60_000);
 
@@ -465,11 +445,7 @@ describe("the members of a span", () => {
     };
     await limit(taken);
     await span.target(claim, "3Gi", "2Gi");
-    const hold = await untilRead(
-      "the hold",
-      () => conditionOf(claim, "Reconciling"),
-      (one) => one?.reason === "QuotaExceeded",
-    );
+    const hold = await span.untilCondition("the hold", claim, "Reconciling", (one) => one.reason === "QuotaExceeded");
     expect(hold).toMatchObject({ status: "False", message: expect.stringContaining("ResourceQuota members") });
     await expect(span.expand(handle, 3 * GIB)).rejects.toMatchObject({ code: status.RESOURCE_EXHAUSTED });
     await expect(span.create(span.request())).rejects.toMatchObject({
@@ -502,11 +478,7 @@ describe("the members of a span", () => {
     });
     const annotations = { "volume.kubernetes.io/selected-node": null };
     await cluster.client.mergePatch("test/send-away", PERSISTENT_VOLUME_CLAIMS, name, { metadata: { annotations } });
-    const stalled = await untilRead(
-      "Stalled",
-      () => conditionOf(claim, "Stalled"),
-      (one) => one?.status === "True",
-    );
+    const stalled = await span.untilCondition("Stalled", claim, "Stalled", (one) => one.status === "True");
     expect(stalled).toMatchObject({ reason: "MemberFailed", message: expect.stringContaining("the pool is full") });
     await untilRead(
       "the node",
@@ -516,22 +488,14 @@ describe("the members of a span", () => {
     sidecars.binds = true;
     sidecars.catchUp();
     await span.untilLayout("m1 is attached", handle, isAttached("m1"));
-    await untilRead(
-      "not Stalled",
-      () => conditionOf(claim, "Stalled"),
-      (one) => one?.status === "False",
-    );
+    await span.untilCondition("not Stalled", claim, "Stalled", (one) => one.status === "False");
   }, 60_000);
 
   it("are not made again in place of one that is lost, and the Filesystem is Stalled", async () => {
     const { handle, claim } = await inUse();
     const claimName = { namespace: MEMBER_NAMESPACE, name: `${handle}-m0` };
     await cluster.client.delete("test/delete-member", PERSISTENT_VOLUME_CLAIMS, claimName);
-    const stalled = await untilRead(
-      "Stalled",
-      () => conditionOf(claim, "Stalled"),
-      (one) => one?.status === "True",
-    );
+    const stalled = await span.untilCondition("Stalled", claim, "Stalled", (one) => one.status === "True");
     expect(stalled).toMatchObject({ reason: "MemberFailed", message: expect.stringContaining(`${handle}-m0`) });
     expect(await span.claims(handle)).toEqual([]);
   }, 60_000);

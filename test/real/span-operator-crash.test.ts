@@ -18,7 +18,7 @@ import { createLogger } from "../../src/process/log.ts";
 import { bootstrap } from "../../src/standalone/bootstrap.ts";
 import { createZoneNode, type MemberSidecars, startMemberSidecars } from "../fakes/member-sidecars.ts";
 import { untilRead } from "../integration/operator/cluster.ts";
-import { type SpanUnderTest, spanUnderTest } from "../integration/operator/span-under-test.ts";
+import { isAttached, type SpanUnderTest, spanUnderTest } from "../integration/operator/span-under-test.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 const NODE_NAME = "node-1";
@@ -131,9 +131,7 @@ function mounted(present: Record<string, string>, removed: Record<string, string
 }
 
 async function untilAttached(handle: string, name: string): Promise<void> {
-  await span.untilLayout(`${name} is attached`, handle, ({ spec }) =>
-    (spec.members ?? []).some((member) => member.name === name && member.source.claim?.attachment !== undefined),
-  );
+  await span.untilLayout(`${name} is attached`, handle, isAttached(name));
 }
 
 /** As a sidecar calls: again and again. */

@@ -39,8 +39,7 @@ describeReal("a span with a spare member", LOOP_PARTS, () => {
 
   const taken = (): MountedSpan => withMembers(mounted, [m0, { ...m1, wanted: "Present" }]);
   const capacity = async (): Promise<number> => (await storage.freshReading(mounted)).capacityBytes;
-  const deviceOf = ({ volume: of }: SpanMember): string => fixture.driver.deviceOf(of?.volumeHandle ?? "") ?? "";
-  const fileOf = ({ volume: of }: SpanMember): string => fixture.driver.fileOf(of?.volumeHandle ?? "");
+  const deviceOf = (member: SpanMember): string => fixture.deviceOf(member) ?? "";
   const devices = (): string[] => readdirSync(`/sys/fs/btrfs/${volume.fsid}/devices`);
   const states = async (of = mounted) => (await storage.members(of)).map(({ name, state }) => `${name} ${state}`);
 
@@ -95,7 +94,7 @@ describeReal("a span with a spare member", LOOP_PARTS, () => {
   });
 
   it("that carries a signature is none, and is left as it is", async () => {
-    execFileSync("mkfs.ext4", ["-q", fileOf(m1)]);
+    execFileSync("mkfs.ext4", ["-q", fixture.fileOf(m1)]);
     await expect(storage.prepareSpares(mounted)).rejects.toMatchObject({ code: "SignatureFound" });
     expect(await states()).toEqual(["m0 Present"]);
     expect(execFileSync("blkid", ["--probe", deviceOf(m1)]).toString()).toContain("ext4");

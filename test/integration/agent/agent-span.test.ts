@@ -35,8 +35,6 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
   let m1: MemberSpec;
   let m2: MemberSpec;
   const lastOperation = async () => (await span.layout()).status?.lastOperation;
-  const memberStates = async () =>
-    (await span.layout()).status?.members?.map(({ name, size, state }) => `${name} ${size} ${state}`);
   const reconciling = async () => condition(await span.layout(), "Reconciling");
   const deviceOf = ({ name }: MemberSpec) => parts.driver.deviceOf(`${span.handle}-${name}`);
   const seen = async () => {
@@ -126,8 +124,8 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
     await waitFor("the extend", async () => (await lastOperation())?.kind === "Extend");
     expect(await lastOperation()).toMatchObject({ outcome: "Succeeded", from: "1Gi", to: "3Gi", reached: "3Gi" });
     expect(span.capacityBytes()).toBe(3 * GIB);
-    await waitFor("both members", async () => (await memberStates())?.length === 2);
-    expect(await memberStates()).toEqual(["m0 1Gi Present", "m1 2Gi Present"]);
+    await waitFor("both members", async () => (await span.memberStates()).length === 2);
+    expect(await span.memberStates()).toEqual(["m0 1Gi Present", "m1 2Gi Present"]);
     await waitFor("a sample of 3Gi", () => agent.samples.at(-1)?.capacityBytes === 3 * GIB);
   });
 
@@ -144,7 +142,7 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
     await span.applyLayout({ members: [m0, m1], target: wanted });
     await waitFor("4Gi", async () => (await lastOperation())?.reached === "4Gi");
     expect(span.capacityBytes()).toBe(4 * GIB);
-    await waitFor("the members", async () => (await memberStates())?.[0] === "m0 2Gi Present");
+    await waitFor("the members", async () => (await span.memberStates())[0] === "m0 2Gi Present");
   });
 
   it("extends with the members that are there, and does the rest when the others have come", async () => {
@@ -169,11 +167,11 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
     expect(await lastOperation()).toMatchObject({ outcome: "Succeeded", from: "7Gi", to: "5Gi", reached: "5Gi" });
     expect(span.capacityBytes()).toBe(5 * GIB);
     expect(readFileSync(join(span.stagingPath, "data")).equals(bytes)).toBe(true);
-    await waitFor("Removed", async () => (await memberStates())?.includes("m2 2Gi Removed") === true);
-    expect(await memberStates()).toEqual(["m0 3Gi Present", "m1 2Gi Present", "m2 2Gi Removed"]);
+    await waitFor("Removed", async () => (await span.memberStates()).includes("m2 2Gi Removed"));
+    expect(await span.memberStates()).toEqual(["m0 3Gi Present", "m1 2Gi Present", "m2 2Gi Removed"]);
     expect(deviceOf(m2)).toBeUndefined();
     await span.applyLayout({ members: [m0, m1], target: target("5Gi", "5Gi") });
-    await waitFor("m2 to be forgotten", async () => (await memberStates())?.length === 2);
+    await waitFor("m2 to be forgotten", async () => (await span.memberStates()).length === 2);
   });
 
   it("stays ready while the driver does not take a removed member back, and tells why", async () => {
@@ -187,10 +185,10 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
     expect(condition(await span.layout(), "Ready")?.status).toBe("True");
     expect(span.capacityBytes()).toBe(5 * GIB);
     parts.driver.refusals.clear();
-    await waitFor("Removed", async () => (await memberStates())?.includes("m4 1Gi Removed") === true);
+    await waitFor("Removed", async () => (await span.memberStates()).includes("m4 1Gi Removed"));
     await waitFor("all is well", async () => condition(await span.layout(), "Stalled")?.status === "False");
     await span.applyLayout({ members: [m0, m1], target: target("5Gi", "5Gi") });
-    await waitFor("m4 to be forgotten", async () => (await memberStates())?.length === 2);
+    await waitFor("m4 to be forgotten", async () => (await span.memberStates()).length === 2);
   });
 
   it("holds every change of size while a device is in it that was added by hand, also after a restart", async () => {
@@ -212,7 +210,7 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
     execFileSync("btrfs", ["device", "remove", byHand, span.stagingPath]);
     execFileSync("losetup", ["--detach", byHand]);
     await waitFor("all is well", async () => (await stalled())?.status === "False");
-    expect(await memberStates()).toEqual(["m0 3Gi Present", "m1 2Gi Present"]);
+    expect(await span.memberStates()).toEqual(["m0 3Gi Present", "m1 2Gi Present"]);
   });
 
   it("leaves everything mounted when it is killed, and takes it over without the driver's help", async () => {
@@ -236,7 +234,7 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
     await span.unstage();
     expect([m0, m1, m2].map(deviceOf)).toEqual([undefined, undefined, undefined]);
     await waitFor("not mounted", async () => (await span.layout()).status?.mounted === false);
-    expect(await memberStates()).toEqual(["m0 3Gi Present", "m1 2Gi Present", "m3 1Gi Present"]);
+    expect(await span.memberStates()).toEqual(["m0 3Gi Present", "m1 2Gi Present", "m3 1Gi Present"]);
     await span.stage();
     expect(span.capacityBytes()).toBe(6 * GIB);
     expect(readFileSync(join(span.stagingPath, "file"), "utf8")).toBe("written by the pod");
@@ -253,7 +251,7 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
     await expect(span.stage()).rejects.toThrow("no more slots");
     await waitFor("nothing staged", () => [m0, m1, m2].every((member) => deviceOf(member) === undefined));
     await waitFor("not mounted", async () => (await span.layout()).status?.mounted === false);
-    expect(await memberStates()).toEqual(["m0 3Gi Present", "m1 2Gi Present", "m3 1Gi Present"]);
+    expect(await span.memberStates()).toEqual(["m0 3Gi Present", "m1 2Gi Present", "m3 1Gi Present"]);
     parts.driver.refusals.clear();
   });
 
@@ -278,7 +276,7 @@ describeReal("an agent with a span", LOOP_PARTS, () => {
     await span.applyLayout({ members: [m0, m1, m2].map(leaving), nodeName: undefined });
     await waitFor("no record", () => !existsSync(join(agent.directory, "state/volumes", `${span.handle}.json`)));
     expect(calls.slice(before)).toEqual([]);
-    expect(await memberStates()).toEqual(["m0 3Gi Present", "m1 2Gi Present", "m3 1Gi Present"]);
+    expect(await span.memberStates()).toEqual(["m0 3Gi Present", "m1 2Gi Present", "m3 1Gi Present"]);
   });
 
   it("has never reported a size without the members that it is of", () => {

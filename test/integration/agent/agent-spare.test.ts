@@ -28,10 +28,8 @@ describeReal("an agent with a spare member", LOOP_PARTS, () => {
   let span: SpanUnderTest;
   let m0: MemberSpec;
   let m1: MemberSpec;
-  const memberStates = async () =>
-    (await span.layout()).status?.members?.map(({ name, size, state }) => `${name} ${size} ${state}`);
   const untilStates = (...expected: string[]) =>
-    waitFor(expected.join(), async () => (await memberStates())?.join() === expected.join());
+    waitFor(expected.join(), async () => (await span.memberStates()).join() === expected.join());
   const record = (): SpanRecord =>
     JSON.parse(readFileSync(join(agent.directory, "state/volumes", `${span.handle}.json`), "utf8")) as SpanRecord;
 

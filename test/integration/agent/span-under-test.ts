@@ -16,6 +16,7 @@ import { directEffects } from "../../../src/process/effects.ts";
 import { createNodePort, type NodePort } from "../../../src/standalone/csi-client.ts";
 import { formatQuantity } from "../../../src/units/quantity.ts";
 import { type LoopMemberDriver, startLoopMemberDriver } from "../../harness/loop-member-driver.ts";
+import { memberStates } from "../../harness/member-states.ts";
 import { type AgentUnderTest, NODE_NAME } from "./agent-under-test.ts";
 
 export const DRIVER = "members.example.com";
@@ -62,6 +63,8 @@ export interface SpanUnderTest {
   member(name: string, sizeBytes: number, attached?: "attached" | "on its way"): MemberSpec;
   applyLayout(change: Partial<FilesystemLayoutSpec>): Promise<void>;
   layout(): Promise<FilesystemLayout>;
+  /** As its node reports them. */
+  memberStates(): Promise<string[]>;
   stage(): Promise<void>;
   publish(): Promise<void>;
   unpublish(): Promise<void>;
@@ -88,6 +91,11 @@ export function spanUnderTest(agent: AgentUnderTest, { driver, node }: SpanParts
     fsType: "btrfs",
     nodeName: NODE_NAME,
   };
+  const layout = async (): Promise<FilesystemLayout> => {
+    const found = await agent.client.get(FILESYSTEM_LAYOUTS, { name: handle });
+    if (found === undefined) throw new Error(`no layout ${handle}`);
+    return found;
+  };
   return {
     handle,
     stagingPath,
@@ -108,19 +116,16 @@ export function spanUnderTest(agent: AgentUnderTest, { driver, node }: SpanParts
       return { name, size: formatQuantity(sizeBytes), source: { claim } };
     },
     applyLayout: async (change) => {
-      const layout = {
+      const applied = {
         apiVersion: API_VERSION,
         kind: "FilesystemLayout",
         metadata: { name: handle },
         spec: { ...spec, ...change },
       };
-      await agent.client.apply("test/layout", FILESYSTEM_LAYOUTS, layout, { fieldManager: FIELD_MANAGERS.operator });
+      await agent.client.apply("test/layout", FILESYSTEM_LAYOUTS, applied, { fieldManager: FIELD_MANAGERS.operator });
     },
-    layout: async () => {
-      const layout = await agent.client.get(FILESYSTEM_LAYOUTS, { name: handle });
-      if (layout === undefined) throw new Error(`no layout ${handle}`);
-      return layout;
-    },
+    layout,
+    memberStates: async () => memberStates((await layout()).status?.members),
     stage: async () => {
       mkdirSync(stagingPath, { recursive: true });
       await node.stage(request);

@@ -1,27 +1,19 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { CONFIG_MAPS, NAMESPACES, PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/resources.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import { type MemberSidecars, startMemberSidecars } from "../../fakes/member-sidecars.ts";
-import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
-import { type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
+import { CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/resources.ts";
+import { type TestCluster, untilRead } from "./cluster.ts";
+import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
+import type { SpanUnderTest } from "./span-under-test.ts";
 
 const NAME = { namespace: "tidemark-volumes", name: "tidemark-members" };
+let tested: SpanCluster;
 let cluster: TestCluster;
-let sidecars: MemberSidecars;
 let span: SpanUnderTest;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
-  const shop = { apiVersion: "v1", kind: "Namespace", metadata: { name: "shop" } };
-  await cluster.client.create("test/namespace", NAMESPACES, shop);
-  sidecars = await startMemberSidecars(cluster.client, createLogger("test", "silent"));
-  span = spanUnderTest(cluster);
+  tested = await startSpanCluster();
+  ({ cluster, span } = tested);
 }, 60_000);
-afterAll(async () => {
-  span.close();
-  await sidecars.stop();
-  await cluster.stop();
-}, 60_000);
+afterAll(() => tested.stop(), 60_000);
 
 const untilGuarded = (members: string) =>
   untilRead(

@@ -40,6 +40,16 @@ async function untilAdopted(name: string): Promise<Filesystem | undefined> {
   );
 }
 
+/** With a Filesystem that is Ready; returns its handle. */
+async function adopted(name: string): Promise<string> {
+  const handle = await driver.provide(name);
+  await untilAdopted(name);
+  return handle;
+}
+
+const untilRequested = (name: string, size: string) =>
+  untilRead("the request", readClaim(name), (one) => requestOf(one) === size);
+
 /** The operator has looked at everything that happened before. */
 async function untilSettled(): Promise<void> {
   const name = `marker-${randomUUID()}`;
@@ -101,10 +111,9 @@ describe("a claim of another driver", () => {
   }, 30_000);
 
   it("is extended by its request, under a field manager of its own, which owns nothing else", async () => {
-    const handle = await driver.provide("filling");
-    await untilAdopted("filling");
+    const handle = await adopted("filling");
     await driver.want("filling", "15Gi", "10Gi");
-    await untilRead("the request", readClaim("filling"), (one) => requestOf(one) === "15Gi");
+    await untilRequested("filling", "15Gi");
     expect((await managersOf("filling")).find(({ manager }) => manager === FIELD_MANAGERS.claimRequest)).toMatchObject({
       operation: "Apply",
       fieldsV1: { "f:spec": { "f:resources": { "f:requests": { "f:storage": {} } } } },
@@ -122,10 +131,9 @@ describe("a claim of another driver", () => {
   }, 30_000);
 
   it("shows on its Filesystem what its driver cannot do, and is asked for nothing more", async () => {
-    const handle = await driver.provide("infeasible");
-    await untilAdopted("infeasible");
+    const handle = await adopted("infeasible");
     await driver.want("infeasible", "15Gi", "10Gi");
-    await untilRead("the request", readClaim("infeasible"), (one) => requestOf(one) === "15Gi");
+    await untilRequested("infeasible", "15Gi");
     await driver.says("infeasible", {
       allocatedResourceStatuses: { storage: "ControllerResizeInfeasible" },
       conditions: [{ type: "ControllerResizeError", status: "True", message: "pool fast-1 is full" }],
@@ -143,10 +151,9 @@ describe("a claim of another driver", () => {
   }, 30_000);
 
   it("keeps its request when the policy is disabled, and a target from before is not taken up afterwards", async () => {
-    const handle = await driver.provide("left");
-    await untilAdopted("left");
+    const handle = await adopted("left");
     await driver.want("left", "12Gi", "10Gi");
-    await untilRead("the request", readClaim("left"), (one) => requestOf(one) === "12Gi");
+    await untilRequested("left", "12Gi");
     await driver.says("left", { capacity: { storage: "12Gi" } });
     await driver.policy("in", "Disabled");
     await untilNothingIsAdopted();
@@ -157,13 +164,12 @@ describe("a claim of another driver", () => {
     await untilSettled();
     expect(requestOf(await readClaim("left")())).toBe("12Gi");
     const again = await driver.want("left", "16Gi", "12Gi");
-    await untilRead("the request", readClaim("left"), (one) => requestOf(one) === "16Gi");
+    await untilRequested("left", "16Gi");
     await untilLayout(handle, (one) => one?.spec.target?.decidedAt === again);
   }, 30_000);
 
   it("is left to another autoscaler whose annotations it carries", async () => {
-    const handle = await driver.provide("theirs");
-    await untilAdopted("theirs");
+    const handle = await adopted("theirs");
     await cluster.client.mergePatch(
       "test/annotate",
       PERSISTENT_VOLUME_CLAIMS,
@@ -179,16 +185,14 @@ describe("a claim of another driver", () => {
   }, 30_000);
 
   it("leaves nothing of ours behind when it is deleted", async () => {
-    const handle = await driver.provide("going");
-    await untilAdopted("going");
+    const handle = await adopted("going");
     await cluster.client.delete("test/delete", PERSISTENT_VOLUME_CLAIMS, { namespace, name: "going" });
     await untilLayout(handle, (one) => one === undefined);
     await untilRead("its Filesystem is gone", readFilesystem("going"), (one) => one === undefined);
   }, 30_000);
 
   it("gets layout and Filesystem again when somebody has deleted them", async () => {
-    const handle = await driver.provide("lost");
-    await untilAdopted("lost");
+    const handle = await adopted("lost");
     await cluster.client.delete("test/delete", FILESYSTEM_LAYOUTS, { name: handle });
     await cluster.client.delete("test/delete", FILESYSTEMS, { namespace, name: "lost" });
     await untilLayout(handle, (one) => one !== undefined);

@@ -2,19 +2,17 @@
 // are never used again.
 import { credentials, Metadata, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { MEMBER_NAMESPACE } from "../../../src/api/names.ts";
-import { ControllerClient, type GetCapacityResponse } from "../../../src/gen/csi/v1/csi.ts";
+import { ControllerClient, type CreateVolumeRequest, type GetCapacityResponse } from "../../../src/gen/csi/v1/csi.ts";
 import {
-  CSI_NODES,
   CSI_STORAGE_CAPACITIES,
   NODES,
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
 } from "../../../src/kube/resources.ts";
 import { GIB } from "../../../src/units/quantity.ts";
-import { createZoneNode, MEMBER_CLASS, MEMBER_DRIVER, ZONE_KEY } from "../../fakes/member-sidecars.ts";
+import { createMemberNode, createZoneNode, MEMBER_CLASS, ZONE_KEY } from "../../fakes/member-sidecars.ts";
 import { untilRead } from "./cluster.ts";
 import { provisionedSpan } from "./provisioned-span.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
@@ -24,13 +22,7 @@ let tested: SpanCluster;
 beforeAll(async () => {
   tested = await startSpanCluster(BUDGET_BYTES);
   await createZoneNode(tested.cluster.client, "node-far", "b");
-  for (const name of ["node-a", "node-b", "node-far"])
-    await tested.cluster.client.create("test/csi-node", CSI_NODES, {
-      apiVersion: "storage.k8s.io/v1",
-      kind: "CSINode",
-      metadata: { name },
-      spec: { drivers: [{ name: MEMBER_DRIVER, nodeID: name }] },
-    });
+  for (const name of ["node-a", "node-b", "node-far"]) await createMemberNode(tested.cluster.client, name);
 }, 60_000);
 afterAll(() => tested.stop(), 60_000);
 
@@ -42,14 +34,19 @@ const isBound =
   (index: number) =>
   ({ spec }: FilesystemLayout): boolean =>
     spec.members?.[index]?.source.claim?.volumeName !== undefined;
-const condition = async (claim: string, type: string) =>
-  (await tested.cluster.client.get(FILESYSTEMS, { namespace: "shop", name: claim }))?.status?.conditions?.find(
-    (one) => one.type === type,
-  );
 const requestOn = (node: string) => {
   const topology = { segments: { "topology.tidemark.dev/node": node } };
   return tested.span.request({}, { accessibilityRequirements: { requisite: [topology], preferred: [topology] } });
 };
+
+/** Made for node-a, and published there. */
+async function publishedToA(): Promise<{ request: CreateVolumeRequest; claim: string; handle: string }> {
+  const request = requestOn("node-a");
+  const claim = request.parameters["csi.storage.k8s.io/pvc/name"] ?? "";
+  const handle = (await tested.span.create(request)).volume?.volumeId ?? "";
+  await tested.span.publish(handle, "node-a");
+  return { request, claim, handle };
+}
 
 describe("a member that is added later", () => {
   it("is made for the node that has the volume", async () => {
@@ -74,10 +71,7 @@ describe("a member that is added later", () => {
   }, 60_000);
 
   it("is neither kept nor attached where its driver has made it out of reach, and the Filesystem says so", async () => {
-    const request = requestOn("node-a");
-    const claim = request.parameters["csi.storage.k8s.io/pvc/name"] ?? "";
-    const handle = (await tested.span.create(request)).volume?.volumeId ?? "";
-    await tested.span.publish(handle, "node-a");
+    const { claim, handle } = await publishedToA();
     tested.sidecars.binds = false;
     await tested.span.expand(handle, 3 * GIB);
     await untilRead(
@@ -105,11 +99,7 @@ describe("a member that is added later", () => {
       },
       (one) => one?.status?.phase === "Bound",
     );
-    const stalled = await untilRead(
-      "Stalled",
-      () => condition(claim, "Stalled"),
-      (one) => one?.status === "True",
-    );
+    const stalled = await tested.span.untilCondition("Stalled", claim, "Stalled", ({ status: is }) => is === "True");
     expect(stalled).toMatchObject({ reason: "MemberFailed", message: expect.stringContaining(`in ${ZONE_KEY}=b`) });
     expect((await tested.span.layout(handle))?.spec.members?.[1]?.source.claim).toEqual({ name: `${handle}-m1` });
     const volume = await tested.cluster.client.get(PERSISTENT_VOLUMES, {
@@ -122,9 +112,7 @@ describe("a member that is added later", () => {
 
   it("narrows what CreateVolume answers when it is asked again", async () => {
     const { client } = tested.cluster;
-    const request = requestOn("node-a");
-    const handle = (await tested.span.create(request)).volume?.volumeId ?? "";
-    await tested.span.publish(handle, "node-a");
+    const { request, handle } = await publishedToA();
     await tested.span.expand(handle, 3 * GIB);
     const { spec } = await tested.span.untilLayout("m1", handle, isBound(1));
     const name = spec.members?.[1]?.source.claim?.volumeName ?? "";
@@ -141,10 +129,7 @@ describe("a member that is added later", () => {
 });
 
 it("an extend whose member turns out to be wiped already is made up for by another one", async () => {
-  const request = requestOn("node-a");
-  const claim = request.parameters["csi.storage.k8s.io/pvc/name"] ?? "";
-  const handle = (await tested.span.create(request)).volume?.volumeId ?? "";
-  await tested.span.publish(handle, "node-a");
+  const { claim, handle } = await publishedToA();
   const present = (name: string, size: string) => ({ name, size, state: "Present" as const });
   await tested.span.report(handle, { nodeName: "node-a", mounted: true, members: [present("m0", "2Gi")] });
   await tested.span.target(claim, "3Gi", "2Gi");

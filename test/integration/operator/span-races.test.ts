@@ -32,6 +32,7 @@ import { CLAIM_REF, HANDLE, VOLUME_UID } from "../../builders/volume.ts";
 import { interposed } from "../../fakes/interposed-client.ts";
 import { untilRead } from "./cluster.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
+import { isAttached } from "./span-under-test.ts";
 
 let tested: SpanCluster;
 let client: KubeClient;
@@ -42,14 +43,12 @@ beforeAll(async () => {
 beforeEach(async () => {
   await tested.cluster.stopOperator();
   await tested.cluster.startOperator();
-  Object.assign(tested.sidecars, { binds: true, attaches: true, detaches: true });
-  tested.sidecars.catchUp();
+  tested.sidecars.resume();
 });
 afterAll(() => tested.stop(), 60_000);
 
 /** Looks once. */
 const once: VolumeChanges = { until: (_handle, look) => look() };
-const isAttached = ({ spec }: FilesystemLayout): boolean => spec.members?.[0]?.source.claim?.attachment !== undefined;
 const attachmentOf = async (handle: string, nodeName: string): Promise<VolumeAttachment | undefined> =>
   client.get(VOLUME_ATTACHMENTS, { name: attachmentName(handle, "m0", nodeName) });
 
@@ -57,7 +56,7 @@ const attachmentOf = async (handle: string, nodeName: string): Promise<VolumeAtt
 async function publishedAlone(): Promise<string> {
   const { handle } = await tested.span.created();
   await tested.span.publish(handle, "node-a");
-  await tested.span.untilLayout("m0 is attached", handle, isAttached);
+  await tested.span.untilLayout("m0 is attached", handle, isAttached("m0"));
   await tested.span.report(handle, { nodeName: "node-a", mounted: false });
   await tested.cluster.stopOperator();
   return handle;
@@ -321,7 +320,7 @@ describe("a volume that is decided to go", () => {
   it("stays where its node has said since that it is mounted", async () => {
     const { handle } = await tested.span.created();
     await tested.span.publish(handle, "node-a");
-    const layout = await tested.span.untilLayout("m0 is attached", handle, isAttached);
+    const layout = await tested.span.untilLayout("m0 is attached", handle, isAttached("m0"));
     expect(await holdingNode(client, layout)).toBeUndefined();
     await tested.span.report(handle, { nodeName: "node-a", mounted: true });
     const asked = await askRemoval(createLayoutWriter(client), layout, (now) => !isHeldSince(layout, now));
@@ -332,7 +331,7 @@ describe("a volume that is decided to go", () => {
     const { handle } = await tested.span.created();
     tested.sidecars.detaches = false;
     await tested.span.publish(handle, "node-a");
-    await tested.span.untilLayout("m0 is attached", handle, isAttached);
+    await tested.span.untilLayout("m0 is attached", handle, isAttached("m0"));
     await expect(tested.span.remove(handle)).rejects.toMatchObject({ code: status.ABORTED });
     await expect(tested.span.publish(handle, "node-a")).rejects.toMatchObject({
       code: status.FAILED_PRECONDITION,

@@ -2,47 +2,29 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
 import { MEMBER_NAMESPACE, SPAN_DRIVER } from "../../../src/api/names.ts";
-import {
-  NAMESPACES,
-  PERSISTENT_VOLUME_CLAIMS,
-  PERSISTENT_VOLUMES,
-  VOLUME_ATTACHMENTS,
-} from "../../../src/kube/resources.ts";
-import { createLogger } from "../../../src/process/log.ts";
+import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../../src/kube/resources.ts";
 import { buildClaim } from "../../builders/claim.ts";
-import { createZoneNode, type MemberSidecars, startMemberSidecars } from "../../fakes/member-sidecars.ts";
-import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
+import { type TestCluster, untilRead } from "./cluster.ts";
 import { provisionedSpan } from "./provisioned-span.ts";
-import { type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
+import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
+import { isAttached, type SpanUnderTest } from "./span-under-test.ts";
 
+let tested: SpanCluster;
 let cluster: TestCluster;
-let sidecars: MemberSidecars;
 let span: SpanUnderTest;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
-  const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
-  await cluster.client.create("test/namespace", NAMESPACES, object("Namespace", "shop"));
-  for (const name of ["node-a", "node-b"]) await createZoneNode(cluster.client, name);
-  sidecars = await startMemberSidecars(cluster.client, createLogger("test", "silent"));
-  span = spanUnderTest(cluster);
+  tested = await startSpanCluster();
+  ({ cluster, span } = tested);
 }, 60_000);
-afterAll(async () => {
-  span.close();
-  await sidecars.stop();
-  await cluster.stop();
-}, 60_000);
+afterAll(() => tested.stop(), 60_000);
 
 /** Published to node-a, with two members mounted there. */
 async function provisioned(name: string): Promise<string> {
   const { handle } = await provisionedSpan(cluster, span, name);
   await span.report(handle, mounted);
   await span.target(name, "3Gi", "2Gi");
-  await span.untilLayout(
-    "m1 is attached",
-    handle,
-    ({ spec }) => spec.members?.[1]?.source.claim?.attachment !== undefined,
-  );
+  await span.untilLayout("m1 is attached", handle, isAttached("m1"));
   return handle;
 }
 
@@ -159,13 +141,7 @@ it("a span whose attachments name two nodes is not given to either: it is Stalle
   });
   await cluster.client.delete("test/delete-layout", FILESYSTEM_LAYOUTS, { name: handle });
   await cluster.startOperator();
-  const name = { namespace: "shop", name: "contested" };
-  const filesystem = await untilRead(
-    "Stalled",
-    () => cluster.client.get(FILESYSTEMS, name),
-    (one) => one?.status?.conditions?.some(({ type, status }) => type === "Stalled" && status === "True") === true,
-  );
-  const stalled = filesystem?.status?.conditions?.find(({ type }) => type === "Stalled");
+  const stalled = await span.untilCondition("Stalled", "contested", "Stalled", ({ status }) => status === "True");
   expect(stalled).toMatchObject({ reason: "MembersMissing", message: expect.stringContaining("node-a, node-b") });
   expect(await span.layout(handle)).toBeUndefined();
 }, 60_000);

@@ -1,36 +1,21 @@
 // A shrink that fits no whole member, as its parts see it: a smaller member comes, is taken in, and the large one goes.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../../../src/api/filesystem-layout.ts";
-import { NAMESPACES } from "../../../src/kube/resources.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import { createZoneNode, type MemberSidecars, startMemberSidecars } from "../../fakes/member-sidecars.ts";
-import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
-import { type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
+import { memberStates } from "../../harness/member-states.ts";
+import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
+import { isAttached, type SpanUnderTest } from "./span-under-test.ts";
 
-let cluster: TestCluster;
-let sidecars: MemberSidecars;
+let tested: SpanCluster;
 let span: SpanUnderTest;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
-  const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
-  await cluster.client.create("test/namespace", NAMESPACES, object("Namespace", "shop"));
-  await createZoneNode(cluster.client, "node-a");
-  sidecars = await startMemberSidecars(cluster.client, createLogger("test", "silent"));
-  span = spanUnderTest(cluster);
+  tested = await startSpanCluster();
+  ({ span } = tested);
 }, 60_000);
-afterAll(async () => {
-  span.close();
-  await sidecars.stop();
-  await cluster.stop();
-}, 60_000);
+afterAll(() => tested.stop(), 60_000);
 
 type Reported = NonNullable<FilesystemLayoutStatus["members"]>[number];
-const members = ({ spec }: FilesystemLayout): string =>
-  (spec.members ?? []).map(({ name, size, state }) => `${name} ${size} ${state}`).join(", ");
-const isAttached = (name: string) => (layout: FilesystemLayout) =>
-  layout.spec.members?.find((member) => member.name === name)?.source.claim?.attachment !== undefined;
+const members = ({ spec }: FilesystemLayout): string => memberStates(spec.members).join(", ");
 const mounted = (
   states: Record<string, Reported["state"]>,
   sizes: Record<string, string>,
@@ -63,13 +48,11 @@ async function replaced(): Promise<{ handle: string; claim: string; sizes: Recor
   const ordered = await span.untilLayout("the small one is attached", handle, isAttached("m1"));
   expect(members(ordered)).toBe("m0 4Gi Present, m1 3Gi Spare");
   expect(ordered.spec.target).toBeUndefined();
-  await untilRead(
+  await span.untilCondition(
     "what is waited for",
-    async () =>
-      (await cluster.client.get(FILESYSTEMS, { namespace: "shop", name: claim }))?.status?.conditions?.find(
-        ({ type }) => type === "Reconciling",
-      ),
-    (one) => one?.reason === "WaitingForMember" && one.message.includes("replaces a larger one"),
+    claim,
+    "Reconciling",
+    ({ reason, message }) => reason === "WaitingForMember" && message.includes("replaces a larger one"),
   );
   await span.report(handle, mounted({ m0: "Present", m1: "Spare" }, sizes));
   const added = await span.untilLayout("it to be a member", handle, ({ spec }) => spec.target?.size === "7Gi");

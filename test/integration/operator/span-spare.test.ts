@@ -1,64 +1,53 @@
 // The operator and a span's spare member: ordered, taken in, made anew, and done without where it cannot be had.
 import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout, FilesystemLayoutStatus } from "../../../src/api/filesystem-layout.ts";
-import { CSI_NODES, NAMESPACES, RESOURCE_QUOTAS } from "../../../src/kube/resources.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import {
-  createZoneNode,
-  MEMBER_CLASS,
-  MEMBER_DRIVER,
-  type MemberSidecars,
-  startMemberSidecars,
-} from "../../fakes/member-sidecars.ts";
-import { startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
-import { type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
+import { CSI_NODES, RESOURCE_QUOTAS } from "../../../src/kube/resources.ts";
+import { createMemberNode, MEMBER_CLASS } from "../../fakes/member-sidecars.ts";
+import { memberStates } from "../../harness/member-states.ts";
+import type { TestCluster } from "./cluster.ts";
+import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
+import { isAttached, type SpanUnderTest } from "./span-under-test.ts";
 
+let tested: SpanCluster;
 let cluster: TestCluster;
-let sidecars: MemberSidecars;
 let span: SpanUnderTest;
 
 beforeAll(async () => {
-  cluster = await startTestCluster();
-  const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
-  await cluster.client.create("test/namespace", NAMESPACES, object("Namespace", "shop"));
-  for (const name of ["node-a", "node-b"]) await createZoneNode(cluster.client, name);
-  sidecars = await startMemberSidecars(cluster.client, createLogger("test", "silent"));
-  span = spanUnderTest(cluster);
+  tested = await startSpanCluster();
+  ({ cluster, span } = tested);
 }, 60_000);
-afterAll(async () => {
-  span.close();
-  await sidecars.stop();
-  await cluster.stop();
-}, 60_000);
+afterAll(() => tested.stop(), 60_000);
 beforeEach(() => {
-  Object.assign(sidecars, { binds: true, attaches: true, detaches: true });
-  sidecars.catchUp();
+  tested.sidecars.resume();
 });
 
 type Reported = NonNullable<FilesystemLayoutStatus["members"]>[number];
-const members = (layout: FilesystemLayout) =>
-  (layout.spec.members ?? []).map(({ name, size, state }) => `${name} ${size} ${state}`);
-const isAttached = (name: string) => (layout: FilesystemLayout) =>
-  layout.spec.members?.find((member) => member.name === name)?.source.claim?.attachment !== undefined;
 const has =
   (...expected: string[]) =>
   (layout: FilesystemLayout) =>
-    members(layout).join() === expected.join();
+    memberStates(layout.spec.members).join() === expected.join();
 const mounted = (...states: [name: string, size: string, state?: Reported["state"]][]): FilesystemLayoutStatus => ({
   nodeName: "node-a",
   mounted: true,
   members: states.map(([name, size, state = "Present"]) => ({ name, size, state })),
 });
 const untilLacking = (claim: string, text: string) =>
-  untilRead(
+  span.untilCondition(
     `why there is no spare: ${text}`,
-    async () =>
-      (await cluster.client.get(FILESYSTEMS, { namespace: "shop", name: claim }))?.status?.conditions?.find(
-        ({ type }) => type === "Reconciling",
-      ),
-    (one) => one?.status === "False" && one.reason === "SpareMissing" && one.message.includes(text),
+    claim,
+    "Reconciling",
+    ({ status, reason, message }) => status === "False" && reason === "SpareMissing" && message.includes(text),
   );
+
+async function limitMembers(storage: string): Promise<void> {
+  const key = `${MEMBER_CLASS}.storageclass.storage.k8s.io/requests.storage`;
+  await cluster.client.create("test/quota", RESOURCE_QUOTAS, {
+    apiVersion: "v1",
+    kind: "ResourceQuota",
+    metadata: { namespace: "shop", name: "members" },
+    spec: { hard: { [key]: storage } },
+  });
+}
 
 /** Mounted on node-a with a first member of 2Gi, and up to 3Gi granted. */
 async function inUse(size = "3Gi", maxMembers = "3"): Promise<{ handle: string; claim: string }> {
@@ -77,7 +66,7 @@ it("a spare is made, bound and attached where the volume is, once an emergency i
   await untilLacking(claim, "no policy grants it an emergency extend");
   await span.grant(handle, "3500Mi");
   const layout = await span.untilLayout("the spare", handle, isAttached("m1"));
-  expect(members(layout)).toEqual(["m0 2Gi Present", "m1 1Gi Spare"]);
+  expect(memberStates(layout.spec.members)).toEqual(["m0 2Gi Present", "m1 1Gi Spare"]);
   expect(layout.spec.target).toBeUndefined();
   expect(await span.claims(handle)).toEqual([`${handle}-m0`, `${handle}-m1`]);
 }, 60_000);
@@ -114,23 +103,12 @@ it("a spare that is too large by now goes as a member does, and a smaller one is
 }, 60_000);
 
 it("no spare is made beyond a quota, and none attached where there is no slot; the volume goes on", async () => {
-  const key = `${MEMBER_CLASS}.storageclass.storage.k8s.io/requests.storage`;
-  await cluster.client.create("test/quota", RESOURCE_QUOTAS, {
-    apiVersion: "v1",
-    kind: "ResourceQuota",
-    metadata: { namespace: "shop", name: "members" },
-    spec: { hard: { [key]: "1Mi" } },
-  });
+  await limitMembers("1Mi");
   const volume = await span.created({ spareMembers: "1" }).catch((error: unknown) => String(error));
   expect(volume).toContain("QuotaExceeded");
   await cluster.client.delete("test/quota", RESOURCE_QUOTAS, { namespace: "shop", name: "members" });
   const { handle, claim } = await span.created({ spareMembers: "1" });
-  await cluster.client.create("test/quota", RESOURCE_QUOTAS, {
-    apiVersion: "v1",
-    kind: "ResourceQuota",
-    metadata: { namespace: "shop", name: "members" },
-    spec: { hard: { [key]: "3Gi" } },
-  });
+  await limitMembers("3Gi");
   await span.publish(handle, "node-b");
   await span.grant(handle, "9Gi");
   await span.report(handle, { ...mounted(["m0", "2Gi"]), nodeName: "node-b" });
@@ -138,12 +116,7 @@ it("no spare is made beyond a quota, and none attached where there is no slot; t
   expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
   await cluster.client.delete("test/quota", RESOURCE_QUOTAS, { namespace: "shop", name: "members" });
   const used = (await span.attachments()).filter(({ spec }) => spec.nodeName === "node-b").length;
-  await cluster.client.create("test/csi-node", CSI_NODES, {
-    apiVersion: "storage.k8s.io/v1",
-    kind: "CSINode",
-    metadata: { name: "node-b" },
-    spec: { drivers: [{ name: MEMBER_DRIVER, nodeID: "node-b", allocatable: { count: used } }] },
-  });
+  await createMemberNode(cluster.client, "node-b", used);
   // Something changes, as it does with every sample that moves a size.
   await span.grant(handle, "8Gi");
   await untilLacking(claim, `attaches at most ${used} volumes to node node-b`);
@@ -160,12 +133,7 @@ it("a volume is published without its spare where there is no slot for that", as
     [],
   );
   const used = (await span.attachments()).filter(({ spec }) => spec.nodeName === "node-b").length;
-  await cluster.client.create("test/csi-node", CSI_NODES, {
-    apiVersion: "storage.k8s.io/v1",
-    kind: "CSINode",
-    metadata: { name: "node-b" },
-    spec: { drivers: [{ name: MEMBER_DRIVER, nodeID: "node-b", allocatable: { count: used + 1 } }] },
-  });
+  await createMemberNode(cluster.client, "node-b", used + 1);
   await span.publish(handle, "node-b");
   await span.untilLayout("m0 is attached", handle, isAttached("m0"));
   await span.report(handle, { ...mounted(["m0", "2Gi"]), nodeName: "node-b" });

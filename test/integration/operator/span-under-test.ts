@@ -2,7 +2,7 @@
 // node's agent by what it reports.
 import { randomUUID } from "node:crypto";
 import { credentials, Metadata, type ServiceError } from "@grpc/grpc-js";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
+import { FILESYSTEMS, type FilesystemStatus } from "../../../src/api/filesystem.ts";
 import {
   FILESYSTEM_LAYOUTS,
   type FilesystemLayout,
@@ -29,6 +29,8 @@ import { buildCreateVolumeRequest, mountCapability } from "../../builders/create
 import { MEMBER_CLASS } from "../../fakes/member-sidecars.ts";
 import { type TestCluster, untilRead } from "./cluster.ts";
 
+type Condition = NonNullable<FilesystemStatus["conditions"]>[number];
+
 export interface SpanUnderTest {
   /** A request for 2 GiB of a volume of its own; its claim is data-NUMBER in "shop". */
   request(parameters?: Record<string, string>, fields?: Partial<CreateVolumeRequest>): CreateVolumeRequest;
@@ -40,6 +42,14 @@ export interface SpanUnderTest {
   remove(volumeId: string): Promise<DeleteVolumeResponse>;
   layout(handle: string): Promise<FilesystemLayout | undefined>;
   untilLayout(what: string, handle: string, holds: (layout: FilesystemLayout) => boolean): Promise<FilesystemLayout>;
+  /** Of the claim's Filesystem. */
+  condition(claim: string, type: string): Promise<Condition | undefined>;
+  untilCondition(
+    what: string,
+    claim: string,
+    type: string,
+    holds: (condition: Condition) => boolean,
+  ): Promise<Condition>;
   /** As the policy-engine decides it. */
   target(claim: string, size: string, from: string): Promise<void>;
   /** An emergency, as the policy-engine grants it. */
@@ -59,6 +69,18 @@ function answer<Response>(call: Unary<Response>): Promise<Response> {
     call((error, response) => (error === null ? resolve(response) : reject(error)));
   });
 }
+
+async function untilThere<T>(what: string, read: () => Promise<T | undefined>, holds: (one: T) => boolean): Promise<T> {
+  const found = await untilRead(what, read, (one) => one !== undefined && holds(one));
+  if (found === undefined) throw new Error(`${what}: there is none`);
+  return found;
+}
+
+/** Of a layout: whether this member of it is attached to a node. */
+export const isAttached =
+  (name: string) =>
+  ({ spec }: FilesystemLayout): boolean =>
+    spec.members?.find((member) => member.name === name)?.source.claim?.attachment !== undefined;
 
 export function spanUnderTest({ client, spanSocket }: Pick<TestCluster, "client" | "spanSocket">): SpanUnderTest {
   const controller = new ControllerClient(`unix://${spanSocket}`, credentials.createInsecure(), {
@@ -106,12 +128,12 @@ export function spanUnderTest({ client, spanSocket }: Pick<TestCluster, "client"
     },
     remove: (volumeId) => answer((callback) => controller.deleteVolume({ volumeId, secrets: {} }, none(), callback)),
     layout: (handle) => client.get(FILESYSTEM_LAYOUTS, { name: handle }),
-    untilLayout: async (what, handle, holds) => {
-      const holdsOfOne = (one: FilesystemLayout | undefined): boolean => one !== undefined && holds(one);
-      const layout = await untilRead(what, () => span.layout(handle), holdsOfOne);
-      if (layout === undefined) throw new Error(`${handle} is gone`);
-      return layout;
+    untilLayout: (what, handle, holds) => untilThere(what, () => span.layout(handle), holds),
+    condition: async (claim, type) => {
+      const filesystem = await client.get(FILESYSTEMS, { namespace: "shop", name: claim });
+      return filesystem?.status?.conditions?.find((condition) => condition.type === type);
     },
+    untilCondition: (what, claim, type, holds) => untilThere(what, () => span.condition(claim, type), holds),
     target: async (claim, size, from) => {
       decided += 1;
       const decidedAt = new Date(Date.parse("2030-01-01T00:00:00Z") + decided).toISOString();

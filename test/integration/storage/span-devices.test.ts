@@ -53,10 +53,9 @@ describeReal("a span whose members' devices are not what they were", LOOP_PARTS,
   const stage = (members: readonly SpanMember[]): Promise<MountedSpan> =>
     storage.stage(withMembers(volume, members), 0, mountPath);
   const capacity = async (mounted: MountedSpan): Promise<number> => (await storage.freshReading(mounted)).capacityBytes;
-  const deviceOf = ({ volume: of }: SpanMember): string | undefined => fixture.driver.deviceOf(of?.volumeHandle ?? "");
-  const fileOf = ({ volume: of }: SpanMember): string => fixture.driver.fileOf(of?.volumeHandle ?? "");
   const publishedPath = ({ name }: SpanMember): string => join(fixture.deviceDirectory, volume.handle, name, "device");
-  const superblockOf = (member: SpanMember): Buffer => bytesOf(fileOf(member), FIRST_COPY_BYTES, SUPERBLOCK_BYTES);
+  const superblockOf = (member: SpanMember): Buffer =>
+    bytesOf(fixture.fileOf(member), FIRST_COPY_BYTES, SUPERBLOCK_BYTES);
   const recordPath = (): string => join(fixture.recordDirectory, `${volume.handle}.span.json`);
   const record = (): { removals: unknown[] } =>
     JSON.parse(readFileSync(recordPath(), "utf8")) as { removals: unknown[] };
@@ -140,23 +139,23 @@ describeReal("a span whose members' devices are not what they were", LOOP_PARTS,
       message: expect.stringContaining("neither wiped nor deleted"),
     });
     expect(superblockOf(m1).equals(before)).toBe(true);
-    expect(deviceOf(m1)).toBeDefined();
+    expect(fixture.deviceOf(m1)).toBeDefined();
   });
 
   it("neither formats nor adds a disk to which a device node from before a reboot leads", async () => {
     fixture.driver.publishing.by = "device node";
     const somebodys = makeMember(fixture, "somebodys", GIB);
-    execFileSync("losetup", ["--find", fileOf(somebodys)]);
+    execFileSync("losetup", ["--find", fixture.fileOf(somebodys)]);
     for (const member of [m0, m1]) {
       mkdirSync(join(publishedPath(member), ".."), { recursive: true });
-      makeNode(publishedPath(member), deviceOf(somebodys) ?? "");
+      makeNode(publishedPath(member), fixture.deviceOf(somebodys) ?? "");
     }
     const mounted = withMembers(await stage([m0]), [m0, m1]);
-    expect(devices()).toEqual([basename(deviceOf(m0) ?? "")]);
+    expect(devices()).toEqual([basename(fixture.deviceOf(m0) ?? "")]);
     expect(await storage.extend(mounted, 2 * GIB)).toBe(2 * GIB);
-    expect(devices().sort()).toEqual([m0, m1].map((member) => basename(deviceOf(member) ?? "")).sort());
+    expect(devices().sort()).toEqual([m0, m1].map((member) => basename(fixture.deviceOf(member) ?? "")).sort());
     expect(isEmpty(somebodys)).toBe(true);
-    execFileSync("losetup", ["--detach", deviceOf(somebodys) ?? ""]);
+    execFileSync("losetup", ["--detach", fixture.deviceOf(somebodys) ?? ""]);
   });
 
   it("gives back what a stage that failed has published, before it asks the driver for it again", async () => {
@@ -211,7 +210,7 @@ describeReal("a span whose members' devices are not what they were", LOOP_PARTS,
 
   it("is not mounted from two members of which one is a copy of the other", async () => {
     await storage.unstage(await stage([m0]), mountPath);
-    execFileSync("cp", ["--sparse=always", fileOf(m0), fileOf(m1)]);
+    execFileSync("cp", ["--sparse=always", fixture.fileOf(m0), fixture.fileOf(m1)]);
     await expect(stage([m0, m1].map((member) => ({ ...member, wasInside: true })))).rejects.toMatchObject({
       code: "WrongFilesystem",
       message: expect.stringContaining("m0, m1): one is a copy of another"),
@@ -222,7 +221,7 @@ describeReal("a span whose members' devices are not what they were", LOOP_PARTS,
   it("is not mounted with a member that is an earlier state of itself, and says how far they are apart", async () => {
     await storage.unstage(await stageBoth(), mountPath);
     const earlier = makeMember(fixture, "earlier", GIB);
-    execFileSync("cp", ["--sparse=always", fileOf(m1), fileOf(earlier)]);
+    execFileSync("cp", ["--sparse=always", fixture.fileOf(m1), fixture.fileOf(earlier)]);
     const mounted = await stage([m0, m1]);
     for (let commit = 0; commit < 3; commit += 1) {
       writeFileSync(join(mountPath, `file-${commit}`), "water");
@@ -257,23 +256,23 @@ describeReal("a span whose members' devices are not what they were", LOOP_PARTS,
     const copy = makeMember(fixture, "copy", GIB);
     const superblock = superblockOf(m1);
     change(superblock);
-    restore(fileOf(copy), superblock, FIRST_COPY_BYTES);
+    restore(fixture.fileOf(copy), superblock, FIRST_COPY_BYTES);
     await expect(storage.settle(withMembers(mounted, [m0, m1, leaving(copy)]))).rejects.toMatchObject({
       code: "WrongFilesystem",
       message: expect.stringMatching(message),
     });
     expect(superblockOf(copy).equals(superblock)).toBe(true);
-    expect(deviceOf(copy)).toBeDefined();
+    expect(fixture.deviceOf(copy)).toBeDefined();
   });
 
   it("wipes of a member that is out only what is its own: another one's superblock beside stays", async () => {
     const mounted = await stageBoth();
     execFileSync("btrfs", ["device", "remove", "2", mountPath]);
     const others = Buffer.alloc(SUPERBLOCK_BYTES, "somebody else's");
-    restore(fileOf(m1), others, SECOND_COPY_BYTES);
+    restore(fixture.fileOf(m1), others, SECOND_COPY_BYTES);
     await storage.settle(withMembers(mounted, [m0, leaving(m1)]));
     expect(isEmpty(m1)).toBe(true);
-    expect(bytesOf(fileOf(m1), SECOND_COPY_BYTES, SUPERBLOCK_BYTES).equals(others)).toBe(true);
+    expect(bytesOf(fixture.fileOf(m1), SECOND_COPY_BYTES, SUPERBLOCK_BYTES).equals(others)).toBe(true);
   });
 
   it("is grown, shrunk and let go of by whatever names the kernel has for its devices", async () => {
@@ -282,7 +281,7 @@ describeReal("a span whose members' devices are not what they were", LOOP_PARTS,
     mkdirSync("/dev/mapper", { recursive: true });
     try {
       for (const [index, member] of [m0, m1].entries()) {
-        makeNode(names[index] ?? "", deviceOf(member) ?? "");
+        makeNode(names[index] ?? "", fixture.deviceOf(member) ?? "");
         execFileSync("btrfs", ["device", "scan", names[index] ?? ""]); // From now on the kernel calls it so.
       }
       expect(names).toContain(mountAt(mountPath)?.source);
@@ -299,7 +298,7 @@ describeReal("a span whose members' devices are not what they were", LOOP_PARTS,
       const shrunk = withMembers(mounted, [m0, leaving(m1)]);
       expect(await storage.shrink(shrunk, 2 * GIB, makeShrinkControl())).toMatchObject({ outcome: "Succeeded" });
       await storage.unstage(shrunk, mountPath);
-      expect([deviceOf(m0), deviceOf(m1)]).toEqual([undefined, undefined]);
+      expect([fixture.deviceOf(m0), fixture.deviceOf(m1)]).toEqual([undefined, undefined]);
     } finally {
       for (const name of names) rmSync(name, { force: true });
     }

@@ -28,6 +28,10 @@ export interface SpanFixture {
   readonly deviceDirectory: string;
   readonly recordDirectory: string;
   readonly mountPathOf: (volume: SpanVolume) => string;
+  /** Its loop device, while its driver has one for it. */
+  readonly deviceOf: (member: SpanMember) => string | undefined;
+  /** Where its driver keeps its volume. */
+  readonly fileOf: (member: SpanMember) => string;
   cleanUp(): Promise<void>;
 }
 
@@ -42,6 +46,8 @@ export async function createSpanFixture(prefix = "/dev/shm/tidemark-span-test-")
     deviceDirectory: join(directory, "devices"),
     recordDirectory: join(directory, "records"),
     mountPathOf: (volume) => spanMountPath(directory, volume),
+    deviceOf: ({ volume }) => driver.deviceOf(volume?.volumeHandle ?? ""),
+    fileOf: ({ volume }) => driver.fileOf(volume?.volumeHandle ?? ""),
     cleanUp: async () => {
       await driver.stop();
       takeDown(directory, join(directory, "driver/volumes"));

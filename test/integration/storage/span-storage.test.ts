@@ -40,13 +40,11 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
   const stage = (members: readonly SpanMember[] = [m0]): Promise<MountedSpan> =>
     storage.stage(withMembers(volume, members), 0, mountPath);
   const capacity = async (mounted: MountedSpan): Promise<number> => (await storage.freshReading(mounted)).capacityBytes;
-  const deviceOf = ({ volume: of }: SpanMember): string | undefined => fixture.driver.deviceOf(of?.volumeHandle ?? "");
-  const fileOf = ({ volume: of }: SpanMember): string => fixture.driver.fileOf(of?.volumeHandle ?? "");
 
   /** As a driver may do that makes the device larger before it is told to. */
   const growDevice = (member: SpanMember, sizeBytes: number): void => {
     fixture.driver.growVolume(member.volume?.volumeHandle ?? "", sizeBytes);
-    execFileSync("losetup", ["--set-capacity", deviceOf(member) ?? ""]);
+    execFileSync("losetup", ["--set-capacity", fixture.deviceOf(member) ?? ""]);
   };
 
   it("makes the filesystem on its first member with the fsid that was chosen for it, and mounts it", async () => {
@@ -94,9 +92,9 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
 
   it("starts although a member that shall only make it larger cannot be had", async () => {
     const m1 = makeMember(fixture, "m1", GIB);
-    execFileSync("mkfs.ext4", ["-q", fileOf(m1)]);
+    execFileSync("mkfs.ext4", ["-q", fixture.fileOf(m1)]);
     expect(await capacity(await stage([m0, m1]))).toBe(GIB);
-    expect(deviceOf(m1)).toBeUndefined();
+    expect(fixture.deviceOf(m1)).toBeUndefined();
   });
 
   it("finds a member that a dead agent has taken in and told nobody of", async () => {
@@ -199,11 +197,11 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     const mounted = withMembers(await stage(), [m0, m1]);
     await storage.extend(mounted, 2 * GIB);
     const byHand = makeMember(fixture, "by-hand", GIB);
-    execFileSync("losetup", ["--find", fileOf(byHand)]);
-    execFileSync("btrfs", ["device", "add", "-K", deviceOf(byHand) ?? "", mountPath]);
+    execFileSync("losetup", ["--find", fixture.fileOf(byHand)]);
+    execFileSync("btrfs", ["device", "add", "-K", fixture.deviceOf(byHand) ?? "", mountPath]);
     const found = await storage.find(withMembers(volume, [m0, m1]), mountPath);
     if (found === undefined) throw new Error("it is mounted all the same");
-    const stranger = basename(deviceOf(byHand) ?? "-");
+    const stranger = basename(fixture.deviceOf(byHand) ?? "-");
     expect(await storage.members(found)).toContainEqual({ name: stranger, state: "Stranger" });
     const held = { code: "WrongFilesystem", message: expect.stringContaining(stranger) };
     await expect(storage.recover(found)).rejects.toMatchObject(held);
@@ -211,17 +209,17 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     const shrunk = withMembers(found, [m0, leaving(m1)]);
     await expect(storage.shrink(shrunk, GIB, makeShrinkControl())).rejects.toMatchObject(held);
     expect(readdirSync(`/sys/fs/btrfs/${volume.fsid}/devices`)).toHaveLength(3);
-    execFileSync("btrfs", ["device", "remove", deviceOf(byHand) ?? "", mountPath]);
+    execFileSync("btrfs", ["device", "remove", fixture.deviceOf(byHand) ?? "", mountPath]);
     expect(await storage.shrink(shrunk, GIB, makeShrinkControl())).toMatchObject({ outcome: "Succeeded" });
-    execFileSync("losetup", ["--detach", deviceOf(byHand) ?? ""]);
+    execFileSync("losetup", ["--detach", fixture.deviceOf(byHand) ?? ""]);
   });
 
   it("finds no volume of its own in what is mounted from a copy of its member", async () => {
     await storage.unstage(await stage(), mountPath);
     const copy = makeMember(fixture, "copy", GIB);
-    execFileSync("cp", ["--sparse=always", fileOf(m0), fileOf(copy)]);
-    execFileSync("losetup", ["--find", fileOf(copy)]);
-    execFileSync("mount", [deviceOf(copy) ?? "", mountPath]);
+    execFileSync("cp", ["--sparse=always", fixture.fileOf(m0), fixture.fileOf(copy)]);
+    execFileSync("losetup", ["--find", fixture.fileOf(copy)]);
+    execFileSync("mount", [fixture.deviceOf(copy) ?? "", mountPath]);
     await expect(storage.find(volume, mountPath)).rejects.toMatchObject({ code: "WrongFilesystem" });
     await expect(stage()).rejects.toMatchObject({ code: "WrongFilesystem" });
     await storage.unstage(volume, mountPath);
@@ -248,9 +246,9 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     expect(await capacity(shrunk)).toBe(GIB);
     expect(readFileSync(join(mountPath, "kept")).equals(bytes)).toBe(true);
     expect(await storage.members(shrunk)).toMatchObject([{ name: "m0" }, { name: "m1", state: "Removed" }]);
-    expect(deviceOf(m1)).toBeUndefined();
+    expect(fixture.deviceOf(m1)).toBeUndefined();
     for (const { offsetBytes, lengthBytes } of superblockRanges(GIB))
-      expect(bytesOf(fileOf(m1), offsetBytes, lengthBytes).every((byte) => byte === 0)).toBe(true);
+      expect(bytesOf(fixture.fileOf(m1), offsetBytes, lengthBytes).every((byte) => byte === 0)).toBe(true);
     fixture.driver.deleteVolume(m1.volume?.volumeHandle ?? "");
   });
 
@@ -306,7 +304,7 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     await storage.unstage(mounted, mountPath);
     await storage.unstage(mounted, mountPath);
     expect(existsSync(`/sys/fs/btrfs/${volume.fsid}`)).toBe(false);
-    expect([deviceOf(m0), deviceOf(m1)]).toEqual([undefined, undefined]);
+    expect([fixture.deviceOf(m0), fixture.deviceOf(m1)]).toEqual([undefined, undefined]);
     expect(existsSync(join(fixture.deviceDirectory, volume.handle))).toBe(false);
     const again = await stage([m0, m1]);
     expect(await capacity(again)).toBe(2 * GIB);
@@ -326,20 +324,20 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
   });
 
   it("never formats a member that carries something, nor a second time one that was wiped", async () => {
-    execFileSync("mkfs.ext4", ["-q", fileOf(m0)]);
+    execFileSync("mkfs.ext4", ["-q", fixture.fileOf(m0)]);
     await expect(stage()).rejects.toMatchObject({ code: "SignatureFound" });
-    execFileSync("wipefs", ["--all", "--quiet", fileOf(m0)]);
+    execFileSync("wipefs", ["--all", "--quiet", fixture.fileOf(m0)]);
     const formatted = { ...volume, formatted: true };
     await expect(storage.stage(formatted, 0, mountPath)).rejects.toMatchObject({ code: "AlreadyFormatted" });
     const mounted = await stage();
     await storage.unstage(mounted, mountPath);
-    execFileSync("wipefs", ["--all", "--quiet", fileOf(m0)]);
+    execFileSync("wipefs", ["--all", "--quiet", fixture.fileOf(m0)]);
     await expect(stage()).rejects.toMatchObject({ code: "AlreadyFormatted" });
   });
 
   it("never adds a member that carries something", async () => {
     const m1 = makeMember(fixture, "m1", GIB);
-    execFileSync("mkfs.ext4", ["-q", fileOf(m1)]);
+    execFileSync("mkfs.ext4", ["-q", fixture.fileOf(m1)]);
     const mounted = withMembers(await stage(), [m0, m1]);
     await expect(storage.extend(mounted, 2 * GIB)).rejects.toMatchObject({ code: "SignatureFound" });
     expect(await capacity(mounted)).toBe(GIB);
@@ -362,23 +360,23 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
       }),
     );
     await expect(storage.settle(shrunk)).rejects.toMatchObject({ code: "WrongFilesystem" });
-    expect(bytesOf(fileOf(m1), 65_536, 4096).some((byte) => byte !== 0)).toBe(true);
-    expect(deviceOf(m1)).toBeDefined();
+    expect(bytesOf(fixture.fileOf(m1), 65_536, 4096).some((byte) => byte !== 0)).toBe(true);
+    expect(fixture.deviceOf(m1)).toBeDefined();
   });
 
   it("neither wipes nor lets go of a member whose device has come back under another name", async () => {
     const m1 = makeMember(fixture, "m1", GIB);
     const mounted = withMembers(await stage(), [m0, m1]);
     await storage.extend(mounted, 2 * GIB);
-    const superblock = bytesOf(fileOf(m1), 65_536, 4096);
+    const superblock = bytesOf(fixture.fileOf(m1), 65_536, 4096);
     // The filesystem goes on with the device that it has; where the member was published another one of the same volume is found.
-    const another = execFileSync("losetup", ["--find", "--show", fileOf(m1)], { encoding: "utf8" }).trim();
+    const another = execFileSync("losetup", ["--find", "--show", fixture.fileOf(m1)], { encoding: "utf8" }).trim();
     const published = join(fixture.deviceDirectory, volume.handle, "m1", "device");
     execFileSync("mount", ["--bind", another, published]);
     try {
       const shrunk = withMembers(mounted, [m0, leaving(m1)]);
       await expect(storage.settle(shrunk)).rejects.toMatchObject({ code: "WrongFilesystem" });
-      expect(bytesOf(fileOf(m1), 65_536, 4096).equals(superblock)).toBe(true);
+      expect(bytesOf(fixture.fileOf(m1), 65_536, 4096).equals(superblock)).toBe(true);
       expect(readdirSync(`/sys/fs/btrfs/${volume.fsid}/devices`)).toHaveLength(2);
     } finally {
       execFileSync("umount", [published]);
@@ -391,25 +389,25 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     const m1 = makeMember(fixture, "m1", GIB);
     const mounted = withMembers(await stage(), [m0, m1]);
     await storage.extend(mounted, 2 * GIB);
-    const superblock = bytesOf(fileOf(m1), 65_536, 4096);
+    const superblock = bytesOf(fixture.fileOf(m1), 65_536, 4096);
     execFileSync("btrfs", ["device", "remove", "2", mountPath]);
     await storage.unstage(mounted, mountPath);
-    restore(fileOf(m1), superblock, 65_536); // The power cut came before the kernel could clear it.
+    restore(fixture.fileOf(m1), superblock, 65_536); // The power cut came before the kernel could clear it.
     const again = await stage([m0, leaving(m1)]);
     expect(await capacity(again)).toBe(GIB);
     await storage.settle(again);
     expect(await storage.members(again)).toMatchObject([{ name: "m0" }, { name: "m1", state: "Removed" }]);
-    expect(bytesOf(fileOf(m1), 65_536, 4096).every((byte) => byte === 0)).toBe(true);
+    expect(bytesOf(fixture.fileOf(m1), 65_536, 4096).every((byte) => byte === 0)).toBe(true);
   });
 
   it("never takes back a member that was taken out and not wiped", async () => {
     const m1 = makeMember(fixture, "m1", GIB);
     const mounted = withMembers(await stage(), [m0, m1]);
     await storage.extend(mounted, 2 * GIB);
-    const superblock = bytesOf(fileOf(m1), 65_536, 4096);
+    const superblock = bytesOf(fixture.fileOf(m1), 65_536, 4096);
     execFileSync("btrfs", ["device", "remove", "2", mountPath]);
     await storage.unstage(mounted, mountPath);
-    restore(fileOf(m1), superblock, 65_536);
+    restore(fixture.fileOf(m1), superblock, 65_536);
     const again = await stage([m0, m1]);
     expect(await capacity(again)).toBe(GIB);
     await expect(storage.extend(again, 2 * GIB)).rejects.toMatchObject({
@@ -417,7 +415,7 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
       message: expect.stringContaining("taken out of this very filesystem"),
     });
     expect(await capacity(again)).toBe(GIB);
-    expect(bytesOf(fileOf(m1), 65_536, 4096).equals(superblock)).toBe(true);
+    expect(bytesOf(fixture.fileOf(m1), 65_536, 4096).equals(superblock)).toBe(true);
   });
 
   it("lets go of a member whose removal it has begun, though it is wanted again by then", async () => {
@@ -437,18 +435,18 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     await expect(storage.extend(mounted, 2 * GIB)).rejects.toMatchObject({ code: "WaitingForMember" });
     await storage.settle(mounted);
     expect(await storage.members(mounted)).toMatchObject([{ name: "m0" }, { name: "m1", state: "Removed" }]);
-    expect(deviceOf(m1)).toBeUndefined();
+    expect(fixture.deviceOf(m1)).toBeUndefined();
   });
 
   it("unmounts what came up beside a mounted copy of its member", async () => {
     const mounted = await stage();
     await storage.unstage(mounted, mountPath);
     const copy = makeMember(fixture, "copy", GIB);
-    execFileSync("cp", ["--sparse=always", fileOf(m0), fileOf(copy)]);
+    execFileSync("cp", ["--sparse=always", fixture.fileOf(m0), fixture.fileOf(copy)]);
     const elsewhere = join(fixture.directory, "mounts", "copy");
     mkdirSync(elsewhere, { recursive: true });
-    execFileSync("losetup", ["--find", fileOf(copy)]);
-    execFileSync("mount", [deviceOf(copy) ?? "", elsewhere]);
+    execFileSync("losetup", ["--find", fixture.fileOf(copy)]);
+    execFileSync("mount", [fixture.deviceOf(copy) ?? "", elsewhere]);
     await expect(stage()).rejects.toMatchObject({ code: "WrongFilesystem" });
     expect(await storage.find(volume, mountPath)).toBeUndefined();
     await expect(storage.unstage(volume, mountPath)).rejects.toMatchObject({ code: "DeviceBusy" });

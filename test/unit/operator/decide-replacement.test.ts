@@ -7,6 +7,7 @@ import { decideMembers, type MembersPlan } from "../../../src/operator/member/de
 import { settledState } from "../../../src/operator/member/settled-state.ts";
 import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { buildSpan } from "../../builders/span.ts";
+import { memberStates } from "../../harness/member-states.ts";
 
 const DECIDED = "2030-01-01T00:00:00.000Z";
 const RULES = { className: "member-class", maxMembers: 4, spareMembers: 0, strategy: "Auto" as const };
@@ -66,8 +67,7 @@ function carriedOut(layout: FilesystemLayout, outcome: LastOperation["outcome"] 
   };
 }
 
-const summary = ({ spec }: FilesystemLayout): string =>
-  (spec.members ?? []).map(({ name, size, state }) => `${name} ${size} ${state}`).join(", ");
+const summary = ({ spec }: FilesystemLayout): string => memberStates(spec.members).join(", ");
 
 describe("a shrink that fits no whole member", () => {
   it("makes a smaller one, takes it in, and lets the large one leave, in this order", () => {
