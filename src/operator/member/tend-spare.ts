@@ -6,10 +6,11 @@ import { formatBytes } from "../../units/quantity.ts";
 import type { LayoutFields } from "../volume/layout-fields.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { lackOfSlots } from "./attach-slots.ts";
-import { memberBytesOf, newMember, nextMemberOf } from "./decide-members.ts";
+import { newMember, nextMemberOf } from "./decide-members.ts";
 import { decideSpare } from "./decide-spare.ts";
 import { quotaMessage } from "./member-quota.ts";
 import { type MemberRules, rulesOfRecords } from "./member-rules.ts";
+import { memberBytesOf } from "./member-shares.ts";
 import { readMemberQuota } from "./read-member-quota.ts";
 import type { Turns } from "./turns.ts";
 
