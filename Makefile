@@ -28,7 +28,7 @@ test: build ## all tests that take minutes: unit, architecture, contract, integr
 	@scripts/setup.sh --for test $(FLAGS)
 	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) $(PATHS) --testPathIgnorePatterns /test/real/ /test/e2e/
 
-test-real: build ## what takes longer: the whole kill matrix, User Mode Linux (ARGS: a path)
+test-real: build ## what takes longer: the whole kill matrix, User Mode Linux, clusters of kubelets (ARGS: a path)
 	@scripts/setup.sh --for test-real $(FLAGS)
 	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) --maxWorkers=2 $(or $(PATHS),/test/real/ /test/e2e/)
 

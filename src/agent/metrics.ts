@@ -4,7 +4,7 @@ import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { LastOperation } from "../api/filesystem-layout.ts";
 import type { Clock } from "../process/clock.ts";
 import { createMetricsRegistry } from "../process/metrics-registry.ts";
-import type { MeasuredClaim } from "./claim/claim-measurer.ts";
+import type { MeasuredClaim } from "./claim/claim-slots.ts";
 import type { KubeletRegistration } from "./kubelet-registration.ts";
 import type { SampledReading, VolumeStates } from "./volume-state.ts";
 

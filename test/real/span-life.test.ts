@@ -16,7 +16,7 @@ import {
   PERSISTENT_VOLUMES,
   RESOURCE_QUOTAS,
 } from "../../src/kube/resources.ts";
-import { memberBytesOf } from "../../src/operator/member/decide-members.ts";
+import { memberBytesOf } from "../../src/operator/member/member-shares.ts";
 import { formatQuantity, GIB } from "../../src/units/quantity.ts";
 import { buildClaim } from "../builders/claim.ts";
 import {

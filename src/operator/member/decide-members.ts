@@ -4,12 +4,14 @@ import type { SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
-import { formatBytes, formatQuantity, parseQuantity, wholeGiB } from "../../units/quantity.ts";
-import { isOut, unnamedMembers } from "../volume/layout-facts.ts";
+import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
+import { unnamedMembers } from "../volume/layout-facts.ts";
+import { nextExtendStep } from "./decide-extend.ts";
 import { nextReplacementStep, replacingMember } from "./decide-replacement.ts";
 import { memberClaimName, memberIndex, memberName } from "./member-names.ts";
 import { type MemberQuota, quotaMessage } from "./member-quota.ts";
-import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
+import type { MemberRules } from "./member-rules.ts";
+import { largestSet, memberBytesOf, type Share, sharesOf, stays, sumOf } from "./member-shares.ts";
 
 export interface MemberClassFacts {
   readonly rules: MemberRules;
@@ -32,12 +34,6 @@ export type MembersPlan =
       readonly nextMember: number;
     }
   | { readonly do: "hold"; readonly reason: MemberHold; readonly message: string };
-
-/** A member that stays, and the bytes that it has or is to have. */
-interface Share {
-  readonly member: MemberSpec;
-  readonly bytes: number;
-}
 
 export function decideMembers(layout: FilesystemLayout, target: SizeTarget, facts: MemberClassFacts): MembersPlan {
   const shares = sharesOf(layout);
@@ -77,11 +73,6 @@ function withoutFormerReplacement(layout: FilesystemLayout, plan: MembersPlan, {
   return plan.do === "change" ? { ...plan, members } : { do: "change", members, nextMember: nextMemberOf(layout) };
 }
 
-/** Bytes that the members have or are to have, those that shall leave among them: they are paid for until they have left. */
-export function memberBytesOf(layout: FilesystemLayout): number {
-  return sumOf(sharesOf(layout).filter(({ member }) => !isOut(layout, member)));
-}
-
 function overQuota(
   layout: FilesystemLayout,
   before: readonly Share[],
@@ -119,65 +110,34 @@ function extend(
   shares: readonly Share[],
   { rules, mayGrow }: MemberClassFacts,
 ): MembersPlan {
-  const isEnough = parseQuantity(target.size) <= sumOf(shares.filter(stays));
+  const sizeBytes = parseQuantity(target.size);
+  const isEnough = sizeBytes <= sumOf(shares.filter(stays));
   const kept = isEnough ? shares : withoutRemovals(layout, shares);
-  const staying = kept.filter(stays);
-  const nextMember = nextMemberOf(layout);
-  const missingBytes = parseQuantity(target.size) - sumOf(staying);
-  const change = (members: MemberSpec[], next = nextMember): MembersPlan => ({
-    do: "change",
-    members,
-    target,
-    nextMember: next,
-  });
   const members = kept.map(({ member }) => member);
-  if (missingBytes <= 0) return change(members);
-  const mayUseSpare = staying.length < rules.maxMembers - rules.spareMembers;
-  const spare = mayUseSpare ? kept.find((share) => isSpareFor(layout, share, missingBytes, staying)) : undefined;
-  if (spare !== undefined) return change(withState(members, spare.member.name, "Present"));
-  const last = staying.at(-1);
-  const mayAdd = kept.length < MEMBERS_LIMIT && staying.length < rules.maxMembers - rules.spareMembers;
-  const grows = mayGrow && last !== undefined && rules.strategy !== "AddMember";
-  if (grows) return change(grown(members, last, missingBytes));
-  if (mayAdd && rules.strategy !== "GrowMember")
-    return change([...members, newMember(layout.metadata.name, nextMember, wholeGiB(missingBytes))], nextMember + 1);
-  return { do: "hold", reason: "MemberLimitReached", message: whyNotLarger(rules, mayGrow, missingBytes, kept.length) };
-}
-
-/**
- * A spare that its node has ready covers what is missing at once. One that is larger than what would be made in its place is taken
- * where an emergency might, which somebody allows in advance.
- */
-function isSpareFor(
-  { spec, status }: FilesystemLayout,
-  { member, bytes }: Share,
-  missingBytes: number,
-  staying: readonly Share[],
-): boolean {
-  const isReady = status?.members?.some(({ name, state }) => name === member.name && state === "Spare") === true;
-  const grantedBytes = parseQuantity(spec.emergency?.size ?? "0") - sumOf(staying);
-  const mostBytes = wholeGiB(Math.max(missingBytes, grantedBytes));
-  return member.state === "Spare" && isReady && bytes >= missingBytes && bytes <= mostBytes;
+  const nextMember = nextMemberOf(layout);
+  const step = nextExtendStep(layout, sizeBytes, kept, rules, mayGrow);
+  switch (step.do) {
+    case "none":
+      return { do: "change", members, target, nextMember };
+    case "take-spare":
+      return { do: "change", members: withState(members, step.name, "Present"), target, nextMember };
+    case "grow":
+      return { do: "change", members: withSize(members, step.name, step.sizeBytes), target, nextMember };
+    case "add": {
+      const added = newMember(layout.metadata.name, nextMember, step.sizeBytes);
+      return { do: "change", members: [...members, added], target, nextMember: nextMember + 1 };
+    }
+    case "hold":
+      return { do: "hold", reason: "MemberLimitReached", message: step.message };
+  }
 }
 
 function withState(members: readonly MemberSpec[], name: string, state: MemberSpec["state"]): MemberSpec[] {
   return members.map((member) => (member.name === name ? { ...member, state } : member));
 }
 
-function grown(members: readonly MemberSpec[], { member, bytes }: Share, missingBytes: number): MemberSpec[] {
-  const size = formatQuantity(wholeGiB(bytes + missingBytes));
-  return members.map((one) => (one.name === member.name ? { ...one, size } : one));
-}
-
-function whyNotLarger(rules: MemberRules, mayGrow: boolean, missingBytes: number, count: number): string {
-  const grow = mayGrow
-    ? `the strategy ${rules.strategy} grows none in place`
-    : `class ${rules.className} does not allow volume expansion`;
-  const add =
-    rules.strategy === "GrowMember"
-      ? "the strategy GrowMember adds none"
-      : `${count} members of at most ${rules.maxMembers} are there${rules.spareMembers > 0 ? " or kept for the spare" : ""}`;
-  return `${formatBytes(missingBytes)} more are wanted, but ${grow}, and ${add}`;
+function withSize(members: readonly MemberSpec[], name: string, sizeBytes: number): MemberSpec[] {
+  return members.map((member) => (member.name === name ? { ...member, size: formatQuantity(sizeBytes) } : member));
 }
 
 /** An extend takes a removal back that its node has not finished: what is still in the filesystem stays there. */
@@ -259,39 +219,4 @@ function giveBack(layout: FilesystemLayout, target: SizeTarget, shares: readonly
     target: { ...target, size: formatQuantity(rest) },
     nextMember: nextMemberOf(layout),
   };
-}
-
-/** The members, never all, whose bytes together are the most that fit; of equal ones those that came last. */
-function largestSet(shares: readonly Share[], limitBytes: number): Share[] {
-  let best: Share[] = [];
-  const latestFirst = [...shares].reverse();
-  for (let choice = 1; choice < 2 ** shares.length - 1; choice += 1) {
-    const chosen = latestFirst.filter((_share, index) => (choice & (1 << index)) !== 0);
-    if (sumOf(chosen) <= limitBytes && sumOf(chosen) > sumOf(best)) best = chosen;
-  }
-  return best;
-}
-
-/**
- * A member has what its node reports; before that, and while it grows, what was asked for; a rebuilt one what its volume has. 0: none
- * is known.
- */
-function sharesOf({ spec, status }: FilesystemLayout): Share[] {
-  const reported = new Map(status?.members?.map(({ name, size }) => [name, parseQuantity(size)]));
-  return (spec.members ?? []).map((member) => ({
-    member,
-    bytes: Math.max(
-      parseQuantity(member.size ?? (member.state === "Spare" ? member.source.claim?.capacity : undefined) ?? "0"),
-      reported.get(member.name) ?? 0,
-    ),
-  }));
-}
-
-/** Is to be in the filesystem. */
-function stays({ member }: Share): boolean {
-  return member.state !== "Removed" && member.state !== "Spare";
-}
-
-function sumOf(shares: readonly Share[]): number {
-  return shares.reduce((sum, { bytes }) => sum + bytes, 0);
 }

@@ -3,9 +3,9 @@
 import { FILESYSTEM_LAYOUTS } from "../../api/filesystem-layout.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { RESOURCE_QUOTAS } from "../../kube/resources.ts";
-import { memberBytesOf } from "./decide-members.ts";
 import { type MemberQuota, tightestQuota } from "./member-quota.ts";
 import { rulesOfRecords } from "./member-rules.ts";
+import { memberBytesOf } from "./member-shares.ts";
 
 /** For the volume `handle`. `budgetBytes`: what the namespace may have where no quota limits the class. Throws KubeError. */
 export async function readMemberQuota(

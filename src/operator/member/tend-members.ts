@@ -1,35 +1,27 @@
 // Makes the members of a span volume what its layout says: claims, volumes, attachments of those that shall be there, and the
-// teardown of those that are out of the filesystem. Then at most one write of the layout says what became of their sources.
+// teardown of those that are out of the filesystem. Then at most one write of the layout says what became of their sources. What a
+// member needs is decided in plan-member.ts; nothing is decided here.
 import { isDeepStrictEqual } from "node:util";
 import type { ClaimSource, FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
-import { FILESYSTEM_LAYOUTS } from "../../api/filesystem-layout.ts";
 import type { ConditionReason } from "../../api/reasons.ts";
 import type { KubeClient } from "../../kube/client.ts";
-import { isKubeError, KubeError } from "../../kube/kube-error.ts";
-import { VOLUME_ATTACHMENTS, type VolumeAttachment } from "../../kube/resources.ts";
-import { parseQuantity } from "../../units/quantity.ts";
-import { refusalOfSlots } from "../csi/attach-slots.ts";
-import { isOut, isRemoving, saidHolder } from "../volume/layout-facts.ts";
+import { VOLUME_ATTACHMENTS } from "../../kube/resources.ts";
+import { isOut, isRemoving } from "../volume/layout-facts.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
+import { lackOfSlots } from "./attach-slots.ts";
 import { attachmentOf } from "./claim-source.ts";
 import { claimTrouble } from "./claim-trouble.ts";
-import { keepCount } from "./member-count.ts";
 import { gatherMembers, type MemberCaches, type MemberFacts } from "./member-facts.ts";
-import { memberNode, strandedVolume } from "./member-node.ts";
-import { ForeignClaimError, takeStep } from "./member-steps.ts";
-import type { Pace } from "./pace.ts";
-import { type MemberPlace, type MemberPlan, type MemberStep, planMember } from "./plan-member.ts";
+import { gatherPlace } from "./member-place.ts";
+import { type MemberPlace, type MemberPlan, planMember } from "./plan-member.ts";
+import { removeDeparted } from "./remove-departed.ts";
+import { removeStrays } from "./remove-strays.ts";
 import { settledState } from "./settled-state.ts";
-import { attachmentsOf, detach, tearDownMember } from "./tear-down-member.ts";
+import { type StepTaking, takeSteps } from "./take-steps.ts";
 
-export interface MemberTending {
-  readonly client: KubeClient;
+export interface MemberTending extends StepTaking {
   readonly caches: MemberCaches;
   readonly layouts: LayoutWriter;
-  /** Of asking a provisioner again that has sent a claim away. */
-  readonly reselection: Pace;
-  /** Of making what was made a moment ago: caches may not show it yet. */
-  readonly making: Pace;
 }
 
 /** What people are told. */
@@ -47,42 +39,55 @@ export async function tendMembers(tending: MemberTending, layout: FilesystemLayo
   if (isRemoving(layout)) return QUIET;
   const waiting: string[] = [];
   const sources = new Map<string, ClaimSource>();
-  let problem: MemberReport["problem"];
+  let wrong: string | undefined;
   let spare: string | undefined;
   const all = gatherMembers(tending.caches, layout);
   for (const facts of all) {
     const state = settledState(layout, facts.member);
     if (isOut(layout, { ...facts.member, state })) continue;
-    const place = await placeOf(tending.client, layout, facts, all);
-    const plan = state === "Spare" ? await planSpare(tending, layout, facts, place) : planMember(facts, place);
-    const refused = await takeSteps(tending, layout, facts, plan);
-    const trouble = refused === undefined ? await troubleOf(tending, facts) : undefined;
-    const wrong = refused ?? failedIf(plan.problem ?? trouble);
-    let waitsFor = plan.waiting;
-    if (plan.source !== undefined && refused === undefined) {
-      if (await isAttachedNow(tending.client, facts.member, plan.source)) sources.set(facts.member.name, plan.source);
-      else waitsFor ??= `member ${facts.member.name}: its VolumeAttachment to be seen as it is`;
-    }
-    if (state === "Spare") spare ??= wrong?.message ?? waitsFor;
+    const place = await gatherPlace(tending.client, layout, facts, all);
+    const plan = state === "Spare" ? await planSpare(tending.client, layout, facts, place) : planMember(facts, place);
+    const tended = await tendMember(tending, layout, facts, plan);
+    if (tended.source !== undefined) sources.set(facts.member.name, tended.source);
+    if (state === "Spare") spare ??= tended.wrong ?? tended.waiting;
     else {
-      problem ??= wrong;
-      if (waitsFor !== undefined) waiting.push(waitsFor);
+      wrong ??= tended.wrong;
+      if (tended.waiting !== undefined) waiting.push(tended.waiting);
     }
   }
-  waiting.push(...(await removeStrays(tending, layout)));
-  const gone = new Set<string>();
-  for (const member of departing(layout)) {
-    const left = await removeMember(tending.client, layout, member);
-    if (left === undefined) gone.add(member.name);
-    else waiting.push(`member ${member.name}: ${left}`);
-  }
-  await recordSources(tending, layout, sources, gone);
-  return { waiting, problem, spare };
+  waiting.push(...(await removeStrays(tending.client, tending.caches, layout)));
+  const departure = await removeDeparted(tending.client, layout);
+  waiting.push(...departure.waiting);
+  await recordSources(tending.layouts, layout, sources, departure.gone);
+  return { waiting, problem: wrong === undefined ? undefined : { reason: "MemberFailed", message: wrong }, spare };
+}
+
+interface TendedMember {
+  /** What the layout may say of it now. */
+  readonly source: ClaimSource | undefined;
+  readonly waiting: string | undefined;
+  readonly wrong: string | undefined;
+}
+
+async function tendMember(
+  tending: MemberTending,
+  layout: FilesystemLayout,
+  facts: MemberFacts,
+  { steps, source, waiting, problem }: MemberPlan,
+): Promise<TendedMember> {
+  const { member } = facts;
+  const refused = await takeSteps(tending, layout, member, steps);
+  if (refused !== undefined) return { source: undefined, waiting, wrong: refused };
+  const trouble = await troubleOf(tending.client, facts);
+  const wrong = problem ?? trouble;
+  if (source === undefined || (await isAttachedNow(tending.client, member, source))) return { source, waiting, wrong };
+  const toBeSeen = `member ${member.name}: its VolumeAttachment to be seen as it is`;
+  return { source: undefined, waiting: waiting ?? toBeSeen, wrong };
 }
 
 /** It takes no attach slot that there is not: members that hold data may need it. */
 async function planSpare(
-  { client }: MemberTending,
+  client: KubeClient,
   layout: FilesystemLayout,
   facts: MemberFacts,
   place: MemberPlace,
@@ -91,31 +96,9 @@ async function planSpare(
   const attaching = plan.steps.find((step) => step.do === "attach");
   if (attaching === undefined) return plan;
   const wanted = [{ name: facts.member.name, driver: attaching.driver }];
-  const full = await refusalOfSlots(client, attaching.nodeName, wanted, layout);
+  const full = await lackOfSlots(client, attaching.nodeName, wanted, layout);
   if (full === undefined) return plan;
-  return { ...plan, steps: plan.steps.filter((step) => step !== attaching), problem: full.message };
-}
-
-async function placeOf(
-  client: KubeClient,
-  layout: FilesystemLayout,
-  facts: MemberFacts,
-  all: readonly MemberFacts[],
-): Promise<MemberPlace> {
-  const { spec, status } = layout;
-  const { member, claim, volume } = facts;
-  const reported = status?.members?.find(({ name, state }) => name === member.name && state === "Present");
-  // Of those that are members already: one that is out of their reach is none.
-  const others = all.flatMap((one) => (one !== facts && one.member.source.claim?.uid && one.volume) || []);
-  const isNew = member.source.claim?.uid === undefined;
-  const isPending = isNew && claim?.spec.volumeName === undefined;
-  return {
-    volumeUID: spec.volumeUID ?? "",
-    nodeName: spec.nodeName,
-    selectedNode: isPending ? await memberNode(client, layout, others) : undefined,
-    stranded: isNew && volume ? await strandedVolume(client, volume, others, spec.nodeName) : undefined,
-    deviceBytes: reported === undefined ? undefined : parseQuantity(reported.size),
-  };
+  return { ...plan, steps: plan.steps.filter((step) => step !== attaching), problem: full };
 }
 
 /** What a node is told that it was not told before is of the VolumeAttachment that is there now, whatever a cache still shows. */
@@ -129,103 +112,14 @@ async function isAttachedNow(
   return live !== undefined && isDeepStrictEqual(attachmentOf(live), attachment);
 }
 
-/** Returns why the API server refuses a step for good; undefined: all are taken. */
-async function takeSteps(
-  tending: MemberTending,
-  layout: FilesystemLayout,
-  { member }: MemberFacts,
-  { steps }: MemberPlan,
-): Promise<MemberReport["problem"]> {
-  const { reselection } = tending;
-  const due = steps.filter((step) => step.do !== "select-node" || reselection.mayAsk(step.claim.metadata.uid ?? ""));
-  try {
-    for (const step of due) await takeOnce(tending, layout, member, step);
-    return undefined;
-  } catch (error) {
-    // A quota, a policy, a name that is taken: said to people, and looked at again with every change of the volume.
-    if (error instanceof ForeignClaimError) return failed(error.message);
-    if (error instanceof KubeError && (error.reason === "Forbidden" || error.reason === "Invalid"))
-      return failed(`member ${member.name}: ${error.message}`);
-    throw error;
-  }
-}
-
-/** A claim or an attachment is not asked for again before anybody could have seen it. */
-async function takeOnce(
-  { client, making }: MemberTending,
-  layout: FilesystemLayout,
-  member: MemberSpec,
-  step: MemberStep,
-): Promise<void> {
-  const isMade = step.do === "create-claim" || step.do === "attach";
-  const key = `${layout.metadata.uid}/${member.name}/${step.do === "attach" ? step.nodeName : ""}`;
-  if (isMade && !making.mayAsk(key)) return;
-  try {
-    await takeStep(client, layout, member, step);
-  } catch (error) {
-    making.forget(key);
-    throw error;
-  }
-}
-
 /** What its provisioner says against a claim that it does not bind. */
-async function troubleOf({ client }: MemberTending, { claim }: MemberFacts): Promise<string | undefined> {
+async function troubleOf(client: KubeClient, { claim }: MemberFacts): Promise<string | undefined> {
   if (claim === undefined || claim.spec.volumeName !== undefined) return undefined;
   return (await claimTrouble(client, claim))?.message;
 }
 
-/** Attachments to nodes where the volume is not published: a step that was under way when it was unpublished. */
-async function removeStrays(
-  { client, caches }: MemberTending,
-  { metadata: { name: handle }, spec: cached }: FilesystemLayout,
-): Promise<string[]> {
-  const seen = caches.attachments.store.byIndex("volume", handle);
-  if (cached.volumeUID === undefined || seen.every(({ spec }) => spec.nodeName === cached.nodeName)) return [];
-  // Before the layout is read: an attachment that is made after that belongs to a node that the volume is given to meanwhile.
-  const listed = new Set((await attachmentsOf(client, cached.volumeUID)).map(({ metadata }) => metadata.uid));
-  const live = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
-  if (live === undefined || live.spec.volumeUID !== cached.volumeUID) return [];
-  const { nodeName } = live.spec;
-  const isMountedOn = (node: string): boolean => saidHolder(live) === node;
-  const isStray = ({ metadata, spec }: VolumeAttachment): boolean =>
-    listed.has(metadata.uid) && spec.nodeName !== nodeName && !isMountedOn(spec.nodeName);
-  const left = await detach(client, cached.volumeUID, isStray);
-  return left.map(({ spec }) => `to be detached from node ${spec.nodeName}`);
-}
-
-/** Those past the point of no return. */
-function departing(layout: FilesystemLayout): MemberSpec[] {
-  return (layout.spec.members ?? []).filter((member) => isOut(layout, member));
-}
-
-async function removeMember(
-  client: KubeClient,
-  layout: FilesystemLayout,
-  member: MemberSpec,
-): Promise<string | undefined> {
-  const live = await client.get(FILESYSTEM_LAYOUTS, { name: layout.metadata.name });
-  if (live === undefined || live.metadata.uid !== layout.metadata.uid) return "the layout to be seen as it is";
-  const still = departing(live).find(({ name }) => name === member.name);
-  if (still === undefined || live.spec.volumeUID === undefined) return "the layout to be seen as it is";
-  const { uid, volumeHandle } = still.source.claim ?? {};
-  try {
-    await keepCount(client, live);
-    return await tearDownMember(client, {
-      handle: live.metadata.name,
-      volumeUID: live.spec.volumeUID,
-      name: still.name,
-      claimUID: uid,
-      volumeHandle,
-    });
-  } catch (error) {
-    // The claim or its volume changed between reading and writing: the change itself brings the next pass.
-    if (isKubeError(error, "Conflict")) return "its claim to be seen as it is";
-    throw error;
-  }
-}
-
 async function recordSources(
-  { layouts }: MemberTending,
+  layouts: LayoutWriter,
   layout: FilesystemLayout,
   sources: ReadonlyMap<string, ClaimSource>,
   gone: ReadonlySet<string>,
@@ -249,12 +143,4 @@ async function recordSources(
       });
     return isDeepStrictEqual(members, before) ? undefined : { members };
   });
-}
-
-function failedIf(message: string | undefined): MemberReport["problem"] {
-  return message === undefined ? undefined : failed(message);
-}
-
-function failed(message: string): NonNullable<MemberReport["problem"]> {
-  return { reason: "MemberFailed", message };
 }

@@ -3,13 +3,14 @@
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { formatBytes } from "../../units/quantity.ts";
-import { refusalOfSlots } from "../csi/attach-slots.ts";
 import type { LayoutFields } from "../volume/layout-fields.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
-import { memberBytesOf, newMember, nextMemberOf } from "./decide-members.ts";
+import { lackOfSlots } from "./attach-slots.ts";
+import { newMember, nextMemberOf } from "./decide-members.ts";
 import { decideSpare } from "./decide-spare.ts";
 import { quotaMessage } from "./member-quota.ts";
 import { type MemberRules, rulesOfRecords } from "./member-rules.ts";
+import { memberBytesOf } from "./member-shares.ts";
 import { readMemberQuota } from "./read-member-quota.ts";
 import type { Turns } from "./turns.ts";
 
@@ -38,7 +39,7 @@ async function changeSpare(
   namespace: string,
 ): Promise<string | undefined> {
   const quota = await readMemberQuota(client, namespace, rules.className, layout.metadata.name, budgetBytes);
-  const full = await refusalOfSlot(client, layout);
+  const full = await lackOfSlot(client, layout);
   let refusal: string | undefined;
   await layouts.update("member/order-spare", layout, (current): LayoutFields | undefined => {
     refusal = undefined;
@@ -60,11 +61,11 @@ async function changeSpare(
 }
 
 /** By the driver of the members that are there: a spare is of their class. */
-async function refusalOfSlot(client: KubeClient, layout: FilesystemLayout): Promise<string | undefined> {
+async function lackOfSlot(client: KubeClient, layout: FilesystemLayout): Promise<string | undefined> {
   const { nodeName, members = [] } = layout.spec;
   const driver = members.find(({ source }) => source.claim?.driver !== undefined)?.source.claim?.driver;
   if (nodeName === undefined || driver === undefined) return undefined;
   const names = [...members.map(({ name }) => name), "spare"];
   const wanted = names.map((name) => ({ name, driver }));
-  return (await refusalOfSlots(client, nodeName, wanted, layout))?.message;
+  return lackOfSlots(client, nodeName, wanted, layout);
 }

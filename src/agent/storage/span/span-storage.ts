@@ -15,13 +15,14 @@ import { createVolumeQueue } from "../volume-queue.ts";
 import { readDeviceUsage } from "./device-usage.ts";
 import { capacityBytes, extendSpan } from "./extend-span.ts";
 import { findMembers } from "./find-members.ts";
+import { findOwnSpan } from "./find-span.ts";
 import { prepareSpares } from "./prepare-spares.ts";
 import { removeMembers } from "./remove-members.ts";
 import { restoreDevices } from "./restore-devices.ts";
 import { settleMembers } from "./settle-members.ts";
 import { assertOnlyMembers, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
-import { findOwnSpan, stageSpan } from "./stage-span.ts";
+import { stageSpan } from "./stage-span.ts";
 import { forgetSpan, unstageSpan } from "./unstage-span.ts";
 
 export interface SpanStorageParts {

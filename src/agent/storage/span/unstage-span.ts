@@ -6,11 +6,11 @@ import { waitForExclusive } from "../stage.ts";
 import { type SpanVolume, StorageError } from "../storage.ts";
 import { unmount } from "../unstage.ts";
 import { waitUntil } from "../wait-until.ts";
+import { findMountedSpan } from "./find-span.ts";
 import { forgetSpare } from "./prepare-spares.ts";
 import { mountedDeviceNames, reachableMembers } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 import { spanRecordPath } from "./span-record.ts";
-import { findMountedSpan } from "./stage-span.ts";
 
 const RELEASE_LIMIT_MS = 10_000;
 const INTERVAL_MS = 20;

@@ -1,18 +1,17 @@
 // Whether a node has attach slots left for a volume's members, by what their drivers say on its CSINode. Every VolumeAttachment
 // of the node counts, as for the scheduler.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import { Refusal } from "../../csi/refusal.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { CSI_NODES, VOLUME_ATTACHMENTS, type VolumeAttachment } from "../../kube/resources.ts";
-import { attachmentName } from "../member/member-names.ts";
+import { attachmentName } from "./member-names.ts";
 
-/** RESOURCE_EXHAUSTED names driver, limit and use. */
-export async function refusalOfSlots(
+/** Why it has not, with driver, limit and use; undefined: it has. Throws KubeError. */
+export async function lackOfSlots(
   client: KubeClient,
   nodeName: string,
   members: readonly { readonly name: string; readonly driver: string }[],
   layout: FilesystemLayout,
-): Promise<Refusal | undefined> {
+): Promise<string | undefined> {
   const csiNode = await client.get(CSI_NODES, { name: nodeName });
   const limits = new Map(csiNode?.spec.drivers.map(({ name, allocatable }) => [name, allocatable?.count]));
   const limited = members.filter(({ driver }) => limits.get(driver) !== undefined);
@@ -24,10 +23,7 @@ export async function refusalOfSlots(
     const wanted = limited.filter((member) => member.driver === driver).length;
     const used = usedSlots(attachments, driver, nodeName, names);
     if (used + wanted > limit)
-      return new Refusal(
-        "RESOURCE_EXHAUSTED",
-        `${layout.metadata.name}: ${driver} attaches at most ${limit} volumes to node ${nodeName}, ${used} are there, and ${wanted} more are needed`,
-      );
+      return `${layout.metadata.name}: ${driver} attaches at most ${limit} volumes to node ${nodeName}, ${used} are there, and ${wanted} more are needed`;
   }
   return undefined;
 }

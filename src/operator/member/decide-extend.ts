@@ -1,0 +1,63 @@
+// What makes a span larger for a target: a spare that is ready, the last member grown in place, or a new member. Pure. One step covers
+// all that is missing, in whole GiB, and no member is made in the place that is kept for the spare.
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { formatBytes, parseQuantity, wholeGiB } from "../../units/quantity.ts";
+import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
+import { type Share, stays, sumOf } from "./member-shares.ts";
+
+export type ExtendStep =
+  /** The members that stay are enough. */
+  | { readonly do: "none" }
+  | { readonly do: "take-spare"; readonly name: string }
+  | { readonly do: "grow"; readonly name: string; readonly sizeBytes: number }
+  | { readonly do: "add"; readonly sizeBytes: number }
+  | { readonly do: "hold"; readonly message: string };
+
+/** `mayGrow`: whether the members' class allows volume expansion. */
+export function nextExtendStep(
+  layout: FilesystemLayout,
+  sizeBytes: number,
+  shares: readonly Share[],
+  rules: MemberRules,
+  mayGrow: boolean,
+): ExtendStep {
+  const staying = shares.filter(stays);
+  const missingBytes = sizeBytes - sumOf(staying);
+  if (missingBytes <= 0) return { do: "none" };
+  const hasPlace = staying.length < rules.maxMembers - rules.spareMembers;
+  const spare = hasPlace ? shares.find((share) => isSpareFor(layout, share, missingBytes, staying)) : undefined;
+  if (spare !== undefined) return { do: "take-spare", name: spare.member.name };
+  const last = staying.at(-1);
+  if (mayGrow && last !== undefined && rules.strategy !== "AddMember")
+    return { do: "grow", name: last.member.name, sizeBytes: wholeGiB(last.bytes + missingBytes) };
+  if (hasPlace && shares.length < MEMBERS_LIMIT && rules.strategy !== "GrowMember")
+    return { do: "add", sizeBytes: wholeGiB(missingBytes) };
+  return { do: "hold", message: whyNotLarger(rules, mayGrow, missingBytes, shares.length) };
+}
+
+/**
+ * A spare that its node has ready covers what is missing at once. One that is larger than what would be made in its place is taken
+ * where an emergency might, which somebody allows in advance.
+ */
+function isSpareFor(
+  { spec, status }: FilesystemLayout,
+  { member, bytes }: Share,
+  missingBytes: number,
+  staying: readonly Share[],
+): boolean {
+  const isReady = status?.members?.some(({ name, state }) => name === member.name && state === "Spare") === true;
+  const grantedBytes = parseQuantity(spec.emergency?.size ?? "0") - sumOf(staying);
+  const mostBytes = wholeGiB(Math.max(missingBytes, grantedBytes));
+  return member.state === "Spare" && isReady && bytes >= missingBytes && bytes <= mostBytes;
+}
+
+function whyNotLarger(rules: MemberRules, mayGrow: boolean, missingBytes: number, count: number): string {
+  const grow = mayGrow
+    ? `the strategy ${rules.strategy} grows none in place`
+    : `class ${rules.className} does not allow volume expansion`;
+  const add =
+    rules.strategy === "GrowMember"
+      ? "the strategy GrowMember adds none"
+      : `${count} members of at most ${rules.maxMembers} are there${rules.spareMembers > 0 ? " or kept for the spare" : ""}`;
+  return `${formatBytes(missingBytes)} more are wanted, but ${grow}, and ${add}`;
+}

@@ -1,0 +1,50 @@
+// How many bytes each member of a span has or is to have, and sums of them: what deciding on members counts with. Pure.
+import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
+import { parseQuantity } from "../../units/quantity.ts";
+import { isOut } from "../volume/layout-facts.ts";
+
+/** A member, and the bytes that it has or is to have. */
+export interface Share {
+  readonly member: MemberSpec;
+  readonly bytes: number;
+}
+
+/**
+ * A member has what its node reports; before that, and while it grows, what was asked for; a rebuilt one what its volume has. 0: none
+ * is known.
+ */
+export function sharesOf({ spec, status }: FilesystemLayout): Share[] {
+  const reported = new Map(status?.members?.map(({ name, size }) => [name, parseQuantity(size)]));
+  return (spec.members ?? []).map((member) => ({
+    member,
+    bytes: Math.max(
+      parseQuantity(member.size ?? (member.state === "Spare" ? member.source.claim?.capacity : undefined) ?? "0"),
+      reported.get(member.name) ?? 0,
+    ),
+  }));
+}
+
+/** Is to be in the filesystem. */
+export function stays({ member }: Share): boolean {
+  return member.state !== "Removed" && member.state !== "Spare";
+}
+
+export function sumOf(shares: readonly Share[]): number {
+  return shares.reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+/** Bytes that the members have or are to have, those that shall leave among them: they are paid for until they have left. */
+export function memberBytesOf(layout: FilesystemLayout): number {
+  return sumOf(sharesOf(layout).filter(({ member }) => !isOut(layout, member)));
+}
+
+/** The members, never all, whose bytes together are the most that fit; of equal ones those that came last. */
+export function largestSet(shares: readonly Share[], limitBytes: number): Share[] {
+  let best: Share[] = [];
+  const latestFirst = [...shares].reverse();
+  for (let choice = 1; choice < 2 ** shares.length - 1; choice += 1) {
+    const chosen = latestFirst.filter((_share, index) => (choice & (1 << index)) !== 0);
+    if (sumOf(chosen) <= limitBytes && sumOf(chosen) > sumOf(best)) best = chosen;
+  }
+  return best;
+}
