@@ -1,6 +1,6 @@
 // A member's block device on this node: brought by the member's driver, as a pod with the claim would get it, to a path that is
 // ours alone, and given back to the driver. It knows nothing of filesystems; what is published is seen in the paths themselves.
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import {
   VolumeCapability_AccessMode_Mode as Mode,
@@ -78,8 +78,8 @@ export function createMemberDevices(parts: MemberDevicesParts): MemberDevices {
       }
       assertGone(handle, member, paths);
       await parts.files.remove("span/remove-member-directory", paths.directory);
-      const above = join(parts.directory, handle);
-      if (readdirSync(above).length === 0) await parts.files.remove("span/remove-member-directory", above);
+      // Others of the volume may be at work on theirs.
+      await parts.files.removeEmpty("span/remove-member-directory", join(parts.directory, handle));
     },
   };
 }

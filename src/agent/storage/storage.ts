@@ -83,10 +83,13 @@ export type StorageErrorCode =
 export class StorageError extends Error {
   override name = "StorageError";
   readonly code: StorageErrorCode;
+  /** The message without the code. */
+  readonly said: string;
 
   constructor(code: StorageErrorCode, message: string, cause?: unknown) {
     super(`${code}: ${message}`, { cause });
     this.code = code;
+    this.said = message;
   }
 }
 

@@ -1,6 +1,6 @@
 // What the span adapter of the storage port does, on real btrfs over the block volumes of a real CSI node plugin.
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
@@ -118,6 +118,47 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
       code: "WaitingForMember",
       message: expect.stringContaining(`${DRIVER} is not registered on this node`),
     });
+  });
+
+  it("has all members brought at once, and is mounted from them in their order", async () => {
+    const members = [m0, makeMember(fixture, "m1", GIB), makeMember(fixture, "m2", GIB)];
+    const mounted = withMembers(await stage(), members);
+    await storage.extend(mounted, 3 * GIB);
+    await storage.unstage(mounted, mountPath);
+    const { before } = fixture.driver;
+    const asked: (() => void)[] = [];
+    // No driver answers before each member's is asked: one after the other would wait for ever.
+    const untilAllAreAsked = (): Promise<void> =>
+      new Promise((resolve) => {
+        asked.push(resolve);
+        if (asked.length % members.length === 0) for (const answer of asked) answer();
+      });
+    for (const method of ["NodeStageVolume", "NodePublishVolume"]) before.set(method, untilAllAreAsked);
+    const again = await stage(members.map((member) => ({ ...member, wasInside: true })));
+    expect(again.device).toBe(deviceOf(m0));
+    expect((await storage.members(again)).map(({ name, devid }) => `${name} ${devid}`)).toEqual([
+      "m0 1",
+      "m1 2",
+      "m2 3",
+    ]);
+  });
+
+  it("names each member that its driver refuses, and keeps what has been brought of the others", async () => {
+    const [m1, m2] = [makeMember(fixture, "m1", GIB), makeMember(fixture, "m2", GIB)];
+    const mounted = withMembers(await stage(), [m0, m1, m2]);
+    const inside = [m0, m1, m2].map((member) => ({ ...member, wasInside: true }));
+    await storage.extend(mounted, 3 * GIB);
+    await storage.unstage(mounted, mountPath);
+    for (const member of [m0, m2]) renameSync(fileOf(member), `${fileOf(member)}.away`);
+    await expect(stage(inside)).rejects.toMatchObject({
+      code: "MemberDriverFailed",
+      message: expect.stringMatching(/: member m0: the CSI driver .*INTERNAL.*; member m2: the CSI driver .*INTERNAL/s),
+    });
+    expect(deviceOf(m1)).toBeDefined();
+    expect(existsSync(join(fixture.deviceDirectory, volume.handle, "m1/device"))).toBe(true);
+    expect(existsSync(`/sys/fs/btrfs/${volume.fsid}`)).toBe(false);
+    for (const member of [m0, m2]) renameSync(`${fileOf(member)}.away`, fileOf(member));
+    expect(await capacity(await stage(inside))).toBe(3 * GIB);
   });
 
   it("adds a member, and the filesystem is larger at once", async () => {
