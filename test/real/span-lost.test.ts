@@ -4,6 +4,7 @@ import { status } from "@grpc/grpc-js";
 import { afterAll, afterEach, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
 import { NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
+import { untilRead } from "../integration/operator/cluster.ts";
 import { type ProvisionedSpan, provisionedSpan } from "../integration/operator/provisioned-span.ts";
 import { type SpanCluster, startSpanCluster } from "../integration/operator/span-cluster.ts";
 
@@ -125,4 +126,83 @@ it("one whose claim has gone, too, is made again while it is attached, asked, an
   await tested.span.remove(handle);
   expect(await tested.span.claims(handle)).toEqual([]);
   expect(await tested.span.layout(handle)).toBeUndefined();
+}, 60_000);
+
+/** Unmounted and unpublished; then layout, claim and all member claims are deleted while nobody looks. */
+async function onlyVolumesAreLeft(name: string): Promise<ProvisionedSpan> {
+  const provisioned = await provisionedSpan(tested.cluster, tested.span, name);
+  const { handle, volumeName } = provisioned;
+  const { client } = tested.cluster;
+  await tested.span.report(handle, { nodeName: "node-a", mounted: true, members: members({ m0: "2Gi" }) });
+  await tested.span.target(name, "3Gi", "2Gi");
+  await tested.span.untilLayout("m1", handle, ({ spec }) => spec.members?.[1]?.source.claim?.attachment !== undefined);
+  await tested.span.report(handle, {
+    nodeName: "node-a",
+    mounted: false,
+    members: members({ m0: "2Gi", m1: "1Gi" }),
+  });
+  await tested.span.unpublish(handle, "node-a");
+  await client.delete("test/detached", VOLUME_ATTACHMENTS, { name: `csi-${name}` });
+  await tested.cluster.stopOperator();
+  await loseLayout(handle);
+  await client.delete("test/delete-claim", PERSISTENT_VOLUME_CLAIMS, { namespace: "shop", name });
+  const released = { status: { phase: "Released" } };
+  await client.mergePatch("test/released", PERSISTENT_VOLUMES, { name: volumeName }, released, "status");
+  for (const claim of await tested.span.claims(handle))
+    await client.delete("test/delete-member", PERSISTENT_VOLUME_CLAIMS, {
+      namespace: "tidemark-volumes",
+      name: claim,
+    });
+  await untilRead(
+    "Released",
+    () => keptVolumes(handle),
+    (volumes) => volumes.every(({ status: now }) => now?.["phase"] === "Released"),
+  );
+  await tested.cluster.startOperator();
+  return provisioned;
+}
+
+const keptVolumes = async (handle: string) =>
+  (await tested.cluster.client.list(PERSISTENT_VOLUMES)).items.filter(({ spec }) =>
+    spec.claimRef?.name?.startsWith(`${handle}-`),
+  );
+const policiesOf = async (handle: string) =>
+  (await keptVolumes(handle)).map(({ spec }) => `${spec.claimRef?.name} ${spec.persistentVolumeReclaimPolicy}`).sort();
+
+it("one of which only its members' volumes are left lets go of those when it is deleted, and of no other's", async () => {
+  const { handle } = await onlyVolumesAreLeft("orphans");
+  const { client } = tested.cluster;
+  const other = await provisionedSpan(tested.cluster, tested.span, "other");
+  const [m0] = await keptVolumes(handle);
+  if (m0 === undefined) throw new Error("there is no PersistentVolume of a member");
+  const { uid: _uid, resourceVersion: _version, ...metadata } = m0.metadata;
+  // The records of this volume, on what is somebody else's.
+  const claimRef = { ...m0.spec.claimRef, namespace: "shop", name: "precious" };
+  await client.create("test/volume", PERSISTENT_VOLUMES, {
+    ...m0,
+    metadata: { ...metadata, name: "precious" },
+    spec: { ...m0.spec, claimRef },
+  });
+  expect(await policiesOf(handle)).toEqual([`${handle}-m0 Retain`, `${handle}-m1 Retain`]);
+  await tested.span.remove(handle);
+  expect(await policiesOf(handle)).toEqual([`${handle}-m0 Delete`, `${handle}-m1 Delete`]);
+  expect(await tested.span.layout(handle)).toBeUndefined();
+  expect(await policiesOf(other.handle)).toEqual([`${other.handle}-m0 Retain`]);
+  const precious = await client.get(PERSISTENT_VOLUMES, { name: "precious" });
+  expect(precious?.spec.persistentVolumeReclaimPolicy).toBe("Retain");
+}, 60_000);
+
+it("a member's volume that waits for a claim by name gets it again, and goes with it", async () => {
+  const { handle } = await onlyVolumesAreLeft("unbound");
+  const { client } = tested.cluster;
+  const [m0] = await keptVolumes(handle);
+  const forgotten = { spec: { claimRef: { uid: null } } };
+  await client.mergePatch("test/forget", PERSISTENT_VOLUMES, { name: m0?.metadata.name ?? "" }, forgotten);
+  await tested.span.remove(handle);
+  expect(await tested.span.claims(handle)).toEqual([]);
+  await untilRead(
+    "its driver has deleted it",
+    () => policiesOf(handle),
+    (policies) => policies.join() === `${handle}-m1 Delete`,
+  );
 }, 60_000);
