@@ -1,6 +1,6 @@
 // A span whose layout is lost: until its node has said whether it has the volume mounted, nothing of it is detached, given to another
 // node or deleted.
-import { status } from "@grpc/grpc-js";
+import { type ServiceError, status } from "@grpc/grpc-js";
 import { afterAll, afterEach, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
 import { NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
@@ -163,6 +163,17 @@ async function onlyVolumesAreLeft(name: string): Promise<ProvisionedSpan> {
   return provisioned;
 }
 
+/** As csi-provisioner asks: again, while it is told to. */
+const untilDeleted = (handle: string) =>
+  untilRead(
+    "it is deleted",
+    () =>
+      tested.span.remove(handle).then(
+        () => "deleted",
+        (error: ServiceError) => error.details,
+      ),
+    (answer) => answer === "deleted",
+  );
 const keptVolumes = async (handle: string) =>
   (await tested.cluster.client.list(PERSISTENT_VOLUMES)).items.filter(({ spec }) =>
     spec.claimRef?.name?.startsWith(`${handle}-`),
@@ -185,7 +196,7 @@ it("one of which only its members' volumes are left lets go of those when it is 
     spec: { ...m0.spec, claimRef },
   });
   expect(await policiesOf(handle)).toEqual([`${handle}-m0 Retain`, `${handle}-m1 Retain`]);
-  await tested.span.remove(handle);
+  await untilDeleted(handle);
   expect(await policiesOf(handle)).toEqual([`${handle}-m0 Delete`, `${handle}-m1 Delete`]);
   expect(await tested.span.layout(handle)).toBeUndefined();
   expect(await policiesOf(other.handle)).toEqual([`${other.handle}-m0 Retain`]);
@@ -199,7 +210,7 @@ it("a member's volume that waits for a claim by name gets it again, and goes wit
   const m0 = (await keptVolumes(handle)).find(({ spec }) => spec.claimRef?.name === `${handle}-m0`);
   const forgotten = { spec: { claimRef: { uid: null } } };
   await client.mergePatch("test/forget", PERSISTENT_VOLUMES, { name: m0?.metadata.name ?? "" }, forgotten);
-  await tested.span.remove(handle);
+  await untilDeleted(handle);
   expect(await tested.span.claims(handle)).toEqual([]);
   await untilRead(
     "its driver has deleted it",
