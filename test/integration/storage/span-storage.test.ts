@@ -443,6 +443,53 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     expect(bytesOf(fileOf(m1), 65_536, 4096).every((byte) => byte === 0)).toBe(true);
   });
 
+  /** Its number is another member's by now; a power cut came before the kernel could clear what m1 says of itself. */
+  async function replacedUnwiped(m1: SpanMember, m2: SpanMember): Promise<MountedSpan> {
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    const superblock = bytesOf(fileOf(m1), 65_536, 4096);
+    execFileSync("btrfs", ["device", "remove", "2", mountPath]);
+    await storage.unstage(mounted, mountPath);
+    const grown = withMembers(await stage(), [m0, m2]);
+    await storage.extend(grown, 2 * GIB);
+    expect(await storage.members(grown)).toMatchObject([{ name: "m0" }, { name: "m2", devid: 2 }]);
+    await storage.unstage(grown, mountPath);
+    restore(fileOf(m1), superblock, 65_536);
+    return stage([m0, m2, leaving(m1)].map((member) => ({ ...member, wasInside: member.name !== "m1" })));
+  }
+
+  it("lets go of a member that was taken out right before a power cut, and whose number another one has by now", async () => {
+    const [m1, m2] = [makeMember(fixture, "m1", GIB), makeMember(fixture, "m2", GIB)];
+    const mounted = await replacedUnwiped(m1, m2);
+    writeFileSync(join(mountPath, "kept"), "water");
+    await storage.settle(mounted);
+    expect(await storage.members(mounted)).toMatchObject([
+      { name: "m0", state: "Present" },
+      { name: "m2", state: "Present" },
+      { name: "m1", state: "Removed" },
+    ]);
+    expect(bytesOf(fileOf(m1), 65_536, 4096).every((byte) => byte === 0)).toBe(true);
+    expect(deviceOf(m1)).toBeUndefined();
+    await storage.unstage(mounted, mountPath);
+    expect(await capacity(await stage([m0, m2]))).toBe(2 * GIB);
+    expect(readFileSync(join(mountPath, "kept"), "utf8")).toBe("water");
+  });
+
+  it("neither wipes nor lets go of what says that it is a device which the filesystem has, as it was earlier", async () => {
+    const [m1, m2] = [makeMember(fixture, "m1", GIB), makeMember(fixture, "m2", GIB)];
+    const mounted = await replacedUnwiped(m1, m2);
+    const copied = bytesOf(fileOf(m2), 65_536, 4096);
+    restore(fileOf(m1), copied, 65_536);
+    writeFileSync(join(mountPath, "later"), "water");
+    execFileSync("btrfs", ["filesystem", "sync", mountPath]);
+    await expect(storage.settle(mounted)).rejects.toMatchObject({
+      code: "WrongFilesystem",
+      message: expect.stringContaining("not proven"),
+    });
+    expect(bytesOf(fileOf(m1), 65_536, 4096).equals(copied)).toBe(true);
+    expect(deviceOf(m1)).toBeDefined();
+  });
+
   it("never takes back a member that was taken out and not wiped", async () => {
     const m1 = makeMember(fixture, "m1", GIB);
     const mounted = withMembers(await stage(), [m0, m1]);
