@@ -13,6 +13,7 @@ import { isOut, isRemoving, saidHolder } from "../volume/layout-facts.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { attachmentOf } from "./claim-source.ts";
 import { claimTrouble } from "./claim-trouble.ts";
+import { withoutEndedMark } from "./decide-replacement.ts";
 import { keepCount } from "./member-count.ts";
 import { gatherMembers, type MemberCaches, type MemberFacts } from "./member-facts.ts";
 import { memberNode, strandedVolume } from "./member-node.ts";
@@ -242,7 +243,7 @@ async function recordSources(
         const source = sources.get(member.name);
         const state = settledState(current, member);
         return {
-          ...member,
+          ...withoutEndedMark(current, member),
           ...(state === undefined ? {} : { state }),
           ...(source === undefined ? {} : { source: { claim: source } }),
         };
