@@ -24,14 +24,27 @@ export async function publishAll(
   return forAll(members, async (member) => ({ member, device: await publish(host, volume, member) }));
 }
 
-/** Of a member that is in no mounted filesystem. What an earlier stage or extend has left of it is given back first. */
-export async function publishAnew(host: SpanHost, volume: SpanVolume, member: SpanMember): Promise<BlockDevice> {
-  await giveBackLeft(host, volume, member);
-  return publish(host, volume, member);
+/**
+ * Of a member that is in no mounted filesystem. What an earlier stage or extend has left of it is given back first. The signal ends only a
+ * wait for its driver.
+ */
+export async function publishAnew(
+  host: SpanHost,
+  volume: SpanVolume,
+  member: SpanMember,
+  signal?: AbortSignal,
+): Promise<BlockDevice> {
+  await giveBackLeft(host, volume, member, signal);
+  return publish(host, volume, member, signal);
 }
 
-async function publish(host: SpanHost, volume: SpanVolume, member: SpanMember): Promise<BlockDevice> {
-  const device = await host.devices.publish(volume.handle, member);
+async function publish(
+  host: SpanHost,
+  volume: SpanVolume,
+  member: SpanMember,
+  signal?: AbortSignal,
+): Promise<BlockDevice> {
+  const device = await host.devices.publish(volume.handle, member, signal);
   await waitForExclusive(volume, device.path);
   return device;
 }
@@ -66,7 +79,12 @@ function failureOf(failures: readonly { readonly name: string; readonly reason: 
   return new StorageError(worst?.code ?? "CommandFailed", said.join("; "), worst);
 }
 
-async function giveBackLeft(host: SpanHost, volume: SpanVolume, member: SpanMember): Promise<void> {
+async function giveBackLeft(
+  host: SpanHost,
+  volume: SpanVolume,
+  member: SpanMember,
+  signal?: AbortSignal,
+): Promise<void> {
   const [left] = reachableMembers(host, { ...volume, members: [member] });
   const mounted = mountedDeviceNames(volume.fsid);
   // Mounted, here or elsewhere on this node: what it may be made of is not taken away from under it. The wait for its device tells who
@@ -77,7 +95,7 @@ async function giveBackLeft(host: SpanHost, volume: SpanVolume, member: SpanMemb
     await waitForExclusive(volume, left.device.path);
     await host.tools.run("span/forget-device", "btrfs", ["device", "scan", "--forget", left.device.path]);
   }
-  await host.devices.unpublish(volume.handle, member);
+  await host.devices.unpublish(volume.handle, member, signal);
 }
 
 /** By now the path leads to somebody else's disk, or to one that does not answer: nobody's business here. */
