@@ -117,7 +117,10 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
     layoutsKnown,
     start: () => {
       for (const handle of takeUpRecords(records, states)) changed(handle);
-      exchange.follow(changed, claims.look);
+      exchange.follow((handle) => {
+        work.staging.layoutChanged(handle, layouts.get(handle));
+        changed(handle);
+      }, claims.look);
     },
     stoppables: [
       { name: "sampling", stop: () => sampler.stop() },

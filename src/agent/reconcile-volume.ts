@@ -138,7 +138,7 @@ function factsOf(
 }
 
 async function carryOut(
-  { runner, staging, reporter, clock }: ReconcileEnvironment,
+  { runner, staging, reporter, clock, layouts }: ReconcileEnvironment,
   state: VolumeState,
   decision: OperationDecision,
 ): Promise<void> {
@@ -164,7 +164,9 @@ async function carryOut(
     case "SettleMembers":
       return staging.settle(state);
     case "PrepareSpares":
-      return staging.prepareSpares(state);
+      // Its driver may take long, and what has ended before is told meanwhile.
+      await reporter.report(state.handle);
+      return staging.prepareSpares(state, layouts.get(state.handle));
   }
 }
 

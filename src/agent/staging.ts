@@ -1,5 +1,6 @@
 // Whether a volume is mounted on this node: staged for kubelet, taken over after a restart of the agent, let go, and its
 // member deleted. The CSI service checks requests and calls this; sizes are none of its business.
+import type { FilesystemLayout } from "../api/filesystem-layout.ts";
 import type { Logger } from "../process/log.ts";
 import { formatQuantity } from "../units/quantity.ts";
 import { grantOf } from "./emergency.ts";
@@ -41,8 +42,10 @@ export interface Staging {
   remove(state: VolumeState): Promise<void>;
   /** Lets go of members that have left a mounted filesystem. */
   settle(state: VolumeState): Promise<void>;
-  /** Has the spare of a mounted filesystem brought to this node. */
-  prepareSpares(state: VolumeState): Promise<void>;
+  /** Has the spare of a mounted filesystem brought to this node, as `layout` has it. */
+  prepareSpares(state: VolumeState, layout: FilesystemLayout | undefined): Promise<void>;
+  /** Where another size or other members are wanted, work on a spare gives way, and is decided anew. */
+  layoutChanged(handle: string, layout: FilesystemLayout | undefined): void;
 }
 
 const FIND_LIMIT_MS = 20_000;
@@ -64,6 +67,8 @@ const LASTING: Readonly<Partial<Record<StorageErrorCode, Problem["reason"]>>> = 
 
 export function createStaging(parts: StagingParts): Staging {
   const { lanes, changed } = parts;
+  // No change of a volume waits for a driver of its spare, which is prepared again once that is done.
+  const preparing = new Map<string, { readonly wanted: string; readonly control: AbortController }>();
   const inLane = (state: VolumeState, work: () => Promise<void>): Promise<void> =>
     lanes.run(state.handle, () => noteProblem(state, work));
   return {
@@ -84,13 +89,26 @@ export function createStaging(parts: StagingParts): Staging {
         await letGo(parts, state, state.mounted);
         changed(state.handle);
       }),
-    prepareSpares: (state) =>
-      lanes.run(state.handle, async () => {
-        if (state.mounted === undefined || state.closing) return;
-        await prepareSpares(parts, state, state.mounted);
-        changed(state.handle);
-      }),
+    prepareSpares: (state, layout) => {
+      const control = new AbortController();
+      preparing.set(state.handle, { wanted: wantedBy(layout), control });
+      return lanes
+        .run(state.handle, async () => {
+          if (state.mounted === undefined || state.closing || control.signal.aborted) return;
+          await prepareSpares(parts, state, state.mounted, control.signal);
+        })
+        .finally(() => preparing.delete(state.handle))
+        .then(() => changed(state.handle));
+    },
+    layoutChanged: (handle, layout) => {
+      const present = preparing.get(handle);
+      if (present !== undefined && present.wanted !== wantedBy(layout)) present.control.abort();
+    },
   };
+}
+
+function wantedBy(layout: FilesystemLayout | undefined): string {
+  return JSON.stringify([layout?.spec.target, layout?.spec.members]);
 }
 
 /**
@@ -202,11 +220,18 @@ async function letGo({ storage }: StagingParts, state: VolumeState, mounted: Mou
 }
 
 /** The filesystem works without: what is wrong with its spare is only told. */
-async function prepareSpares({ storage }: StagingParts, state: VolumeState, mounted: MountedVolume): Promise<void> {
+async function prepareSpares(
+  { storage }: StagingParts,
+  state: VolumeState,
+  mounted: MountedVolume,
+  signal: AbortSignal,
+): Promise<void> {
   try {
-    await storage.prepareSpares(mountedVolumeOf(mounted, state.record));
+    await storage.prepareSpares(mountedVolumeOf(mounted, state.record), signal);
     state.spareProblem = undefined;
   } catch (error) {
+    // Nothing is wrong with it: it has given way.
+    if (signal.aborted) return;
     if (error instanceof StorageError) state.spareProblem = error.message;
     throw error;
   }

@@ -1,6 +1,6 @@
 // The one place that writes files: each write is an effect. Reading is free and done with node:fs where it is needed.
 import { constants } from "node:fs";
-import { mkdir, open, rename, rm, truncate } from "node:fs/promises";
+import { mkdir, open, rename, rm, rmdir, truncate } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { EffectPoint, Effects } from "./effects.ts";
 
@@ -38,6 +38,8 @@ export interface FilePort {
   makeDirectory(point: EffectPoint, path: string, mode?: number): Promise<void>;
   /** Removes a file or an empty directory tree of ours; no error when there is none. */
   remove(point: EffectPoint, path: string): Promise<void>;
+  /** Removes a directory of ours if nothing is in it at that moment. */
+  removeEmpty(point: EffectPoint, path: string): Promise<void>;
 }
 
 export function createFilePort(effects: Effects): FilePort {
@@ -54,6 +56,7 @@ export function createFilePort(effects: Effects): FilePort {
         await mkdir(path, { recursive: true, mode });
       }),
     remove: (point, path) => effects.run(point, () => rm(path, { force: true, recursive: true })),
+    removeEmpty: (point, path) => effects.run(point, () => removeEmpty(path)),
   };
 }
 
@@ -71,6 +74,14 @@ async function writeWhole(path: string, text: string, mode: number, durability: 
   );
   await rename(beside, path);
   if (durability === "PowerCut") await withHandle(dirname(path), "r", (directory) => directory.sync());
+}
+
+async function removeEmpty(path: string): Promise<void> {
+  try {
+    await rmdir(path);
+  } catch (error) {
+    if (!["ENOENT", "ENOTEMPTY", "EEXIST"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+  }
 }
 
 async function zeroExclusively(

@@ -109,9 +109,12 @@ type UnaryMethod<Request, Response> = (
   metadata: Metadata,
   options: { deadline: number },
   callback: (error: ServiceError | null, response: Response) => void,
-) => unknown;
+) => { cancel(): void };
 
-/** One unary call that changes something, as an effect. Rejects with grpc-js' ServiceError. */
+/**
+ * One unary call that changes something, as an effect. Rejects with grpc-js' ServiceError; as CANCELLED once the signal aborts, whatever
+ * becomes of it on the other side.
+ */
 export function callAsEffect<Request, Response>(
   effects: Effects,
   point: EffectPoint,
@@ -119,14 +122,20 @@ export function callAsEffect<Request, Response>(
   request: Request,
   metadata: Metadata,
   deadlineMs: number,
+  signal?: AbortSignal,
 ): Promise<Response> {
   return effects.run(
     point,
     () =>
       new Promise((resolve, reject) => {
-        method(request, metadata, { deadline: Date.now() + deadlineMs }, (error, response) =>
-          error === null ? resolve(response) : reject(error),
-        );
+        const cancel = (): void => call.cancel();
+        const call = method(request, metadata, { deadline: Date.now() + deadlineMs }, (error, response) => {
+          signal?.removeEventListener("abort", cancel);
+          if (error === null) resolve(response);
+          else reject(error);
+        });
+        if (signal?.aborted === true) cancel();
+        else signal?.addEventListener("abort", cancel, { once: true });
       }),
   );
 }

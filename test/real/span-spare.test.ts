@@ -68,6 +68,34 @@ describeReal("a span with a spare member", LOOP_PARTS, () => {
     expect(await states(taken())).toEqual(["m0 Present", "m1 Present"]);
   });
 
+  it("gives way to an extend while its driver does not answer, and is prepared later", async () => {
+    const m2 = makeMember(fixture, "m2", GIB);
+    let answer = (): void => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const { before, requests } = fixture.driver;
+    const asked = new Promise<void>((resolve) => {
+      before.set("NodeStageVolume", async () => {
+        const { volumeId } = requests.get("NodeStageVolume") as { volumeId: string };
+        if (volumeId !== m1.volume?.volumeHandle) return;
+        resolve();
+        await answered;
+      });
+    });
+    const preparing = storage.prepareSpares(mounted).catch((error: unknown) => error);
+    await asked;
+    const grown = withMembers(mounted, [m0, m1, m2]);
+    expect(await storage.extend(grown, 2 * GIB)).toBe(2 * GIB);
+    expect(await preparing).toMatchObject({ code: "WaitingForMember" });
+    expect(await states(grown)).toEqual(["m0 Present", "m2 Present"]);
+    answer();
+    before.clear();
+    await storage.prepareSpares(grown);
+    expect(await states(grown)).toEqual(["m0 Present", "m2 Present", "m1 Spare"]);
+    await storage.unstage(grown, mounted.mountPath);
+  });
+
   it("is taken in, too, that nobody has prepared", async () => {
     expect(await storage.extend(taken(), 2 * GIB)).toBe(2 * GIB);
   });

@@ -1,6 +1,6 @@
 // A member's block device on this node: brought by the member's driver, as a pod with the claim would get it, to a path that is
 // ours alone, and given back to the driver. It knows nothing of filesystems; what is published is seen in the paths themselves.
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import {
   VolumeCapability_AccessMode_Mode as Mode,
@@ -17,16 +17,16 @@ import { type NodeCalls, withNodeCalls } from "./node-calls.ts";
 import type { RegisteredDrivers } from "./registered-drivers.ts";
 import { type AttachedMember, describeAwaited, isAttached, type SpanMember } from "./span-member.ts";
 
-/** All are idempotent. Throw StorageError. */
+/** All are idempotent. Throw StorageError; a signal that aborts ends only the wait for the driver. */
 export interface MemberDevices {
   /** The device, if it is published already. Throws MembersMissing when its disk has vanished. */
   find(handle: string, name: string): BlockDevice | undefined;
   /** Has the driver stage and publish it, also where it has before. Throws WaitingForMember while it is not attached here. */
-  publish(handle: string, member: SpanMember): Promise<BlockDevice>;
+  publish(handle: string, member: SpanMember, signal?: AbortSignal): Promise<BlockDevice>;
   /** Has the driver make the published device as large as its volume has become. */
   expand(handle: string, member: SpanMember, sizeBytes: number): Promise<void>;
   /** Gives it back to the driver; what is left of it here is nothing. */
-  unpublish(handle: string, member: SpanMember): Promise<void>;
+  unpublish(handle: string, member: SpanMember, signal?: AbortSignal): Promise<void>;
 }
 
 export interface MemberDevicesParts {
@@ -51,11 +51,11 @@ export function createMemberDevices(parts: MemberDevicesParts): MemberDevices {
   };
   return {
     find: (handle, name) => blockDeviceAt(pathsOf(handle, name).device),
-    publish: async (handle, member) => {
+    publish: async (handle, member, signal) => {
       const paths = pathsOf(handle, member.name);
       const attached = requireAttached(handle, member);
       // Also where a device is there already: which volume's it is by now, after a reboot, only its driver knows.
-      await withNodeCalls(parts, attached.volume.driver, (calls) => publish(parts, calls, attached, paths));
+      await withNodeCalls(parts, attached.volume.driver, (calls) => publish(parts, calls, attached, paths), signal);
       const device = blockDeviceAt(paths.device);
       if (device !== undefined) return device;
       throw new StorageError(
@@ -69,17 +69,17 @@ export function createMemberDevices(parts: MemberDevicesParts): MemberDevices {
       const attached = requireAttached(handle, member);
       await withNodeCalls(parts, attached.volume.driver, (calls) => expand(parts, calls, attached, paths, sizeBytes));
     },
-    unpublish: async (handle, member) => {
+    unpublish: async (handle, member, signal) => {
       const paths = pathsOf(handle, member.name);
       if (!existsSync(paths.directory)) return;
       if (member.volume !== undefined) {
         const { driver, volumeHandle } = member.volume;
-        await withNodeCalls(parts, driver, (calls) => unpublish(calls, volumeHandle, paths));
+        await withNodeCalls(parts, driver, (calls) => unpublish(calls, volumeHandle, paths), signal);
       }
       assertGone(handle, member, paths);
       await parts.files.remove("span/remove-member-directory", paths.directory);
-      const above = join(parts.directory, handle);
-      if (readdirSync(above).length === 0) await parts.files.remove("span/remove-member-directory", above);
+      // Others of the volume may be at work on theirs.
+      await parts.files.removeEmpty("span/remove-member-directory", join(parts.directory, handle));
     },
   };
 }

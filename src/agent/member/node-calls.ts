@@ -28,13 +28,14 @@ const CALL_LIMIT_MS = 120_000;
 const CAPABILITIES_LIMIT_MS = 10_000;
 
 /**
- * Gives `use` the calls of a driver. Throws StorageError: WaitingForMember when it is not registered on this node or does not
+ * Gives `use` the calls of a driver, none of which is waited for once the signal aborts. Throws StorageError: WaitingForMember when it is not registered on this node or does not
  * answer, MemberDriverFailed when it has refused.
  */
 export async function withNodeCalls<T>(
   { drivers, effects }: { readonly drivers: RegisteredDrivers; readonly effects: Effects },
   driver: string,
   use: (calls: NodeCalls) => Promise<T>,
+  signal?: AbortSignal,
 ): Promise<T> {
   const socketPath = await drivers.socketOf(driver);
   if (socketPath === undefined)
@@ -44,13 +45,19 @@ export async function withNodeCalls<T>(
     );
   const client = new NodeClient(`unix://${socketPath}`, credentials.createInsecure(), SOCKET_OPTIONS);
   try {
-    return await use(callsOf(client, effects, driver, await capabilitiesOf(client, driver)));
+    return await use(callsOf(client, effects, driver, await capabilitiesOf(client, driver), signal));
   } finally {
     client.close();
   }
 }
 
-function callsOf(client: NodeClient, effects: Effects, driver: string, capabilities: ReadonlySet<Rpc>): NodeCalls {
+function callsOf(
+  client: NodeClient,
+  effects: Effects,
+  driver: string,
+  capabilities: ReadonlySet<Rpc>,
+  signal: AbortSignal | undefined,
+): NodeCalls {
   const metadata = new Metadata();
   const limitMs = CALL_LIMIT_MS;
   const answer = async (method: string, call: Promise<unknown>): Promise<void> => {
@@ -62,13 +69,16 @@ function callsOf(client: NodeClient, effects: Effects, driver: string, capabilit
     capabilities,
     stage: (request) => {
       const call = client.nodeStageVolume.bind(client);
-      return answer("NodeStageVolume", callAsEffect(effects, "span/stage-member", call, request, metadata, limitMs));
+      return answer(
+        "NodeStageVolume",
+        callAsEffect(effects, "span/stage-member", call, request, metadata, limitMs, signal),
+      );
     },
     publish: (request) => {
       const call = client.nodePublishVolume.bind(client);
       return answer(
         "NodePublishVolume",
-        callAsEffect(effects, "span/publish-member", call, request, metadata, limitMs),
+        callAsEffect(effects, "span/publish-member", call, request, metadata, limitMs, signal),
       );
     },
     unpublish: (volumeId, targetPath) => {
@@ -76,7 +86,7 @@ function callsOf(client: NodeClient, effects: Effects, driver: string, capabilit
       const request = { volumeId, targetPath };
       return answer(
         "NodeUnpublishVolume",
-        callAsEffect(effects, "span/unpublish-member", call, request, metadata, limitMs),
+        callAsEffect(effects, "span/unpublish-member", call, request, metadata, limitMs, signal),
       );
     },
     unstage: (volumeId, stagingTargetPath) => {
@@ -84,12 +94,15 @@ function callsOf(client: NodeClient, effects: Effects, driver: string, capabilit
       const request = { volumeId, stagingTargetPath };
       return answer(
         "NodeUnstageVolume",
-        callAsEffect(effects, "span/unstage-member", call, request, metadata, limitMs),
+        callAsEffect(effects, "span/unstage-member", call, request, metadata, limitMs, signal),
       );
     },
     expand: (request) => {
       const call = client.nodeExpandVolume.bind(client);
-      return answer("NodeExpandVolume", callAsEffect(effects, "span/expand-member", call, request, metadata, limitMs));
+      return answer(
+        "NodeExpandVolume",
+        callAsEffect(effects, "span/expand-member", call, request, metadata, limitMs, signal),
+      );
     },
   };
 }
@@ -104,8 +117,13 @@ function capabilitiesOf(client: NodeClient, driver: string): Promise<ReadonlySet
   });
 }
 
-/** What mends by itself: nobody answers, or the same call is still under way. */
-const PASSING: readonly (status | undefined)[] = [status.UNAVAILABLE, status.DEADLINE_EXCEEDED, status.ABORTED];
+/** What mends by itself: nobody answers, or is waited for any more, or the same call is still under way. */
+const PASSING: readonly (status | undefined)[] = [
+  status.UNAVAILABLE,
+  status.DEADLINE_EXCEEDED,
+  status.CANCELLED,
+  status.ABORTED,
+];
 
 function refusalOf(driver: string, method: string, error: unknown): StorageError {
   const { code, details } = error as Partial<ServiceError>;

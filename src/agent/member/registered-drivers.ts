@@ -26,14 +26,17 @@ export function createRegisteredDrivers(registrationDirectory: string): Register
     socketOf: async (driver) => {
       const before = known.get(driver);
       if (before !== undefined && inodeOf(before.registration) === before.inode) return before.endpoint;
-      known.clear();
+      // Two may look at the same time: what one has found the other one must not forget.
+      const found = new Map<string, Known>();
       for (const registration of registrationSockets(registrationDirectory)) {
         const inode = inodeOf(registration);
         const plugin = await askPlugin(registration);
         if (plugin?.type !== PLUGIN_TYPE || inode === undefined) continue;
-        known.set(plugin.name, { registration, inode, endpoint: plugin.endpoint.replace(/^unix:\/\//, "") });
+        found.set(plugin.name, { registration, inode, endpoint: plugin.endpoint.replace(/^unix:\/\//, "") });
       }
-      return known.get(driver)?.endpoint;
+      known.clear();
+      for (const [name, one] of found) known.set(name, one);
+      return found.get(driver)?.endpoint;
     },
   };
 }

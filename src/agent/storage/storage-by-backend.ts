@@ -27,7 +27,7 @@ export function storageByBackend(loop: Storage<LoopVolume>, span: Storage<SpanVo
     shrink: async (volume, sizeBytes, control) => of(volume).shrink(volume, sizeBytes, control),
     recover: async (volume) => of(volume).recover(volume),
     settle: async (volume) => of(volume).settle(volume),
-    prepareSpares: async (volume) => of(volume).prepareSpares(volume),
+    prepareSpares: async (volume, signal) => of(volume).prepareSpares(volume, signal),
     trim: async (volume) => of(volume).trim(volume),
     freshReading: async (volume) => of(volume).freshReading(volume),
     remove: async (volume) => of(volume).remove(volume),

@@ -83,10 +83,13 @@ export type StorageErrorCode =
 export class StorageError extends Error {
   override name = "StorageError";
   readonly code: StorageErrorCode;
+  /** The message without the code. */
+  readonly said: string;
 
   constructor(code: StorageErrorCode, message: string, cause?: unknown) {
     super(`${code}: ${message}`, { cause });
     this.code = code;
+    this.said = message;
   }
 }
 
@@ -147,8 +150,11 @@ export interface Storage<V extends Volume = Volume> {
   recover(volume: Mounted<V>): Promise<number>;
   /** Wipes, and gives back to their drivers, members that shall leave and are out of the filesystem by now. */
   settle(volume: Mounted<V>): Promise<void>;
-  /** Has spare members' devices published and looked at, so that an extend can take them in with their driver away. */
-  prepareSpares(volume: Mounted<V>): Promise<void>;
+  /**
+   * Has spare members' devices published and looked at, so that an extend can take them in with their driver away. The signal ends a
+   * wait for that driver, as an extend does.
+   */
+  prepareSpares(volume: Mounted<V>, signal?: AbortSignal): Promise<void>;
   /** Gives the filesystem's unused blocks back to the host. Returns the bytes trimmed. */
   trim(volume: Mounted<V>): Promise<number>;
   /** One reading now, after making pending deletions and writes visible (syncfs). */

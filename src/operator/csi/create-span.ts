@@ -1,5 +1,6 @@
 // The part of CreateVolume that is a span's: its first member is made and waited for, and where that can be used, the volume can.
 // What fails for good leaves nothing behind, since nobody would ever delete it.
+
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
 import { driverNamed } from "../../csi/driver.ts";
@@ -20,6 +21,7 @@ import { keptVolume, unfitVolume } from "../member/member-claim.ts";
 import { quotaMessage } from "../member/member-quota.ts";
 import { createMemberClaim, ForeignClaimError, keepVolume } from "../member/member-steps.ts";
 import { readMemberQuota } from "../member/read-member-quota.ts";
+import { tearDownSpan } from "../member/tear-down-span.ts";
 import type { Turns } from "../member/turns.ts";
 import { sharedTopologies, topologiesOf } from "../member/volume-topology.ts";
 import { newLayout } from "../volume/layout-fields.ts";
@@ -201,7 +203,7 @@ export async function abandon(creating: CreatingSpan, layout: FilesystemLayout):
   if (live === undefined || !isUnused(live)) return;
   const volumes = await client.list(PERSISTENT_VOLUMES);
   if (volumes.items.some((volume) => isOurVolume(volume) && volume.spec.csi?.volumeHandle === name)) return;
-  await removeVolume(creating, live, isUnused);
+  await removeVolume(creating, live, isUnused, tearDownSpan);
 }
 
 function isUnused({ spec, status }: FilesystemLayout): boolean {

@@ -1,5 +1,6 @@
 // CreateVolume: writes down what shall be, on the FilesystemLayout and the Filesystem. A local volume touches no storage; a span
 // waits for its first member. Repeated after a crash at any line it ends in the same objects and the same answer.
+
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { TOPOLOGY_NODE } from "../../api/names.ts";
 import { NODE_STORAGES } from "../../api/node-storage.ts";
@@ -8,6 +9,7 @@ import { Refusal } from "../../csi/refusal.ts";
 import type { CreateVolumeRequest, CreateVolumeResponse, Topology } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { CSI_NODES } from "../../kube/resources.ts";
+import { tearDownSpan } from "../member/tear-down-span.ts";
 import { writeFilesystem } from "../volume/filesystem-writer.ts";
 import { isRemoving } from "../volume/layout-facts.ts";
 import { loopMember, newLayout } from "../volume/layout-fields.ts";
@@ -40,7 +42,7 @@ export async function createVolume(
   const existing = await readLayout(client, order.handle);
   if (existing !== undefined && order.backend === "span" && isRemoving(existing)) {
     // Begun by a call for a volume that could not be had; nobody else would end it.
-    const left = await removeVolume(creating, existing, isRemoving);
+    const left = await removeVolume(creating, existing, isRemoving, tearDownSpan);
     return new Refusal("ABORTED", `${order.handle}: ${left ?? "what was left of it has been deleted"}; ask again`);
   }
   const refusal = existing && refusalOfExisting(existing, order, request.accessibilityRequirements);

@@ -8,6 +8,7 @@ import type { KubeClient } from "../../kube/client.ts";
 import { NODES, PERSISTENT_VOLUMES, type PersistentVolume } from "../../kube/resources.ts";
 import { newMember } from "../member/decide-members.ts";
 import { findMembers } from "../member/find-members.ts";
+import { deleteSpanMembers } from "../member/tear-down-span.ts";
 import { isRemoved, isRemoving } from "../volume/layout-facts.ts";
 import { loopMember, newLayout } from "../volume/layout-fields.ts";
 import type { LayoutWatch } from "../volume/layout-watch.ts";
@@ -62,7 +63,7 @@ async function deleteSpan(deleting: Deleting, layout: FilesystemLayout): Promise
       "FAILED_PRECONDITION",
       `${handle} is ${describeHolder(layout, held)}; it is deleted once it is not`,
     );
-  const left = await removeVolume(deleting, layout, (current) => !isHeldSince(layout, current));
+  const left = await removeVolume(deleting, layout, (current) => !isHeldSince(layout, current), deleteSpanMembers);
   return left === undefined ? undefined : new Refusal("ABORTED", `${handle}: ${left}; it goes on, ask again`);
 }
 

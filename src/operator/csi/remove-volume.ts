@@ -3,7 +3,7 @@
 import { FILESYSTEMS } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { KubeClient } from "../../kube/client.ts";
-import { tearDownSpan } from "../member/tear-down-span.ts";
+import type { tearDownSpan } from "../member/tear-down-span.ts";
 import { isRemoving } from "../volume/layout-facts.ts";
 import { removedMembers } from "../volume/layout-fields.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
@@ -20,12 +20,13 @@ export const REMOVAL_WAIT_LIMIT_MS = 8000;
 
 /**
  * Undefined once nothing is left of it; else what it waits for. `mayGo`: what it was decided on, which must hold for the layout as it
- * is when it is asked to go. Throws KubeError.
+ * is when it is asked to go. `tearDown`: what of it goes. Throws KubeError.
  */
 export async function removeVolume(
   { client, layouts, changes }: Removing,
   layout: FilesystemLayout,
   mayGo: (layout: FilesystemLayout) => boolean,
+  tearDown: typeof tearDownSpan,
 ): Promise<string | undefined> {
   const { name: handle } = layout.metadata;
   const asked = await askRemoval(layouts, layout, mayGo);
@@ -33,7 +34,7 @@ export async function removeVolume(
   if (!isRemoving(asked)) return "it has been used meanwhile, and stays";
   const { volumeUID } = asked.spec;
   if (volumeUID === undefined) return `${handle} does not say its volume UID`;
-  const left = await changes.until(handle, () => tearDownSpan(client, handle, volumeUID), REMOVAL_WAIT_LIMIT_MS);
+  const left = await changes.until(handle, () => tearDown(client, handle, volumeUID), REMOVAL_WAIT_LIMIT_MS);
   if (left === undefined) await deleteObjects(client, asked);
   return left;
 }

@@ -7,6 +7,7 @@ import type { ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeRespons
 import type { KubeClient } from "../../kube/client.ts";
 import { PERSISTENT_VOLUMES, type VolumeAttachment } from "../../kube/resources.ts";
 import { withoutAttachment } from "../member/claim-source.ts";
+import { hasMemberTraces } from "../member/member-traces.ts";
 import { attachmentsOf, describeAttachment, detach } from "../member/tear-down-member.ts";
 import { saidHolder } from "../volume/layout-facts.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
@@ -76,12 +77,19 @@ export async function unpublishVolume(
 
 /**
  * Without its layout only its node knows whether the volume is mounted there. The reconciler makes the layout again from the
- * PersistentVolume; where that is gone too there is nothing to wait for, and a node that is lost holds nothing.
+ * PersistentVolume and what tells of its members; where that is gone too there is nothing to wait for, and a node that is lost holds
+ * nothing.
  */
 async function isMadeAgain(client: KubeClient, handle: string, nodeId: string): Promise<boolean> {
-  const volumes = (await client.list(PERSISTENT_VOLUMES)).items;
-  if (!volumes.some((volume) => isOurVolume(volume) && volume.spec.csi?.volumeHandle === handle)) return false;
-  return nodeId === "" || !(await isLost(client, nodeId));
+  const volumes = (await client.list(PERSISTENT_VOLUMES)).items.filter(
+    (volume) => isOurVolume(volume) && volume.spec.csi?.volumeHandle === handle,
+  );
+  const [volume] = volumes;
+  if (volume === undefined) return false;
+  if (nodeId !== "" && (await isLost(client, nodeId))) return false;
+  // Of one that has a claim, or of which there are two, what is missing may be on its way back from a backup.
+  const isOver = volumes.length === 1 && volume.status?.phase === "Released";
+  return !isOver || (await hasMemberTraces(client, volume));
 }
 
 /** `layout` was held by nobody, or by a node that is lost. False: its node has mounted it since. */

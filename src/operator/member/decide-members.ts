@@ -179,10 +179,9 @@ function shrink(
     }
     case "add":
       return { do: "change", members: withState(members, step.name, "Present"), target: step.target, nextMember };
-    case "leave": {
-      const unmarked = shares.map(({ member: { replaces: _done, ...member }, bytes }) => ({ member, bytes }));
-      return giveBack(layout, { ...target, from: step.from }, unmarked);
-    }
+    case "leave":
+      // The small one keeps its mark: should the large one find no way out, that is what is taken back.
+      return giveBack(layout, { ...target, from: step.from }, shares);
   }
 }
 

@@ -92,6 +92,30 @@ function leave(layout: FilesystemLayout, target: SizeTarget, { name, size = "0" 
   return isOurs && isAsDecided(layout, from) ? { do: "leave", from } : NONE;
 }
 
+/**
+ * The large member cannot leave: the small one is taken out again, by a shrink of its own that is decided a moment after the one that
+ * found its floor. Undefined where anything has changed since, or another end came: then whoever decides next finds every member in.
+ */
+export function takenBack(layout: FilesystemLayout): SizeTarget | undefined {
+  const { spec, status } = layout;
+  const last = status?.lastOperation;
+  const { target } = spec;
+  if (target === undefined || last?.outcome !== "FloorReached" || last.decidedAt !== target.decidedAt) return undefined;
+  const small = replacingMember(layout, target);
+  if (small?.size === undefined || small.state === "Spare" || !isAsDecided(layout, target.from)) return undefined;
+  const sizeBytes = parseQuantity(target.from) - parseQuantity(small.size);
+  return { ...target, size: formatQuantity(sizeBytes), decidedAt: after(target.decidedAt) };
+}
+
+/** What a replacement has made is a member like any other once the large one's removal has ended, unless it is to be taken back. */
+export function withoutEndedMark({ spec, status }: FilesystemLayout, member: MemberSpec): MemberSpec {
+  const { replaces, ...plain } = member;
+  const last = status?.lastOperation;
+  if (replaces === undefined || replaces.decidedAt !== spec.target?.decidedAt || status?.operation) return member;
+  const isEnded = last?.decidedAt === replaces.decidedAt && last.outcome !== "FloorReached";
+  return isEnded || last?.emergency === true ? plain : member;
+}
+
 /** Mounted, of this size, and made of all its members. */
 function isAsDecided(layout: FilesystemLayout, size: string): boolean {
   const { spec, status } = layout;
@@ -107,4 +131,8 @@ function isPresent({ status }: FilesystemLayout, name: string): boolean {
 
 function before(decidedAt: string): string {
   return new Date(Date.parse(decidedAt) - 1).toISOString();
+}
+
+function after(decidedAt: string): string {
+  return new Date(Date.parse(decidedAt) + 1).toISOString();
 }

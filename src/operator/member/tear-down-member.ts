@@ -6,6 +6,7 @@ import { isKubeError } from "../../kube/kube-error.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
+  type PersistentVolume,
   type PersistentVolumeClaim,
   VOLUME_ATTACHMENTS,
   type VolumeAttachment,
@@ -70,19 +71,26 @@ async function releaseVolume(
   { volumeHandle }: DepartingMember,
 ): Promise<string | undefined> {
   const volume = spec.volumeName ? await client.get(PERSISTENT_VOLUMES, { name: spec.volumeName }) : undefined;
-  if (volume === undefined || volume.spec.claimRef?.uid !== metadata.uid) return undefined;
-  const { csi } = volume.spec;
+  if (volume === undefined) return undefined;
+  const { csi, claimRef } = volume.spec;
+  if (claimRef?.uid === undefined && claimRef?.namespace === metadata.namespace && claimRef?.name === metadata.name)
+    return `claim ${metadata.name} to be bound to PersistentVolume ${volume.metadata.name}, which goes with it`;
+  if (claimRef?.uid !== metadata.uid) return undefined;
   if (volumeHandle !== undefined && csi?.volumeHandle !== volumeHandle)
     return `claim ${metadata.name} is bound to volume ${csi?.volumeHandle}, and what was taken out is ${volumeHandle}; it stays`;
-  if (volume.spec.persistentVolumeReclaimPolicy === "Delete") return undefined;
-  const { name, uid, resourceVersion } = volume.metadata;
+  if (volume.spec.persistentVolumeReclaimPolicy !== "Delete") await letGo(client, volume);
+  return undefined;
+}
+
+/** It goes with its claim from now on, or at once where that is gone. */
+export async function letGo(client: KubeClient, { metadata }: PersistentVolume): Promise<void> {
+  const { name, uid, resourceVersion } = metadata;
   const patch = { metadata: { uid, resourceVersion }, spec: { persistentVolumeReclaimPolicy: "Delete" } };
   try {
     await client.mergePatch("remove-member/release-volume", PERSISTENT_VOLUMES, { name }, patch);
   } catch (error) {
     if (!isKubeError(error, "NotFound")) throw error;
   }
-  return undefined;
 }
 
 function isMembersClaim(claim: PersistentVolumeClaim, { handle, claimUID }: DepartingMember): boolean {

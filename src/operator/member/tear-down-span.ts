@@ -1,9 +1,10 @@
-// The ordered teardown of a whole span volume: every attachment first, then each member. It needs no layout: whatever carries
-// the volume's labels is part of it, so that nothing is left of a volume whose layout was lost.
+// The ordered teardown of a whole span volume: every attachment first, then each member. It needs no layout: whatever carries the
+// volume's labels is part of it, so that nothing is left of a volume whose layout was lost.
 import { MEMBER_LABEL, MEMBER_NAMESPACE, RECORDS } from "../../api/names.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../kube/resources.ts";
+import { releaseKeptVolumes } from "./release-kept-volumes.ts";
 import { describeAttachment, detach, tearDownMember } from "./tear-down-member.ts";
 
 /** One pass. Undefined: nothing is left; else what it waits for. Throws KubeError. */
@@ -15,23 +16,28 @@ export async function tearDownSpan(client: KubeClient, handle: string, volumeUID
   const left: string[] = [];
   for (const { metadata } of claims.items) {
     const name = metadata.labels?.[MEMBER_LABEL] ?? "";
-    const waiting = await tearDownOne(client, {
-      handle,
-      volumeUID,
-      name,
-      claimUID: metadata.uid,
-      volumeHandle: undefined,
-    });
+    const member = { handle, volumeUID, name, claimUID: metadata.uid, volumeHandle: undefined };
+    const waiting = await unlessChanged(`member ${name}`, () => tearDownMember(client, member));
     if (waiting !== undefined) left.push(waiting);
   }
   return left.length === 0 ? undefined : left.join(", ");
 }
 
-async function tearDownOne(...[client, member]: Parameters<typeof tearDownMember>): Promise<string | undefined> {
+/** As tearDownSpan, and volumes that are kept for claims that are gone: only where the volume itself is deleted. */
+export async function deleteSpanMembers(
+  client: KubeClient,
+  handle: string,
+  volumeUID: string,
+): Promise<string | undefined> {
+  const left = await tearDownSpan(client, handle, volumeUID);
+  return left ?? unlessChanged("a kept volume", () => releaseKeptVolumes(client, handle, volumeUID));
+}
+
+async function unlessChanged(what: string, step: () => Promise<string | undefined>): Promise<string | undefined> {
   try {
-    return await tearDownMember(client, member);
+    return await step();
   } catch (error) {
-    if (isKubeError(error, "Conflict")) return `member ${member.name} to be seen as it is`;
+    if (isKubeError(error, "Conflict")) return `${what} to be seen as it is`;
     throw error;
   }
 }

@@ -11,6 +11,7 @@ import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { lackOfSlots } from "./attach-slots.ts";
 import { attachmentOf } from "./claim-source.ts";
 import { claimTrouble } from "./claim-trouble.ts";
+import { withoutEndedMark } from "./decide-replacement.ts";
 import { gatherMembers, type MemberCaches, type MemberFacts } from "./member-facts.ts";
 import { gatherPlace } from "./member-place.ts";
 import { type MemberPlace, type MemberPlan, planMember } from "./plan-member.ts";
@@ -136,7 +137,7 @@ async function recordSources(
         const source = sources.get(member.name);
         const state = settledState(current, member);
         return {
-          ...member,
+          ...withoutEndedMark(current, member),
           ...(state === undefined ? {} : { state }),
           ...(source === undefined ? {} : { source: { claim: source } }),
         };

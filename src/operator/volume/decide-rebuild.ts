@@ -34,7 +34,8 @@ export function looksLost({ layout, filesystem, persistentVolume }: VolumeFacts)
 /** Whether the layout of a span is to be made again, for which its members' claims have to be there. */
 export function needsMembers(facts: LiveVolumeFacts): boolean {
   const { layout, persistentVolume } = facts;
-  if (layout !== undefined || persistentVolume === undefined || !looksLost(facts) || !isBoundBack(facts)) return false;
+  if (layout !== undefined || persistentVolume === undefined || !looksLost(facts)) return false;
+  if (!isBoundBack(facts) && !isStillAttached(facts)) return false;
   const record = recordOfPersistentVolume(persistentVolume);
   return !isIncomplete(record) && record.backend === "span";
 }

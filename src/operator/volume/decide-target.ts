@@ -3,6 +3,7 @@
 import type { Filesystem, SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { parseQuantity } from "../../units/quantity.ts";
+import { takenBack } from "../member/decide-replacement.ts";
 import { highestEpoch, isRemoving } from "./layout-facts.ts";
 
 export type TargetPlan =
@@ -14,7 +15,8 @@ export type TargetPlan =
 export function decideTarget(layout: FilesystemLayout, filesystem: Filesystem): TargetPlan {
   if (isRemoving(layout)) return { do: "keep" };
   const wanted = filesystem.spec.target;
-  if (wanted === undefined || !isNewer(wanted.decidedAt, layout)) return lostMembers(layout) ?? { do: "keep" };
+  if (wanted === undefined || !isNewer(wanted.decidedAt, layout))
+    return lostMembers(layout) ?? vainReplacement(layout) ?? { do: "keep" };
   const seen = highestEpoch(layout);
   if (wanted.epoch < seen)
     return {
@@ -48,4 +50,10 @@ function lostMembers({ spec, status }: FilesystemLayout): TargetPlan | undefined
   const isKnown = sizes.every((bytes) => bytes > 0);
   const isShort = parseQuantity(target.size) > sizes.reduce((sum, bytes) => sum + bytes, 0);
   return isKnown && isShort ? { do: "copy", target } : undefined;
+}
+
+/** The filesystem does not stay larger than before for a shrink that could not be had. */
+function vainReplacement(layout: FilesystemLayout): TargetPlan | undefined {
+  const target = layout.spec.backend === "span" ? takenBack(layout) : undefined;
+  return target === undefined || target.epoch < highestEpoch(layout) ? undefined : { do: "copy", target };
 }

@@ -68,6 +68,33 @@ describeReal("an agent with a spare member", LOOP_PARTS, () => {
     await waitFor("no complaint", async () => condition(await span.layout(), "Reconciling")?.reason !== "SpareMissing");
   });
 
+  it("changes the size while the spare's driver never answers, and has the spare ready once it does", async () => {
+    const other = spanUnderTest(agent, parts, randomUUID());
+    const [o0, o1, o2] = [other.member("m0", GIB), other.member("m1", GIB), other.member("m2", GIB)];
+    await other.applyLayout({ members: [o0] });
+    await other.stage();
+    let answer = (): void => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    const { before, requests, calls } = parts.driver;
+    before.set("NodeStageVolume", async () => {
+      const { volumeId } = requests.get("NodeStageVolume") as { volumeId: string };
+      if (volumeId === `${other.handle}-m1`) await answered;
+    });
+    await other.applyLayout({ members: [o0, spare(o1)] });
+    await waitFor("the driver to be asked", () => calls.includes(`NodeStageVolume ${other.handle}-m1`));
+    const twoMembers = target("2Gi", "1Gi");
+    await other.applyLayout({ members: [o0, spare(o1), o2], target: twoMembers });
+    await waitFor("the extend", async () => (await other.layout()).status?.lastOperation?.outcome === "Succeeded");
+    expect(other.capacityBytes()).toBe(2 * GIB);
+    answer();
+    before.clear();
+    const states = async () => (await other.layout()).status?.members?.map(({ name, state }) => `${name} ${state}`);
+    await waitFor("the spare", async () => (await states())?.join() === "m0 Present,m2 Present,m1 Spare");
+    await other.unstage();
+  });
+
   it("takes it in at once for a target whose layout calls it a member, with nothing asked of its driver", async () => {
     const before = parts.driver.calls.length;
     await span.applyLayout({ members: [m0, m1], target: target("2Gi", "1Gi") });

@@ -71,6 +71,7 @@ it("the large one's claim is deleted once its node has let go of it", async () =
   await span.report(handle, mounted({ m0: "Removed", m1: "Present" }, sizes, ended(leaving, "Succeeded")));
   const after = await span.untilLayout("m0 to be gone", handle, ({ spec }) => spec.members?.length === 1);
   expect(members(after)).toBe("m1 3Gi Present");
+  expect(after.spec.members?.[0]).not.toHaveProperty("replaces");
   expect(await span.claims(handle)).toEqual([`${handle}-m1`]);
 }, 60_000);
 
@@ -87,4 +88,18 @@ it("both stay where a writer came between, and an extend needs nothing more", as
   );
   expect(members(after)).toBe("m0 4Gi Present, m1 3Gi Present");
   expect(await span.claims(handle)).toEqual([`${handle}-m0`, `${handle}-m1`]);
+}, 60_000);
+
+it("the small one is taken out again where the large one cannot leave, and the filesystem is as large as before", async () => {
+  const { handle, sizes } = await replaced();
+  const leaving = (await span.layout(handle)) as FilesystemLayout;
+  await span.report(handle, mounted({ m0: "Present", m1: "Present" }, sizes, ended(leaving, "FloorReached")));
+  const back = await span.untilLayout("m1 to leave", handle, ({ spec }) => spec.target?.size === "4Gi");
+  expect(members(back)).toBe("m0 4Gi Present, m1 3Gi Removed");
+  expect(back.spec.target).toMatchObject({ from: "7Gi" });
+  await span.report(handle, mounted({ m0: "Present", m1: "Removed" }, sizes, ended(back, "Succeeded")));
+  const after = await span.untilLayout("m1 to be gone", handle, ({ spec }) => spec.members?.length === 1);
+  expect(members(after)).toBe("m0 4Gi Present");
+  expect(after.spec.target).toEqual(back.spec.target);
+  expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
 }, 60_000);

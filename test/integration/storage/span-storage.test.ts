@@ -1,6 +1,6 @@
 // What the span adapter of the storage port does, on real btrfs over the block volumes of a real CSI node plugin.
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
@@ -116,6 +116,47 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
       code: "WaitingForMember",
       message: expect.stringContaining(`${DRIVER} is not registered on this node`),
     });
+  });
+
+  it("has all members brought at once, and is mounted from them in their order", async () => {
+    const members = [m0, makeMember(fixture, "m1", GIB), makeMember(fixture, "m2", GIB)];
+    const mounted = withMembers(await stage(), members);
+    await storage.extend(mounted, 3 * GIB);
+    await storage.unstage(mounted, mountPath);
+    const { before } = fixture.driver;
+    const asked: (() => void)[] = [];
+    // No driver answers before each member's is asked: one after the other would wait for ever.
+    const untilAllAreAsked = (): Promise<void> =>
+      new Promise((resolve) => {
+        asked.push(resolve);
+        if (asked.length % members.length === 0) for (const answer of asked) answer();
+      });
+    for (const method of ["NodeStageVolume", "NodePublishVolume"]) before.set(method, untilAllAreAsked);
+    const again = await stage(members.map((member) => ({ ...member, wasInside: true })));
+    expect(again.device).toBe(fixture.deviceOf(m0));
+    expect((await storage.members(again)).map(({ name, devid }) => `${name} ${devid}`)).toEqual([
+      "m0 1",
+      "m1 2",
+      "m2 3",
+    ]);
+  });
+
+  it("names each member that its driver refuses, and keeps what has been brought of the others", async () => {
+    const [m1, m2] = [makeMember(fixture, "m1", GIB), makeMember(fixture, "m2", GIB)];
+    const mounted = withMembers(await stage(), [m0, m1, m2]);
+    const inside = [m0, m1, m2].map((member) => ({ ...member, wasInside: true }));
+    await storage.extend(mounted, 3 * GIB);
+    await storage.unstage(mounted, mountPath);
+    for (const member of [m0, m2]) renameSync(fixture.fileOf(member), `${fixture.fileOf(member)}.away`);
+    await expect(stage(inside)).rejects.toMatchObject({
+      code: "MemberDriverFailed",
+      message: expect.stringMatching(/: member m0: the CSI driver .*INTERNAL.*; member m2: the CSI driver .*INTERNAL/s),
+    });
+    expect(fixture.deviceOf(m1)).toBeDefined();
+    expect(existsSync(join(fixture.deviceDirectory, volume.handle, "m1/device"))).toBe(true);
+    expect(existsSync(`/sys/fs/btrfs/${volume.fsid}`)).toBe(false);
+    for (const member of [m0, m2]) renameSync(`${fixture.fileOf(member)}.away`, fixture.fileOf(member));
+    expect(await capacity(await stage(inside))).toBe(3 * GIB);
   });
 
   it("adds a member, and the filesystem is larger at once", async () => {
@@ -398,6 +439,53 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     await storage.settle(again);
     expect(await storage.members(again)).toMatchObject([{ name: "m0" }, { name: "m1", state: "Removed" }]);
     expect(bytesOf(fixture.fileOf(m1), 65_536, 4096).every((byte) => byte === 0)).toBe(true);
+  });
+
+  /** Its number is another member's by now; a power cut came before the kernel could clear what m1 says of itself. */
+  async function replacedUnwiped(m1: SpanMember, m2: SpanMember): Promise<MountedSpan> {
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    const superblock = bytesOf(fixture.fileOf(m1), 65_536, 4096);
+    execFileSync("btrfs", ["device", "remove", "2", mountPath]);
+    await storage.unstage(mounted, mountPath);
+    const grown = withMembers(await stage(), [m0, m2]);
+    await storage.extend(grown, 2 * GIB);
+    expect(await storage.members(grown)).toMatchObject([{ name: "m0" }, { name: "m2", devid: 2 }]);
+    await storage.unstage(grown, mountPath);
+    restore(fixture.fileOf(m1), superblock, 65_536);
+    return stage([m0, m2, leaving(m1)].map((member) => ({ ...member, wasInside: member.name !== "m1" })));
+  }
+
+  it("lets go of a member that was taken out right before a power cut, and whose number another one has by now", async () => {
+    const [m1, m2] = [makeMember(fixture, "m1", GIB), makeMember(fixture, "m2", GIB)];
+    const mounted = await replacedUnwiped(m1, m2);
+    writeFileSync(join(mountPath, "kept"), "water");
+    await storage.settle(mounted);
+    expect(await storage.members(mounted)).toMatchObject([
+      { name: "m0", state: "Present" },
+      { name: "m2", state: "Present" },
+      { name: "m1", state: "Removed" },
+    ]);
+    expect(bytesOf(fixture.fileOf(m1), 65_536, 4096).every((byte) => byte === 0)).toBe(true);
+    expect(fixture.deviceOf(m1)).toBeUndefined();
+    await storage.unstage(mounted, mountPath);
+    expect(await capacity(await stage([m0, m2]))).toBe(2 * GIB);
+    expect(readFileSync(join(mountPath, "kept"), "utf8")).toBe("water");
+  });
+
+  it("neither wipes nor lets go of what says that it is a device which the filesystem has, as it was earlier", async () => {
+    const [m1, m2] = [makeMember(fixture, "m1", GIB), makeMember(fixture, "m2", GIB)];
+    const mounted = await replacedUnwiped(m1, m2);
+    const copied = bytesOf(fixture.fileOf(m2), 65_536, 4096);
+    restore(fixture.fileOf(m1), copied, 65_536);
+    writeFileSync(join(mountPath, "later"), "water");
+    execFileSync("btrfs", ["filesystem", "sync", mountPath]);
+    await expect(storage.settle(mounted)).rejects.toMatchObject({
+      code: "WrongFilesystem",
+      message: expect.stringContaining("not proven"),
+    });
+    expect(bytesOf(fixture.fileOf(m1), 65_536, 4096).equals(copied)).toBe(true);
+    expect(fixture.deviceOf(m1)).toBeDefined();
   });
 
   it("never takes back a member that was taken out and not wiped", async () => {

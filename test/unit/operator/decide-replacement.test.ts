@@ -4,6 +4,7 @@ import type { SizeTarget } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout, LastOperation, MemberSpec } from "../../../src/api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../../src/api/filesystem-size.ts";
 import { decideMembers, type MembersPlan } from "../../../src/operator/member/decide-members.ts";
+import { takenBack, withoutEndedMark } from "../../../src/operator/member/decide-replacement.ts";
 import { settledState } from "../../../src/operator/member/settled-state.ts";
 import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { buildSpan } from "../../builders/span.ts";
@@ -85,8 +86,10 @@ describe("a shrink that fits no whole member", () => {
     layout = written(carriedOut(layout), decide(carriedOut(layout), target));
     expect(summary(layout)).toBe("m0 4Gi Present, m1 4Gi Removed, m2 2Gi Present");
     expect(layout.spec.target).toEqual({ ...target, size: "6Gi", from: "10Gi" });
-    expect(layout.spec.members?.some(({ replaces }) => replaces !== undefined)).toBe(false);
-    expect(summary(carriedOut(layout))).toBe("m0 4Gi Present, m2 2Gi Present");
+    layout = carriedOut(layout);
+    expect(summary(layout)).toBe("m0 4Gi Present, m2 2Gi Present");
+    const members = layout.spec.members?.map((member) => withoutEndedMark(layout, member));
+    expect(members?.some(({ replaces }) => replaces !== undefined)).toBe(false);
   });
 
   it.each<[string, string[], string, number, string]>([
@@ -123,6 +126,11 @@ describe("a shrink that fits no whole member", () => {
 
 function unmounted(layout: FilesystemLayout): FilesystemLayout {
   return { ...layout, status: { ...layout.status, mounted: false } };
+}
+
+function withLast(layout: FilesystemLayout, change: Partial<LastOperation>): FilesystemLayout {
+  const lastOperation = { ...layout.status?.lastOperation, ...change } as LastOperation;
+  return { ...layout, status: { ...layout.status, lastOperation } };
 }
 
 describe("what comes between the steps of a replacement", () => {
@@ -164,6 +172,37 @@ describe("what comes between the steps of a replacement", () => {
     const leaving = written(added, decide(added, target));
     for (const outcome of ["Cancelled", "FloorReached"] as const)
       expect(summary(carriedOut(leaving, outcome))).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Present");
+  });
+
+  it("what was made for a removal that finds its floor is taken out again, once, and the size is what it was", () => {
+    let layout = carriedOut(written(added, decide(added, target)), "FloorReached");
+    const back = takenBack(layout);
+    expect(back).toEqual({ ...target, size: "8Gi", from: "10Gi", decidedAt: "2030-01-01T00:00:00.001Z" });
+    layout = written(layout, decide(layout, back as SizeTarget));
+    expect(summary(layout)).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Removed");
+    expect(layout.spec.target).toEqual(back);
+    expect(takenBack(layout)).toBeUndefined();
+    for (const outcome of ["Succeeded", "FloorReached"] as const)
+      expect(takenBack(carriedOut(layout, outcome))).toBeUndefined();
+    expect(filesystemSizeBytes(carriedOut(layout))).toBe(8 * GIB);
+  });
+
+  const leavingOf = (outcome: LastOperation["outcome"]) => carriedOut(written(added, decide(added, target)), outcome);
+  const inVain = leavingOf("FloorReached");
+
+  it.each<[string, FilesystemLayout]>([
+    ["was cancelled", leavingOf("Cancelled")],
+    ["failed", leavingOf("Failed")],
+    ["still runs", written(added, decide(added, target))],
+    ["is not taken back in the layout yet", { ...inVain, spec: written(added, decide(added, target)).spec }],
+    ["was followed by another operation", withLast(inVain, { decidedAt: later })],
+    ["was of a filesystem that is not mounted any more", unmounted(inVain)],
+    [
+      "was followed by a newer target",
+      { ...inVain, spec: { ...inVain.spec, target: { ...target, decidedAt: later } } },
+    ],
+  ])("nothing is taken out again where the removal %s", (_how, layout) => {
+    expect(takenBack(layout)).toBeUndefined();
   });
 
   it("an extend while the large one leaves takes that back", () => {

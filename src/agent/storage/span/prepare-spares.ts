@@ -8,12 +8,18 @@ import { publishAnew } from "./publish-members.ts";
 import { membersInside } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 
-export async function prepareSpares(host: SpanHost, volume: MountedSpan): Promise<void> {
+/** The signal tells it to give way: no driver of a spare is waited for then. */
+export async function prepareSpares(host: SpanHost, volume: MountedSpan, signal: AbortSignal): Promise<void> {
   const inside = new Set(membersInside(host, volume).map(({ member }) => member.name));
   for (const member of volume.members) {
     const isBeside = member.wanted === "Spare" && isAttached(member) && !inside.has(member.name);
     if (!isBeside || preparedDevice(host, volume, member) !== undefined) continue;
-    const device = await publishAnew(host, volume, member);
+    if (signal.aborted)
+      throw new StorageError(
+        "WaitingForMember",
+        `spare member ${member.name} of ${volume.handle} is brought here once what goes first is done`,
+      );
+    const device = await publishAnew(host, volume, member, signal);
     await assertBlank(host, volume, member, device);
     host.spares.set(keyOf(volume, member), device);
   }

@@ -3,44 +3,99 @@
 import type { BlockDevice } from "../../member/block-device.ts";
 import type { SpanMember } from "../../member/span-member.ts";
 import { probe, waitForExclusive } from "../stage.ts";
-import type { SpanVolume } from "../storage.ts";
+import { type SpanVolume, StorageError } from "../storage.ts";
 import { type MemberDevice, mountedDeviceNames, reachableMembers } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 
+/** Drivers are asked for so many members at a time; a span has fewer. */
+const CONCURRENCY = 8;
+
+/**
+ * All at once, in the order of `members`: a stage waits for the slowest driver, not for their sum. Whatever fails, nobody is at work on
+ * any of them any more when it throws, and what has been published stays so.
+ */
 export async function publishAll(
   host: SpanHost,
   volume: SpanVolume,
   members: readonly SpanMember[],
 ): Promise<MemberDevice[]> {
-  const published: MemberDevice[] = [];
-  for (const member of members) published.push({ member, device: await publishAnew(host, volume, member) });
-  return published;
+  // First all of them: what an old path leads to by now may be the device of another one.
+  await forAll(members, (member) => giveBackLeft(host, volume, member));
+  return forAll(members, async (member) => ({ member, device: await publish(host, volume, member) }));
 }
 
-/** Of a member that is in no mounted filesystem. What an earlier stage or extend has left of it is given back first. */
-export async function publishAnew(host: SpanHost, volume: SpanVolume, member: SpanMember): Promise<BlockDevice> {
-  const [left] = reachableMembers(host, { ...volume, members: [member] });
-  const mounted = mountedDeviceNames(volume.fsid);
-  // Mounted, here or elsewhere on this node: what it may be made of is not taken away from under it. The wait below tells who has it.
-  const isInUse = mounted.length > 0 && (left === undefined || mounted.includes(left.device.name));
-  if (!isInUse) await giveBackLeft(host, volume, member, left?.device);
-  const device = await host.devices.publish(volume.handle, member);
+/**
+ * Of a member that is in no mounted filesystem. What an earlier stage or extend has left of it is given back first. The signal ends only a
+ * wait for its driver.
+ */
+export async function publishAnew(
+  host: SpanHost,
+  volume: SpanVolume,
+  member: SpanMember,
+  signal?: AbortSignal,
+): Promise<BlockDevice> {
+  await giveBackLeft(host, volume, member, signal);
+  return publish(host, volume, member, signal);
+}
+
+async function publish(
+  host: SpanHost,
+  volume: SpanVolume,
+  member: SpanMember,
+  signal?: AbortSignal,
+): Promise<BlockDevice> {
+  const device = await host.devices.publish(volume.handle, member, signal);
   await waitForExclusive(volume, device.path);
   return device;
+}
+
+/** Throws what has failed, by member, once all have ended. */
+async function forAll<T>(members: readonly SpanMember[], work: (member: SpanMember) => Promise<T>): Promise<T[]> {
+  const ended: PromiseSettledResult<T>[] = [];
+  const waiting = [...members.entries()];
+  const takeNext = async (): Promise<void> => {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      const [index, member] = next;
+      [ended[index]] = await Promise.allSettled([work(member)]);
+    }
+  };
+  await Promise.all(Array.from({ length: CONCURRENCY }, takeNext));
+  const failures = members.flatMap(({ name }, index) => {
+    const outcome = ended[index];
+    return outcome?.status === "rejected" ? [{ name, reason: outcome.reason as unknown }] : [];
+  });
+  if (failures.length > 0) throw failureOf(failures);
+  return ended.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+}
+
+/** What does not mend by itself goes first. */
+function failureOf(failures: readonly { readonly name: string; readonly reason: unknown }[]): unknown {
+  const errors: StorageError[] = [];
+  for (const { reason } of failures)
+    if (reason instanceof StorageError) errors.push(reason);
+    else return reason;
+  const worst = errors.find(({ code }) => code !== "WaitingForMember") ?? errors[0];
+  const said = failures.map(({ name }, index) => `member ${name}: ${errors[index]?.said}`);
+  return new StorageError(worst?.code ?? "CommandFailed", said.join("; "), worst);
 }
 
 async function giveBackLeft(
   host: SpanHost,
   volume: SpanVolume,
   member: SpanMember,
-  left: BlockDevice | undefined,
+  signal?: AbortSignal,
 ): Promise<void> {
-  if (left !== undefined && !(await isForeign(host, volume, left))) {
+  const [left] = reachableMembers(host, { ...volume, members: [member] });
+  const mounted = mountedDeviceNames(volume.fsid);
+  // Mounted, here or elsewhere on this node: what it may be made of is not taken away from under it. The wait for its device tells who
+  // has it.
+  if (mounted.length > 0 && (left === undefined || mounted.includes(left.device.name))) return;
+  if (left !== undefined && !(await isForeign(host, volume, left.device))) {
     // A dead agent's mkfs may still have it.
-    await waitForExclusive(volume, left.path);
-    await host.tools.run("span/forget-device", "btrfs", ["device", "scan", "--forget", left.path]);
+    await waitForExclusive(volume, left.device.path);
+    await host.tools.run("span/forget-device", "btrfs", ["device", "scan", "--forget", left.device.path]);
   }
-  await host.devices.unpublish(volume.handle, member);
+  await host.devices.unpublish(volume.handle, member, signal);
 }
 
 /** By now the path leads to somebody else's disk, or to one that does not answer: nobody's business here. */

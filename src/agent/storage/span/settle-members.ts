@@ -9,8 +9,9 @@ import { assertWritable } from "../grow.ts";
 import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
 import { type DeviceIdentity, identityWithin } from "./device-identity.ts";
 import { assertRecordedVolume, assertReportedDevice, recordedVolume } from "./known-device.ts";
+import { isLeftBehind, type MountedDevices } from "./left-behind.ts";
 import { forgetSpare } from "./prepare-spares.ts";
-import { assertOnlyMembers, type MemberDevice, mountedDeviceNames } from "./span-devices.ts";
+import { assertOnlyMembers, type MemberDevice, membersInside, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 import { type Removal, readSpanRecord, removalOf, spanRecordPath, spanRecordText, withRemoval } from "./span-record.ts";
 
@@ -75,16 +76,12 @@ async function settle(host: SpanHost, volume: MountedSpan, member: SpanMember): 
  * Another node began it: what the device says of itself is its record. Undefined when it carries nothing of ours. The kernel clears the
  * magic number of what it takes out; where a power cut came before, the superblock must be one that the filesystem has gone on without.
  */
-async function removalFound(
-  { tools }: SpanHost,
-  volume: MountedSpan,
-  each: MemberDevice,
-): Promise<Removal | undefined> {
+async function removalFound(host: SpanHost, volume: MountedSpan, each: MemberDevice): Promise<Removal | undefined> {
   const { member, device } = each;
-  const identity = await identityWithin(tools, volume.fsid, device);
+  const identity = await identityWithin(host.tools, volume.fsid, device);
   if (identity === undefined) return undefined;
   assertReportedDevice(volume, each, identity);
-  if (identity.valid) assertLeftBehind(volume, each, identity);
+  if (identity.valid) assertLeftBehind(volume, each, identity, await readMounted(host, volume));
   const { devid, deviceUUID } = identity;
   return { member: member.name, devid, deviceUUID, sizeBytes: blockSizeBytes(device), state: "leaving" };
 }
@@ -92,17 +89,34 @@ async function removalFound(
 function assertLeftBehind(
   { fsid, handle }: MountedSpan,
   { member, device }: MemberDevice,
-  { generation, devid }: DeviceIdentity,
+  identity: DeviceIdentity,
+  mounted: MountedDevices,
 ): void {
-  const mountedGeneration = Number(readFileSync(`/sys/fs/btrfs/${fsid}/generation`, "utf8"));
-  const devidsInUse = readdirSync(`/sys/fs/btrfs/${fsid}/devinfo`).map(Number);
-  if (generation < mountedGeneration && !devidsInUse.includes(devid)) return;
+  if (isLeftBehind(identity, mounted)) return;
+  const { generation, devid, deviceUUID } = identity;
   throw new StorageError(
     "WrongFilesystem",
-    `member ${member.name} of ${handle} at ${device.path} says that it is device ${devid} of btrfs ${fsid} as of commit ${generation}; the ` +
-      `filesystem is at commit ${mountedGeneration} with devices ${devidsInUse.join(", ")}, so that this is none that was taken out ` +
-      "of it. It is neither wiped nor deleted; see whether it is a copy of another member",
+    `member ${member.name} of ${handle} at ${device.path} says that it is device ${devid} (${deviceUUID}) of btrfs ${fsid} as of commit ` +
+      `${generation}; the filesystem is at commit ${mounted.generation} with devices ${mounted.devids.join(", ")}, and that this is one ` +
+      "that was taken out of it is not proven. It is neither wiped nor deleted; see whether it is a copy of another member",
   );
+}
+
+/** What the kernel has mounted, and what is on the disks of its members. */
+async function readMounted(host: SpanHost, volume: MountedSpan): Promise<MountedDevices> {
+  const directory = `/sys/fs/btrfs/${volume.fsid}`;
+  const devids = readdirSync(`${directory}/devinfo`);
+  const identities: DeviceIdentity[] = [];
+  for (const { device } of membersInside(host, volume)) {
+    const identity = await identityWithin(host.tools, volume.fsid, device);
+    if (identity !== undefined) identities.push(identity);
+  }
+  return {
+    generation: Number(readFileSync(`${directory}/generation`, "utf8")),
+    devids: devids.map(Number),
+    isMissingOne: devids.some((devid) => readFileSync(`${directory}/devinfo/${devid}/missing`, "utf8").trim() !== "0"),
+    identities,
+  };
 }
 
 async function wipe(

@@ -72,7 +72,8 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
         return capacityBytes(volume);
       }),
     settle: (volume) => queue.run(volume.handle, () => settleMembers(host, volume)),
-    prepareSpares: (volume) => queue.run(volume.handle, () => prepareSpares(host, volume)),
+    prepareSpares: (volume, signal = new AbortController().signal) =>
+      queue.runPreemptible(volume.handle, signal, (either) => prepareSpares(host, volume, either)),
     trim: (volume) =>
       queue.runPreemptible(volume.handle, new AbortController().signal, (signal) => trim(host.tools, volume, signal)),
     freshReading: (volume) => freshReading(host.tools, volume),
