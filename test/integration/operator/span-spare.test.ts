@@ -114,9 +114,10 @@ it("no spare is made beyond a quota, and none attached where there is no slot; t
   await span.report(handle, { ...mounted(["m0", "2Gi"]), nodeName: "node-b" });
   await untilLacking(claim, "ResourceQuota members gives namespace shop 3Gi");
   expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
-  await cluster.client.delete("test/quota", RESOURCE_QUOTAS, { namespace: "shop", name: "members" });
   const used = (await span.attachments()).filter(({ spec }) => spec.nodeName === "node-b").length;
   await createMemberNode(cluster.client, "node-b", used);
+  // Only now: between the two there would be room for one.
+  await cluster.client.delete("test/quota", RESOURCE_QUOTAS, { namespace: "shop", name: "members" });
   // Something changes, as it does with every sample that moves a size.
   await span.grant(handle, "8Gi");
   await untilLacking(claim, `attaches at most ${used} volumes to node node-b`);
