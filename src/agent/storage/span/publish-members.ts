@@ -6,6 +6,7 @@ import { probe, waitForExclusive } from "../stage.ts";
 import type { SpanVolume } from "../storage.ts";
 import { type MemberDevice, mountedDeviceNames, reachableMembers } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
+import { unlessStopped } from "./unless-stopped.ts";
 
 export async function publishAll(
   host: SpanHost,
@@ -17,14 +18,22 @@ export async function publishAll(
   return published;
 }
 
-/** Of a member that is in no mounted filesystem. What an earlier stage or extend has left of it is given back first. */
-export async function publishAnew(host: SpanHost, volume: SpanVolume, member: SpanMember): Promise<BlockDevice> {
+/**
+ * Of a member that is in no mounted filesystem. What an earlier stage or extend has left of it is given back first. `signal` ends the
+ * wait for its driver.
+ */
+export async function publishAnew(
+  host: SpanHost,
+  volume: SpanVolume,
+  member: SpanMember,
+  signal?: AbortSignal,
+): Promise<BlockDevice> {
   const [left] = reachableMembers(host, { ...volume, members: [member] });
   const mounted = mountedDeviceNames(volume.fsid);
   // Mounted, here or elsewhere on this node: what it may be made of is not taken away from under it. The wait below tells who has it.
   const isInUse = mounted.length > 0 && (left === undefined || mounted.includes(left.device.name));
   if (!isInUse) await giveBackLeft(host, volume, member, left?.device);
-  const device = await host.devices.publish(volume.handle, member);
+  const device = await unlessStopped(host.devices.publish(volume.handle, member), signal);
   await waitForExclusive(volume, device.path);
   return device;
 }
