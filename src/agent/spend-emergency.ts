@@ -3,6 +3,7 @@ import type { Operation } from "../api/filesystem-layout.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { formatBytes, formatQuantity } from "../units/quantity.ts";
+import type { OperationKind } from "./decide-operation.ts";
 import { type Grant, grantOf, type ReachableGrant, reachableGrant, shouldSpendGrant } from "./emergency.ts";
 import { memberFactsOf, withSparesTaken } from "./member-facts.ts";
 import type { OperationRunner } from "./run-operation.ts";
@@ -29,8 +30,6 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
   const nowMs = clock.nowMs();
   const isLate = isDriverLate(state, nowMs);
   const { grant, takesSpare } = reachable(state, grantOf(record.grant), sizeBytes, isLate);
-  const givesWay = isLate && takesSpare;
-  const runningKind = running?.begun === true && !givesWay ? running.operation.kind : undefined;
   const memberAhead =
     state.unsettled && record.lastOperation?.outcome === "Failed" && reading.capacityBytes < sizeBytes;
   const facts = {
@@ -40,7 +39,8 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
     availableBytes,
     memberAhead,
     grant,
-    running: runningKind,
+    // An extend that only waits gives way to the spare.
+    running: isLate && takesSpare ? undefined : begunKind(state),
     retryAtMs,
   };
   if (!shouldSpendGrant(facts)) return;
@@ -69,6 +69,10 @@ function reachable(state: VolumeState, grant: Grant, sizeBytes: number, isLate: 
   if (!isLate || members === undefined) return usual;
   const atOnce = reachableGrant(grant, sizeBytes, { ...members, attainableBytes: sizeBytes });
   return atOnce.takesSpare ? atOnce : usual;
+}
+
+function begunKind({ running }: VolumeState): OperationKind | undefined {
+  return running?.begun === true ? running.operation.kind : undefined;
 }
 
 /** An extend has waited for a while, or has failed. */
