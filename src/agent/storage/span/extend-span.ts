@@ -140,7 +140,10 @@ async function expandDevice(
   const askedAtMs = host.clock.monotonicMs();
   const isExpanded = async (): Promise<boolean> => {
     const expanding = host.devices.expand(volume.handle, member, sizeBytes);
-    refusal = await unlessStopped(expanding, signal).catch((error: unknown) => error);
+    const answer = await unlessStopped(expanding, signal).catch((error: unknown) => error);
+    // What the driver itself has said stands.
+    if (answer === undefined || signal?.aborted !== true) refusal = answer;
+    else refusal ??= answer;
     return refusal === undefined && blockSizeBytes(device) >= sizeBytes;
   };
   let expanded = false;
