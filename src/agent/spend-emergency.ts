@@ -3,7 +3,8 @@ import type { Operation } from "../api/filesystem-layout.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { formatBytes, formatQuantity } from "../units/quantity.ts";
-import { grantOf, reachableGrant, shouldSpendGrant } from "./emergency.ts";
+import type { OperationKind } from "./decide-operation.ts";
+import { type Grant, grantOf, type ReachableGrant, reachableGrant, shouldSpendGrant } from "./emergency.ts";
 import { memberFactsOf, withSparesTaken } from "./member-facts.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import type { VolumeState } from "./volume-state.ts";
@@ -14,6 +15,9 @@ export interface EmergencyEnvironment {
   readonly log: Logger;
 }
 
+/** For an extend of another driver's members, before a spare is taken in its place. */
+const PATIENCE_MS = 2000;
+
 /** Looks at the state's newest reading. Resolves when nothing is to be done, or the extend has begun; never rejects. */
 export async function spendEmergency({ runner, clock, log }: EmergencyEnvironment, state: VolumeState): Promise<void> {
   const { reading, record, sizeBytes, running } = state;
@@ -21,11 +25,11 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
   if (state.mounted === undefined || state.closing || running?.cancel.signal.aborted === true) return;
   // A reading from before the last operation's end says nothing about the present size.
   if (reading.sampledAtMs < state.operationEndedAtMs) return;
-  const { grant, takesSpare } = reachableGrant(grantOf(record.grant), sizeBytes, memberFactsOf(state));
   const { capacityBytes, availableBytes } = reading;
   const { emergencyRetryAtMs: retryAtMs } = state;
   const nowMs = clock.nowMs();
-  const runningKind = running?.begun === true ? running.operation.kind : undefined;
+  const isLate = isDriverLate(state, nowMs);
+  const { grant, takesSpare } = reachable(state, grantOf(record.grant), sizeBytes, isLate);
   const memberAhead =
     state.unsettled && record.lastOperation?.outcome === "Failed" && reading.capacityBytes < sizeBytes;
   const facts = {
@@ -35,7 +39,8 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
     availableBytes,
     memberAhead,
     grant,
-    running: runningKind,
+    // An extend that only waits gives way to the spare.
+    running: isLate && takesSpare ? undefined : begunKind(state),
     retryAtMs,
   };
   if (!shouldSpendGrant(facts)) return;
@@ -55,6 +60,26 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
   } catch (err) {
     log.error({ volume: state.handle, err }, "the emergency extend could not begin");
   }
+}
+
+/** What a driver has been asked for and does not give averts nothing: the spare, which is here, goes before it. */
+function reachable(state: VolumeState, grant: Grant, sizeBytes: number, isLate: boolean): ReachableGrant {
+  const members = memberFactsOf(state);
+  const usual = reachableGrant(grant, sizeBytes, members);
+  if (!isLate || members === undefined) return usual;
+  const atOnce = reachableGrant(grant, sizeBytes, { ...members, attainableBytes: sizeBytes });
+  return atOnce.takesSpare ? atOnce : usual;
+}
+
+function begunKind({ running }: VolumeState): OperationKind | undefined {
+  return running?.begun === true ? running.operation.kind : undefined;
+}
+
+/** An extend has waited for a while, or has failed. */
+function isDriverLate({ running, record: { lastOperation } }: VolumeState, nowMs: number): boolean {
+  if (running === undefined) return lastOperation?.kind === "Extend" && lastOperation.outcome === "Failed";
+  const { kind, emergency, startedAt } = running.operation;
+  return running.begun && kind === "Extend" && emergency !== true && nowMs - Date.parse(startedAt) >= PATIENCE_MS;
 }
 
 function emergencyOperation(state: VolumeState, toBytes: number, epoch: number, nowMs: number): Operation {

@@ -36,7 +36,7 @@ const LIMIT_MS = 600_000;
 const SPAN_CLASS = "e2e-span";
 const RETAIN_CLASS = "e2e-span-kept";
 const LOCAL_CLASS = "e2e-loop";
-const GUARDS = ["tidemark-member-guard", "tidemark-root-guard"];
+const GUARDS = ["tidemark-member-guard", "tidemark-root-guard", "tidemark-definitions-guard"];
 const SLOW_MS = 5000;
 const LIMITS = { min: "1Gi", max: "4Gi", minAvailable: "128Mi" };
 

@@ -96,6 +96,16 @@ describeReal("a span with a spare member", LOOP_PARTS, () => {
     await storage.unstage(grown, mounted.mountPath);
   });
 
+  it("is taken in before a member whose driver does not expand it on this node", async () => {
+    await storage.prepareSpares(mounted);
+    fixture.driver.refusals.set("NodeExpandVolume", { code: status.INTERNAL, details: "the array is on fire" });
+    const grown: SpanMember = { ...m0, sizeBytes: 2 * GIB, capacityBytes: 2 * GIB };
+    const before = fixture.driver.calls.length;
+    const wanted = withMembers(mounted, [grown, { ...m1, wanted: "Present" }]);
+    expect(await storage.extend(wanted, 2 * GIB)).toBe(2 * GIB);
+    expect(fixture.driver.calls.slice(before)).toEqual([]);
+  });
+
   it("is taken in, too, that nobody has prepared", async () => {
     expect(await storage.extend(taken(), 2 * GIB)).toBe(2 * GIB);
   });

@@ -11,13 +11,17 @@ import type { Effects } from "../../process/effects.ts";
 import type { FilePort } from "../../process/file-port.ts";
 import { mountsUnder } from "../storage/mount-table.ts";
 import { StorageError } from "../storage/storage.ts";
+import { createVolumeQueue } from "../storage/volume-queue.ts";
 import { type BlockDevice, blockDeviceAt, isBlockDevice } from "./block-device.ts";
 import type { MemberSecrets } from "./member-secrets.ts";
 import { type NodeCalls, withNodeCalls } from "./node-calls.ts";
 import type { RegisteredDrivers } from "./registered-drivers.ts";
 import { type AttachedMember, describeAwaited, isAttached, type SpanMember } from "./span-member.ts";
 
-/** All are idempotent. Throw StorageError; a signal that aborts ends only the wait for the driver. */
+/**
+ * All are idempotent, and what calls a driver runs one at a time for each member. Throw StorageError; a signal that aborts ends only the
+ * wait for the driver.
+ */
 export interface MemberDevices {
   /** The device, if it is published already. Throws MembersMissing when its disk has vanished. */
   find(handle: string, name: string): BlockDevice | undefined;
@@ -49,7 +53,11 @@ export function createMemberDevices(parts: MemberDevicesParts): MemberDevices {
     const directory = join(parts.directory, handle, name);
     return { directory, staging: join(directory, "staging"), device: join(directory, "device") };
   };
-  return {
+  // A call that nobody waits for any more goes on: what comes next about the member must not overtake it.
+  const turns = createVolumeQueue();
+  const inTurn = <T>(handle: string, { name }: SpanMember, call: () => Promise<T>): Promise<T> =>
+    turns.run(`${handle}/${name}`, call);
+  const devices: MemberDevices = {
     find: (handle, name) => blockDeviceAt(pathsOf(handle, name).device),
     publish: async (handle, member, signal) => {
       const paths = pathsOf(handle, member.name);
@@ -81,6 +89,12 @@ export function createMemberDevices(parts: MemberDevicesParts): MemberDevices {
       // Others of the volume may be at work on theirs.
       await parts.files.removeEmpty("span/remove-member-directory", join(parts.directory, handle));
     },
+  };
+  return {
+    find: devices.find,
+    publish: (handle, member, signal) => inTurn(handle, member, () => devices.publish(handle, member, signal)),
+    expand: (handle, member, sizeBytes) => inTurn(handle, member, () => devices.expand(handle, member, sizeBytes)),
+    unpublish: (handle, member, signal) => inTurn(handle, member, () => devices.unpublish(handle, member, signal)),
   };
 }
 

@@ -29,7 +29,7 @@ export function createLeadership(
       identity: config.identity,
       highestKnownEpoch: async () => {
         await caches.synced;
-        return [...epochsOf(caches)].reduce(higherEpoch, toldByAgents);
+        return Math.max(highestWritten(caches), [...epochsTold(caches)].reduce(higherEpoch, toldByAgents));
       },
       onAcquired: onLeading,
       onLost: (reason) => log.warn({ reason }, "this replica only watches now"),
@@ -61,15 +61,24 @@ export function createLeadership(
   };
 }
 
-function higherEpoch(known: number, other: number): number {
-  return other > known && other < EPOCH_MAX ? other : known;
+/** Half of all numbers: an agent that lies leaves room for more leaders than there will ever be. */
+const BELIEVED_MAX = Math.floor(EPOCH_MAX / 2);
+
+/** What an agent has told, or what has been carried on from there. */
+function higherEpoch(known: number, told: number): number {
+  return told > known && told <= BELIEVED_MAX ? told : known;
 }
 
-function* epochsOf({ filesystems, layouts }: Caches): Generator<number> {
-  for (const { spec } of filesystems.store.list()) yield spec.target?.epoch ?? 0;
+/** What leaders have written counts as far as numbers go. */
+function highestWritten({ filesystems, layouts }: Caches): number {
+  const targets = filesystems.store.list().map(({ spec }) => spec.target?.epoch ?? 0);
+  const grants = layouts.store.list().map(({ spec }) => spec.emergency?.epoch ?? 0);
+  return [...targets, ...grants].reduce((known, epoch) => (epoch > known && epoch < EPOCH_MAX ? epoch : known), 0);
+}
+
+function* epochsTold({ layouts }: Caches): Generator<number> {
   for (const { spec, status } of layouts.store.list()) {
     yield spec.target?.epoch ?? 0;
-    yield spec.emergency?.epoch ?? 0;
     yield status?.epoch ?? 0;
   }
 }

@@ -198,7 +198,10 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     const grown = withMembers(mounted, [{ ...m0, sizeBytes: 2 * GIB, capacityBytes: 2 * GIB }]);
     fixture.driver.refusals.set("NodeExpandVolume", { code: status.INTERNAL, details: "the array is busy" });
     const once = new AbortController();
-    fixture.driver.before.set("NodeExpandVolume", async () => once.abort());
+    const asked = () => fixture.driver.calls.filter((call) => call === `NodeExpandVolume ${handle}`);
+    fixture.driver.before.set("NodeExpandVolume", async () => {
+      if (asked().length > 1) once.abort();
+    });
     await expect(storage.extend(grown, 2 * GIB, once.signal)).rejects.toMatchObject({
       code: "WaitingForMember",
       message: expect.stringContaining("the array is busy"),
@@ -207,7 +210,7 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     fixture.driver.before.clear();
     fixture.driver.refusals.clear();
     expect(await storage.extend(grown, 2 * GIB)).toBe(2 * GIB);
-    expect(fixture.driver.calls.filter((call) => call === `NodeExpandVolume ${handle}`)).toHaveLength(2);
+    expect(asked()).toHaveLength(3);
   });
 
   it("leaves what a device has beyond what was asked for alone, after a restart too", async () => {

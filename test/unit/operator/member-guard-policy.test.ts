@@ -4,18 +4,33 @@ import { describe, expect, it } from "@jest/globals";
 import { Environment } from "@marcbachmann/cel-js";
 import { parseAllDocuments } from "yaml";
 
+interface Selector {
+  readonly matchLabels?: Readonly<Record<string, string>>;
+  readonly matchExpressions?: readonly { readonly key: string; readonly operator: "Exists" }[];
+}
+
 interface Policy {
   readonly kind: string;
   readonly metadata: { readonly name: string };
   readonly spec: {
+    readonly matchConstraints: {
+      readonly namespaceSelector?: Selector;
+      readonly objectSelector?: Selector;
+      readonly resourceRules: readonly {
+        readonly operations: readonly string[];
+        readonly resources: readonly string[];
+        readonly resourceNames?: readonly string[];
+      }[];
+    };
     readonly variables: readonly { readonly name: string; readonly expression: string }[];
     readonly validations: readonly { readonly expression: string }[];
   };
 }
 
-const policy = parseAllDocuments(readFileSync("kustomize/base/member-guard.yaml", "utf8"))
+const policies = parseAllDocuments(readFileSync("kustomize/base/member-guard.yaml", "utf8"))
   .map((document) => document.toJS() as Policy)
-  .find(({ kind, metadata }) => kind === "ValidatingAdmissionPolicy" && metadata.name === "tidemark-member-guard");
+  .filter(({ kind }) => kind === "ValidatingAdmissionPolicy");
+const policy = policies.find(({ metadata }) => metadata.name === "tidemark-member-guard");
 const OPERATOR = "system:serviceaccount:tidemark-system:operator";
 
 interface Written {
@@ -72,4 +87,56 @@ describe.each(KINDS)("somebody who changes a member's object among %s", (resourc
   ])("may change %s", (_what, before, after) => {
     expect(isAllowed(resource, before, after, "system:admin")).toBe(true);
   });
+});
+
+interface Deletion {
+  readonly resource: string;
+  /** Absent: of a whole collection, where the API server names nothing. */
+  readonly name?: string;
+  readonly namespace?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+function selects(selector: Selector = {}, labels: Readonly<Record<string, string>> = {}): boolean {
+  const { matchLabels = {}, matchExpressions = [] } = selector;
+  return (
+    Object.entries(matchLabels).every(([key, value]) => labels[key] === value) &&
+    matchExpressions.every(({ key }) => key in labels)
+  );
+}
+
+/** As the API server finds the policies that a request is held against. What is in no namespace no selector of namespaces leaves out. */
+function guardsOf({ resource, name = "", namespace, labels }: Deletion): string[] {
+  const isSeen = ({ spec: { matchConstraints } }: Policy): boolean =>
+    (namespace === undefined ||
+      selects(matchConstraints.namespaceSelector, { "kubernetes.io/metadata.name": namespace })) &&
+    selects(matchConstraints.objectSelector, labels) &&
+    matchConstraints.resourceRules.some(
+      ({ operations, resources, resourceNames }) =>
+        operations.includes("DELETE") && resources.includes(resource) && (resourceNames?.includes(name) ?? true),
+    );
+  return policies.filter(isSeen).map(({ metadata }) => metadata.name);
+}
+
+const OURS = { "app.kubernetes.io/part-of": "tidemark" };
+const DEFINITIONS = "customresourcedefinitions";
+const FILESYSTEMS = "filesystems.tidemark.dev";
+
+it.each<[string, Deletion, string[]]>([
+  ["a member's claim", { resource: KINDS[0] ?? "", namespace: "tidemark-volumes", labels: LABELS }, ["member"]],
+  ["a member's volume", { resource: KINDS[1] ?? "", labels: LABELS }, ["member"]],
+  ["a member's attachment", { resource: KINDS[2] ?? "", labels: LABELS }, ["member"]],
+  [
+    "a claim that a tenant has labelled as a member",
+    { resource: KINDS[0] ?? "", namespace: "shop", labels: LABELS },
+    [],
+  ],
+  ["the members' namespace", { resource: "namespaces", name: "tidemark-volumes" }, ["root"]],
+  ["any other namespace", { resource: "namespaces", name: "shop" }, []],
+  ["a definition", { resource: DEFINITIONS, name: FILESYSTEMS, labels: OURS }, ["root", "definitions"]],
+  ["a definition that has lost its label", { resource: DEFINITIONS, name: FILESYSTEMS }, ["root"]],
+  ["a definition with its whole collection", { resource: DEFINITIONS, labels: OURS }, ["definitions"]],
+  ["somebody else's definition", { resource: DEFINITIONS, name: "widgets.example.com" }, []],
+])("the deletion of %s is held against the guards that it concerns, and no others", (_what, deletion, guards) => {
+  expect(guardsOf(deletion)).toEqual(guards.map((guard) => `tidemark-${guard}-guard`));
 });

@@ -19,6 +19,7 @@ import { resizeDevice, restoreDevices } from "./restore-devices.ts";
 import { assertOnlyMembers, membersInside, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 import { readSpanRecord, removalOf } from "./span-record.ts";
+import { unlessStopped } from "./unless-stopped.ts";
 
 /** A volume that its driver has expanded may need a while until the node shows it. */
 const EXPAND_LIMIT_MS = 60_000;
@@ -42,10 +43,11 @@ export async function extendSpan(
   if (exclusiveOperation(volume.fsid) !== "none") await stopExclusiveOperation(host.tools, volume);
   assertOnlyMembers(host, volume);
   await restoreDevices(host, volume);
-  await growMembers(host, volume, signal);
-  // As many as it takes. A spare is none of them: who takes it in makes it a wanted member before.
-  for (const member of outside(host, volume))
-    if (capacityBytes(volume) < sizeBytes) await addMember(host, volume, member);
+  // First what asks no driver: another member's may not answer while the disk fills.
+  const ready = outside(host, volume).filter((member) => preparedDevice(host, volume, member) !== undefined);
+  await addMembers(host, volume, ready, sizeBytes, signal);
+  if (ready.length === 0 || capacityBytes(volume) < sizeBytes) await growMembers(host, volume, signal);
+  await addMembers(host, volume, outside(host, volume), sizeBytes, signal);
   const reachedBytes = capacityBytes(volume);
   if (reachedBytes >= sizeBytes) return reachedBytes;
   throw new StorageError(
@@ -72,8 +74,24 @@ function outside(host: SpanHost, volume: MountedSpan): SpanMember[] {
     .filter((member) => isAttached(member) && removalOf(record, member.name) === undefined);
 }
 
-async function addMember(host: SpanHost, volume: MountedSpan, member: SpanMember): Promise<void> {
-  const device = preparedDevice(host, volume, member) ?? (await publishAnew(host, volume, member));
+/** As many as it takes. A spare is none of them: who takes it in makes it a wanted member before. */
+async function addMembers(
+  host: SpanHost,
+  volume: MountedSpan,
+  members: readonly SpanMember[],
+  sizeBytes: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  for (const member of members) if (capacityBytes(volume) < sizeBytes) await addMember(host, volume, member, signal);
+}
+
+async function addMember(
+  host: SpanHost,
+  volume: MountedSpan,
+  member: SpanMember,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const device = preparedDevice(host, volume, member) ?? (await publishAnew(host, volume, member, signal));
   await waitForExclusive(volume, device.path);
   const signatures = await probe(host.tools, volume, device.path);
   const [found] = signatures;
@@ -121,7 +139,11 @@ async function expandDevice(
   let refusal: unknown;
   const askedAtMs = host.clock.monotonicMs();
   const isExpanded = async (): Promise<boolean> => {
-    refusal = await host.devices.expand(volume.handle, member, sizeBytes).catch((error: unknown) => error);
+    const expanding = host.devices.expand(volume.handle, member, sizeBytes);
+    const answer = await unlessStopped(expanding, signal).catch((error: unknown) => error);
+    // What the driver itself has said stands.
+    if (answer === undefined || signal?.aborted !== true) refusal = answer;
+    else refusal ??= answer;
     return refusal === undefined && blockSizeBytes(device) >= sizeBytes;
   };
   let expanded = false;

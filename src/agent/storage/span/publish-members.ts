@@ -6,6 +6,7 @@ import { probe, waitForExclusive } from "../stage.ts";
 import { type SpanVolume, StorageError } from "../storage.ts";
 import { type MemberDevice, mountedDeviceNames, reachableMembers } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
+import { unlessStopped } from "./unless-stopped.ts";
 
 /** Drivers are asked for so many members at a time; a span has fewer. */
 const CONCURRENCY = 8;
@@ -44,7 +45,7 @@ async function publish(
   member: SpanMember,
   signal?: AbortSignal,
 ): Promise<BlockDevice> {
-  const device = await host.devices.publish(volume.handle, member, signal);
+  const device = await unlessStopped(host.devices.publish(volume.handle, member, signal), signal);
   await waitForExclusive(volume, device.path);
   return device;
 }
@@ -95,7 +96,7 @@ async function giveBackLeft(
     await waitForExclusive(volume, left.device.path);
     await host.tools.run("span/forget-device", "btrfs", ["device", "scan", "--forget", left.device.path]);
   }
-  await host.devices.unpublish(volume.handle, member, signal);
+  await unlessStopped(host.devices.unpublish(volume.handle, member, signal), signal);
 }
 
 /** By now the path leads to somebody else's disk, or to one that does not answer: nobody's business here. */
