@@ -48,9 +48,11 @@ export async function runDemo(args: readonly string[]): Promise<void> {
   process.exit(); // a connection or a child's pipe may still be open
 }
 
-/** Aborted by Ctrl-C and its like. A second one changes nothing: cleaning up has begun. */
+/** Aborted by Ctrl-C and its like, and when nobody reads any more. A second one changes nothing: cleaning up has begun. */
 function endingOnSignals(): AbortSignal {
   const controller = new AbortController();
+  for (const stream of [process.stdout, process.stderr])
+    stream.on("error", () => controller.abort(new Error("ended: nobody reads what it says any more")));
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
     process.on(signal, () => controller.abort(new Error(`ended by ${signal}`)));
   return controller.signal;

@@ -100,6 +100,19 @@ describeReal("the demo on a real filesystem", [...STACK_PARTS], () => {
   );
 
   it(
+    "leaves nothing behind when whoever reads it goes away",
+    async () => {
+      const demo = startDemo();
+      await mounted();
+      demo.child.stdout?.destroy();
+      demo.child.stderr?.destroy();
+      expect((await demo.ended).exitCode).toBe(130);
+      expect(left()).toEqual([]);
+    },
+    LIMIT_MS,
+  );
+
+  it(
     "removes at its next start what kill -9 has left behind",
     async () => {
       const killed = startDemo();

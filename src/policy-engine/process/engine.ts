@@ -132,13 +132,18 @@ function writesOf(
   const { nowMs } = gathered.facts;
   if (plan.kind !== "hold")
     return options.clusterRate.take(nowMs) ? change(options, state, gathered, plan, epoch) : undefined;
-  const { reported } = state;
+  const reported = reportedOn(state, gathered);
   if (reported !== undefined && sameConclusion(reported.plan, plan)) return undefined;
   clearTimeout(state.reportTimer);
   const waitMs = reported === undefined ? 0 : reported.atMs + reportIntervalMs(reported.plan, plan) - nowMs;
   if (waitMs <= 0) return report(options, state, gathered, plan);
   state.reportTimer = setTimeout(again, waitMs).unref();
   return undefined;
+}
+
+/** Undefined where a Filesystem was deleted and made again: it says nothing yet. */
+function reportedOn({ reported }: VolumeState, { filesystem }: Gathered): VolumeState["reported"] {
+  return reported?.filesystemUID === filesystem.metadata.uid ? reported : undefined;
 }
 
 function reportIntervalMs(reported: Plan, { reason }: Plan): number {
@@ -194,7 +199,7 @@ async function change(
 
 async function report(options: EngineOptions, state: VolumeState, gathered: Gathered, plan: Plan): Promise<void> {
   await reportPlan(options.client, options.events, gathered.filesystem, plan, state, gathered.facts.nowMs);
-  state.reported = { plan, atMs: gathered.facts.nowMs };
+  state.reported = { plan, atMs: gathered.facts.nowMs, filesystemUID: gathered.filesystem.metadata.uid };
   options.metrics.decisions.inc({ plan: plan.kind, reason: plan.reason });
   const { namespace, name } = gathered.filesystem.metadata;
   options.log.info({ namespace, name, plan: plan.kind, reason: plan.reason, rule: plan.rule }, plan.message);

@@ -59,7 +59,7 @@ export interface VolumeState {
   lastOperationSeen: string | undefined;
   pending: PendingTarget | undefined;
   /** What the API server was last told: reports are written on change only. */
-  reported: { readonly plan: Plan; readonly atMs: number } | undefined;
+  reported: { readonly plan: Plan; readonly atMs: number; readonly filesystemUID: string | undefined } | undefined;
   guided: Guided | undefined;
   /** An apply is under way: the next decision waits for it … */
   applying: boolean;

@@ -74,6 +74,20 @@ describe("the policy-engine", () => {
     });
   });
 
+  it("says what it has decided on a Filesystem that was deleted and made again, too", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "remade", GIB);
+    const started = await leader();
+    started.send(handle, { sizeBytes: GIB, usedBytes: 500 * MIB });
+    const isTold = () =>
+      untilFilesystem(cluster, "remade", "a hold", ({ status }) => status?.scaling?.reason === "NotEnoughHistory");
+    const first = await isTold();
+    await cluster.client.delete("test/filesystem", FILESYSTEMS, { namespace: "default", name: "remade" });
+    await makeVolume(cluster, "remade", GIB);
+    started.send(handle, { sizeBytes: GIB, usedBytes: 501 * MIB });
+    expect((await isTold()).metadata.uid).not.toBe(first.metadata.uid);
+  });
+
   it("asks once for one crossing, however many samples tell of it, and again only when the operation has ended", async () => {
     await applyPolicy(cluster, "breathing", BREATHING);
     const handle = await makeVolume(cluster, "once", GIB);

@@ -161,7 +161,7 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
     if (result.outcome !== "FloorReached") throw new Error(`ended as ${result.outcome}`);
     expect(result.sizeBytes).toBeLessThan(3 * GIB);
     expect(result.floorBytes).toBeGreaterThan(800 * MIB);
-    expect(result.message).toMatch(/minimum is \d+(\.\d+)? [MG]iB/);
+    expect(result.message).toMatch(/minimum is \d+(\.\d+)?[MG]i/);
     await expectWhole();
   });
 
