@@ -88,19 +88,26 @@ async function ebbWithKilledAgent(stage: Stage): Promise<void> {
   await untilLargeShrink(stage, before);
 }
 
-/** A shrink that is finished before the burst reaches its reserve was just quicker: the tide then rises for another one. */
+/**
+ * A shrink that is finished before the burst reaches its reserve was just quicker: the tide then rises for another one. After a fast
+ * burst there may be none: its rate counts for a minute.
+ */
 async function ebbWithBurst(stage: Stage): Promise<void> {
   let cancelled = false;
-  do {
+  for (let isFirst = true; isFirst || (!cancelled && stage.clock.nowMs() < BURST_LATEST_MS); isFirst = false) {
     if (!isFlood(stage, FLOOD)) await rise(stage);
     const before = stage.log.operations.length;
     const endedShrink = () => stage.log.operations.slice(before).find(({ kind }) => kind === "Shrink");
     deleteDownTo(stage, EBB_USED_RATIO);
-    await untilMidShrink(stage);
+    if (isFirst) await untilMidShrink(stage);
+    else if (!(await shrinkBegins(stage))) {
+      tell(stage, "note", "No other shrink begins: room is kept for a writer as fast as that burst");
+      return;
+    }
     await burst(stage, () => endedShrink() !== undefined);
     cancelled = endedShrink()?.outcome === "Cancelled";
     if (!cancelled) tell(stage, "note", "That shrink ended before the burst came near its reserve");
-  } while (!cancelled && stage.clock.nowMs() < BURST_LATEST_MS);
+  }
 }
 
 /**
@@ -141,12 +148,24 @@ function deleteDownTo({ managedWriter, log }: Stage, usedRatio: number): void {
   managedWriter.send({ deleteOldest: Math.max(0, Math.round(bytes)) });
 }
 
-/** The agent says so, and on a real filesystem the kernel does too. */
-function untilMidShrink({ observer, storage, volume, ending }: Stage): Promise<void> {
-  return until("a shrink runs", SHRINK_START_LIMIT_MS, ending, () => {
-    if (observer.runningOperation()?.kind !== "Shrink") return false;
-    return storage === "simulated" || exclusiveOperation(volume.fsid) === "resize";
+function untilMidShrink(stage: Stage): Promise<void> {
+  return until("a shrink runs", SHRINK_START_LIMIT_MS, stage.ending, () => isMidShrink(stage));
+}
+
+async function shrinkBegins(stage: Stage): Promise<boolean> {
+  const deadlineMs = stage.clock.nowMs() + SHRINK_START_LIMIT_MS;
+  let begun = false;
+  await until("a shrink runs, or none will", 2 * SHRINK_START_LIMIT_MS, stage.ending, () => {
+    begun = isMidShrink(stage);
+    return begun || stage.clock.nowMs() > deadlineMs;
   });
+  return begun;
+}
+
+/** The agent says so, and on a real filesystem the kernel does too. */
+function isMidShrink({ observer, storage, volume }: Stage): boolean {
+  if (observer.runningOperation()?.kind !== "Shrink") return false;
+  return storage === "simulated" || exclusiveOperation(volume.fsid) === "resize";
 }
 
 function untilLargeShrink({ log, ending }: Stage, before: number): Promise<void> {
