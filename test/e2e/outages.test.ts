@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
-import { fsidOf, volumeUIDOf } from "../../src/api/identity.ts";
+import { fsidOf, volumeHandleOf, volumeUIDOf } from "../../src/api/identity.ts";
 import { RECORDS } from "../../src/api/names.ts";
-import { NODES, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
+import { NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { startComponent, stopComponent } from "../cluster/components.ts";
 import { nodeProgramName, powerOff, powerOn } from "../cluster/node.ts";
@@ -155,7 +155,6 @@ else
     it(
       "gives a pod a generic ephemeral span, of which nothing is left when the pod is gone",
       async () => {
-        const before = (await tested.client.list(FILESYSTEM_LAYOUTS)).items.map(({ metadata }) => metadata.name);
         await applyObject(tested, ephemeralPod("short-lived", tested.image, SHORT_LIFE, SPAN_CLASS, "1Gi"));
         const phase = await until("the pod to have ended", async () => {
           const pod = await tested.client.get(PODS, { namespace: tested.namespace, name: "short-lived" });
@@ -165,11 +164,15 @@ else
           "Succeeded",
           expect.stringContaining("/scratch btrfs"),
         ]);
+        const own = { namespace: tested.namespace, name: "short-lived-scratch" };
+        const claim = await tested.client.get(PERSISTENT_VOLUME_CLAIMS, own);
+        const layout = { name: volumeHandleOf(claim?.metadata.uid ?? "") };
+        expect(await tested.client.get(FILESYSTEM_LAYOUTS, layout)).toBeDefined();
         await tested.kubectl("delete", "pod", "short-lived");
-        await until("its layout to be gone", async () => {
-          const now = (await tested.client.list(FILESYSTEM_LAYOUTS)).items.map(({ metadata }) => metadata.name);
-          return now.every((name) => before.includes(name)) ? true : undefined;
-        });
+        await until("its layout to be gone", async () =>
+          (await tested.client.get(FILESYSTEM_LAYOUTS, layout)) === undefined ? true : undefined,
+        );
+        expect(await tested.client.get(PERSISTENT_VOLUME_CLAIMS, own)).toBeUndefined();
       },
       LIMIT_MS,
     );
