@@ -257,10 +257,10 @@ else
         expect((await stays.running()).metadata.uid).toBe(pods.metadata.uid);
         expect(ofSlow?.changes).toEqual([[FIRST], [], [SECOND]]);
         expect(ofRecreated?.changes).toEqual([[FIRST], [], [SECOND]]);
-        expect(stopsSlowly.acknowledged()).toBeGreaterThan(stopsSlowly.acknowledgedWhenAsked() + STOP_SECONDS / 3);
+        expect(stopsSlowly.acknowledgedAtItsEnd()).toBeGreaterThan(stopsSlowly.acknowledgedWhenAsked());
         expect(await kernelTrouble.since(since.kernel, since.devices)).toEqual([]);
-        await detachedAfterUnmount(stopsSlowly, ofSlow?.changedAtMs[1]);
-        await detachedAfterUnmount(recreated, ofRecreated?.changedAtMs[1]);
+        await detachedAfterUnmount(stopsSlowly, ofSlow?.heldUntilMs[1]);
+        await detachedAfterUnmount(recreated, ofRecreated?.heldUntilMs[1]);
         await allIsWhole();
       },
       LIMIT_MS,
@@ -332,10 +332,10 @@ function devicesOf(handles: readonly string[]): string[] {
 }
 
 /** No member was detached from the node that is left before its filesystem was unmounted there. */
-async function detachedAfterUnmount(writer: SteadyWriter, unmountedAtMs: number | undefined): Promise<void> {
+async function detachedAfterUnmount(writer: SteadyWriter, mountedUntilMs: number | undefined): Promise<void> {
   const detached = (await memberRpcs(writer)).filter(({ rpc }) => rpc === "ControllerUnpublishVolume");
   expect(detached.length).toBeGreaterThan(0);
-  expect(detached.filter(({ startMs }) => startMs < (unmountedAtMs ?? Infinity))).toEqual([]);
+  expect(detached.filter(({ startMs }) => startMs < (mountedUntilMs ?? Infinity))).toEqual([]);
 }
 
 /** The agent keeps a grant on its own disk, from where it is spent. */
