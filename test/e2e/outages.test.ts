@@ -229,7 +229,8 @@ else
         const cluster = clusterOf(tested);
         const handles = await Promise.all(spans().map((writer) => writer.handle()));
         const [attached, pods] = [await attachmentsOf(stays), await stays.running()];
-        const since = { kernel: await kernelTrouble.mark(), devices: devicesOf(handles) };
+        const fsids = handles.map((handle) => fsidOf(volumeUIDOf(handle) ?? ""));
+        const since = { kernel: await kernelTrouble.mark(), devices: fsids.flatMap(kernelTrouble.devicesOf) };
         const watch = await watchMountsOf(cluster, handles);
         // The scheduler, too: after an outage it may see new pods some time before it sees that a node takes none.
         for (const component of [nodeProgramName(SECOND, "kubelet"), "kube-controller-manager", "kube-scheduler"]) {
@@ -258,7 +259,7 @@ else
         expect(ofSlow?.changes).toEqual([[FIRST], [], [SECOND]]);
         expect(ofRecreated?.changes).toEqual([[FIRST], [], [SECOND]]);
         expect(stopsSlowly.acknowledgedAtItsEnd()).toBeGreaterThan(stopsSlowly.acknowledgedWhenAsked());
-        expect(await kernelTrouble.since(since.kernel, since.devices)).toEqual([]);
+        expect(await kernelTrouble.since(since.kernel, since.devices, fsids)).toEqual([]);
         await detachedAfterUnmount(stopsSlowly, ofSlow?.heldUntilMs[1]);
         await detachedAfterUnmount(recreated, ofRecreated?.heldUntilMs[1]);
         await allIsWhole();
@@ -325,11 +326,6 @@ else
       LIMIT_MS,
     );
   });
-
-/** Of what is mounted now, as the kernel's messages name them. */
-function devicesOf(handles: readonly string[]): string[] {
-  return handles.flatMap((handle) => kernelTrouble.devicesOf(fsidOf(volumeUIDOf(handle) ?? "")));
-}
 
 /** No member was detached from the node that is left before its filesystem was unmounted there. */
 async function detachedAfterUnmount(writer: SteadyWriter, mountedUntilMs: number | undefined): Promise<void> {
