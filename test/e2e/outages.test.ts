@@ -1,17 +1,13 @@
 // What goes on, and what is whole afterwards, while parts of a cluster are away: the API server, the controller-manager, a kubelet, a
 // node that is drained, a node without power. Pods write all the time; what fsync has acknowledged to them is verified after each.
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
 import { fsidOf, volumeHandleOf, volumeUIDOf } from "../../src/api/identity.ts";
 import { RECORDS } from "../../src/api/names.ts";
 import { NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
-import type { Cluster } from "../cluster/cluster-state.ts";
 import { startComponent, stopComponent } from "../cluster/components.ts";
 import { nodeProgramName, powerOff, powerOn } from "../cluster/node.ts";
-import { nodePlaces } from "../cluster/places.ts";
 import { nodeReady } from "../cluster/readiness.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
@@ -20,6 +16,7 @@ import { type LoggedRpc, readRpcLog } from "../member-driver/rpc-log.ts";
 import { applyObject } from "./apply-object.ts";
 import { ephemeralPod, localClass, spanClass } from "./claiming-pod.ts";
 import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { grantIsOnDisk } from "./grant-on-disk.ts";
 import { everyPodReady, install, loadImages } from "./installed-tidemark.ts";
 import { kernelTrouble } from "./kernel-trouble.ts";
 import { watchMountsOf } from "./mount-watch.ts";
@@ -198,7 +195,7 @@ else
       async () => {
         const cluster = clusterOf(tested);
         const [pods, localPod] = [await podUIDs(), await local.running()];
-        await grantIsOnDisk(cluster, localPod.spec.nodeName ?? "", await local.handle());
+        await grantIsOnDisk(cluster, localPod.spec.nodeName ?? "", await local.handle(), otherwise);
         const watch = await watchMountsOf(cluster, await Promise.all(spans().map((writer) => writer.handle())));
         const capacityMiB = async (): Promise<number> =>
           Number(await inContainer(cluster, localPod, "df -m /data | awk 'NR == 2 { print $2 }'"));
@@ -332,14 +329,6 @@ async function detachedAfterUnmount(writer: SteadyWriter, mountedUntilMs: number
   const detached = (await memberRpcs(writer)).filter(({ rpc }) => rpc === "ControllerUnpublishVolume");
   expect(detached.length).toBeGreaterThan(0);
   expect(detached.filter(({ startMs }) => startMs < (mountedUntilMs ?? Infinity))).toEqual([]);
-}
-
-/** The agent keeps a grant on its own disk, from where it is spent. */
-async function grantIsOnDisk({ places }: Cluster, node: string, handle: string): Promise<void> {
-  const path = join(nodePlaces(places, node).varLib, "tidemark/state/volumes", `${handle}.json`);
-  await until(`a grant in ${path}`, async () =>
-    existsSync(path) && readFileSync(path, "utf8").includes('"grant"') ? true : undefined,
-  );
 }
 
 /** Agents on a node without power are not: they wait for it. */
