@@ -16,6 +16,8 @@ import { clusterPlaces } from "../cluster/places.ts";
 import { createOwnCluster } from "./own-cluster.ts";
 
 const execute = promisify(execFile);
+/** Of kubectl: logs of a whole suite. */
+const OUTPUT_LIMIT_BYTES = 256 * 1024 * 1024;
 
 export interface ClusterUnderTest {
   readonly client: ConnectedKubeClient;
@@ -63,7 +65,11 @@ export async function startClusterUnderTest(): Promise<ClusterUnderTest> {
     image: process.env["BUSYBOX_IMAGE"] ?? (cluster === undefined ? "busybox:stable" : BUSYBOX_IMAGE),
     cluster,
     kubectl: async (...args) =>
-      (await execute(kubectl, ["--kubeconfig", kubeconfig, "--namespace", namespace, ...args])).stdout,
+      (
+        await execute(kubectl, ["--kubeconfig", kubeconfig, "--namespace", namespace, ...args], {
+          maxBuffer: OUTPUT_LIMIT_BYTES,
+        })
+      ).stdout,
     close: async () => {
       if (cluster !== undefined && clusterKind() === "own") await removeCluster(cluster.places);
       else await client.delete("e2e/namespace", NAMESPACES, { name: namespace });

@@ -1,5 +1,5 @@
-import { existsSync } from "node:fs";
-import { basename } from "node:path";
+import { randomUUID } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { isAlive } from "../../src/demo/process-table.ts";
 import type { KubeObject, Resource } from "../../src/kube/object.ts";
@@ -17,7 +17,7 @@ import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
 import { PODS, type Pod, scriptPod } from "./pod.ts";
-import { clusterTraces, NO_TRACES } from "./traces.ts";
+import { clusterTraces, holdNetworkNamespaces, NO_TRACES } from "./traces.ts";
 
 /** A cluster's programs may have to be built first. */
 const BUILD_LIMIT_MS = 3_600_000;
@@ -124,9 +124,9 @@ describeReal("a cluster for tests", clusterKind() === "foreign" ? [] : ["cluster
     async () => {
       const cluster = clusterOf(tested);
       const [, node = ""] = cluster.nodes;
-      const device = await loopDeviceOn(cluster, node);
+      const file = await loopDevicesOn(cluster, node);
       await powerOff(cluster, node);
-      expect(existsSync(`/sys/block/${basename(device)}/loop`)).toBe(false);
+      expect(devicesOver(file)).toEqual([]);
       await nodeIs(node, false);
       expect(await readyNodes(cluster)).not.toContain(node);
       await powerOn(cluster, node);
@@ -171,25 +171,45 @@ describeReal("a cluster for tests", clusterKind() === "foreign" ? [] : ["cluster
         process.kill(runningProcess(before.places, name)?.pid ?? 0, "SIGKILL");
       const cluster = await createCluster(before.settings, () => undefined);
       const processes = recordedNames(cluster.places).map((name) => runningProcess(cluster.places, name));
-      const device = await loopDeviceOn(cluster, "node1");
+      const file = await loopDevicesOn(cluster, "node1");
       const traces = clusterTraces(cluster.places);
+      const letGo = holdNetworkNamespaces(traces);
       expect(traces.networkNamespaces.length).toBeGreaterThanOrEqual(1 + cluster.nodes.length);
       expect(traces.cgroups).not.toEqual([]);
       await removeCluster(cluster.places);
       expect(processes.filter((one) => one === undefined || isAlive(one))).toEqual([]);
-      expect(clusterTraces(cluster.places, traces)).toEqual(NO_TRACES);
-      expect(existsSync(`/sys/block/${basename(device)}/loop`)).toBe(false);
+      const left = clusterTraces(cluster.places, traces);
+      letGo();
+      expect(left).toEqual(NO_TRACES);
+      expect(devicesOver(file)).toEqual([]);
     },
     LIMIT_MS,
   );
 });
 
-/** Two devices, as for a raw block volume: one over a file on the node's disk, and the one returned over that. */
-async function loopDeviceOn({ places }: Cluster, node: string): Promise<string> {
+/** Two devices, as for a raw block volume: one over a file on the node's disk, and one over that. The file's name is no other's. */
+async function loopDevicesOn({ places }: Cluster, node: string): Promise<string> {
   const [command, ...enter] = await enterNode(places, nodePlaces(places, node));
-  const file = "/var/lib/member.img";
+  const name = `member-${randomUUID()}.img`;
+  const file = `/var/lib/${name}`;
   const script = `truncate -s 1M ${file}; losetup --find --show "$(losetup --find --show ${file})"`;
-  return (await runProgram(command, [...enter, "sh", "-euc", script])).trim();
+  await runProgram(command, [...enter, "sh", "-euc", script]);
+  expect(devicesOver(name)).toHaveLength(1);
+  return name;
+}
+
+/**
+ * Known by the file, since a number that is free again is soon another suite's. It lasts for as long as a device lies over its own:
+ * none is left there either.
+ */
+function devicesOver(file: string): string[] {
+  return readdirSync("/sys/block").filter((name) => {
+    try {
+      return readFileSync(`/sys/block/${name}/loop/backing_file`, "utf8").includes(file);
+    } catch {
+      return false; // it is no loop device, or is attached to nothing
+    }
+  });
 }
 
 async function containerStart(pod: string): Promise<string> {

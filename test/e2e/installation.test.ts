@@ -80,8 +80,11 @@ describeReal(
         await writer.remove(files(0, 75));
         await capacityIs("shrink", (mib) => mib <= grownMiB - 256);
         expect(await writer.damaged()).toBe("");
-        const described = await tested.kubectl("describe", "filesystem", WRITER_CLAIM);
-        expect(described).toMatch(/extend-at-80|shrink-below-40/);
+        await until("the Filesystem to tell by which rule", async () =>
+          /extend-at-80|shrink-below-40/.test(await tested.kubectl("describe", "filesystem", WRITER_CLAIM))
+            ? true
+            : undefined,
+        );
       },
       LIMIT_MS,
     );

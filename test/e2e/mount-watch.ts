@@ -9,8 +9,8 @@ import type { Cluster } from "../cluster/cluster-state.ts";
 export interface MountSightings {
   /** The nodes that had it mounted, at the beginning and at each change since. */
   readonly changes: readonly (readonly string[])[];
-  /** When each of them was seen, as a Unix time. */
-  readonly changedAtMs: readonly number[];
+  /** Of each of them, when those before it were last seen, as a Unix time: they held until then at least. */
+  readonly heldUntilMs: readonly number[];
   readonly samples: number;
   readonly longestGapMs: number;
 }

@@ -6,9 +6,12 @@ import { nodePlaces } from "../cluster/places.ts";
 import { runProgram } from "../cluster/run-program.ts";
 import type { Pod } from "./pod.ts";
 
+/** Of what a test has done there: more than a disk that others use as well needs for a gigabyte. */
+const TIME_LIMIT_MS = 300_000;
+
 export async function onNode({ places }: Cluster, node: string, ...command: readonly string[]): Promise<string> {
   const [enter, ...args] = await enterNode(places, nodePlaces(places, node));
-  return runProgram(enter, [...args, ...command]);
+  return runProgram(enter, [...args, ...command], { timeLimitMs: TIME_LIMIT_MS });
 }
 
 /** In the pod's only container. */

@@ -40,22 +40,25 @@ function isMounted(lines, handle, names) {
   });
 }
 
-const seen = Object.fromEntries(Object.keys(fsids).map((handle) => [handle, { changes: [], changedAtMs: [] }]));
+const seen = Object.fromEntries(Object.keys(fsids).map((handle) => [handle, { changes: [], heldUntilMs: [] }]));
 let samples = 0;
 let longestGapMs = 0;
 let lastMs = performance.now();
+let lastLookMs = Date.now();
 while (receiveMessageOnPort(parentPort) === undefined) {
+  const lookMs = Date.now();
   const devices = Object.entries(fsids).map(([handle, fsid]) => [handle, devicesOf(fsid)]);
   const mounts = Object.keys(holders).map((node) => [node, mountsOn(node)]);
   for (const [handle, names] of devices) {
     const nodes = mounts.filter(([, lines]) => isMounted(lines, handle, names)).map(([node]) => node);
-    const { changes, changedAtMs } = seen[handle];
+    const { changes, heldUntilMs } = seen[handle];
     if (changes.length > 0 && changes.at(-1).join() === nodes.join()) continue;
     changes.push(nodes);
-    changedAtMs.push(Date.now());
+    heldUntilMs.push(lastLookMs);
   }
   if (samples === 0) parentPort.postMessage("looking");
   samples += 1;
+  lastLookMs = lookMs;
   const nowMs = performance.now();
   longestGapMs = Math.max(longestGapMs, nowMs - lastMs);
   lastMs = nowMs;

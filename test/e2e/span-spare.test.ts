@@ -17,9 +17,11 @@ import { applyObject } from "./apply-object.ts";
 import { breathingPolicy } from "./breathing-policy.ts";
 import { spanClass } from "./claiming-pod.ts";
 import { clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { grantIsOnDisk } from "./grant-on-disk.ts";
 import { install, loadImages, logsOf } from "./installed-tidemark.ts";
 import { createSpan, deleteSpan, type OwnCluster, type SpanInCluster, untilLayout } from "./span-in-cluster.ts";
 import { memberObjects } from "./span-traces.ts";
+import { whatIsThere } from "./what-is-there.ts";
 
 const BUILD_LIMIT_MS = 3_600_000;
 const LIMIT_MS = 420_000;
@@ -78,7 +80,9 @@ describeReal("a span in need, and one at ease", clusterKind() === "foreign" ? []
     "has its spare ready, takes it in with the API server down, and gets another one when that is back",
     async () => {
       const span = await createSpan(tested, "needy", "spared");
-      await untilLayout(tested, span, "a spare", (layout) => reported(layout) === "m0 2Gi Present, m1 1Gi Spare");
+      const hasSpare = (layout: FilesystemLayout): boolean => reported(layout) === "m0 2Gi Present, m1 1Gi Spare";
+      const { spec } = await untilLayout(tested, span, "a spare", hasSpare);
+      await grantIsOnDisk(tested.cluster, spec.nodeName ?? "", span.handle, () => whatIsThere(tested));
       writeFileSync(join(span.mountPath, "kept"), Buffer.alloc(8 * MIB, "tide"));
       await stopComponent(tested.cluster, "kube-apiserver");
       try {

@@ -11,6 +11,9 @@ import type { Cluster } from "../cluster/cluster-state.ts";
 import { KUBELET_DIRECTORY } from "../cluster/node-settings.ts";
 import { nodePlaces } from "../cluster/places.ts";
 import { onlyChild, runningProcess } from "../cluster/recorded-process.ts";
+import { memberDirectoryOf } from "../member-driver/install.ts";
+import { readRpcLog } from "../member-driver/rpc-log.ts";
+import { createVolumeFiles } from "../member-driver/volume-files.ts";
 import type { ClusterUnderTest } from "./cluster-under-test.ts";
 
 /** Member names by kind of object, as their labels say; an attachment with its node and whether it is attached. */
@@ -61,9 +64,9 @@ export async function spanObjects(tested: Pick<ClusterUnderTest, "client" | "nam
   );
 }
 
-/** CSI mounts, staged volumes and members on every node, and loop devices of the test's member driver. */
+/** CSI mounts, staged volumes and members on every node, and loop devices of the cluster's own member driver. */
 export async function spanTracesOnNodes({ places, nodes }: Cluster): Promise<string[]> {
-  const found = memberLoops();
+  const found = memberLoops(memberDirectoryOf({ places }));
   for (const name of nodes) {
     const kubelet = join(nodePlaces(places, name).varLib, "kubelet");
     const staged = [join(kubelet, "plugins/kubernetes.io/csi", SPAN_DRIVER), join(kubelet, "plugins", SPAN_DRIVER)];
@@ -81,14 +84,31 @@ async function mountsOn(places: Cluster["places"], node: string): Promise<string
   return mounts.filter((path) => path.includes(SPAN_DRIVER) || path.includes("/volumes/kubernetes.io~csi/"));
 }
 
-/** Known by the name of the file behind each, whether or not that is still there. */
-function memberLoops(): string[] {
+/**
+ * Known by the name of the file behind each, whether or not that is still there. Other clusters of this machine have members, too:
+ * this one's are those that its driver has, or was ever asked of.
+ */
+function memberLoops(directory: string): string[] {
+  const own = new Set([
+    ...createVolumeFiles(directory)
+      .volumes()
+      .map(({ volumeId }) => volumeId),
+    ...readRpcLog(directory).map(({ volumeId }) => volumeId),
+  ]);
   return readdirSync("/sys/block").flatMap((name) => {
     const path = `/sys/block/${name}/loop/backing_file`;
-    const file = existsSync(path) ? readFileSync(path, "utf8").trim() : "";
-    const [volume] = /vol-[0-9a-f-]{36}\.img/.exec(file) ?? [];
-    return volume === undefined ? [] : [`loop device ${name} on ${volume}`];
+    const [volume] = /vol-[0-9a-f-]{36}(?=\.img)/.exec(backingFile(path)) ?? [];
+    return own.has(volume) && volume !== undefined ? [`loop device ${name} on ${volume}`] : [];
   });
+}
+
+/** Empty when it has none, or has lost it in this moment. */
+function backingFile(path: string): string {
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch {
+    return "";
+  }
 }
 
 /** Sockets are the driver's own. */

@@ -115,7 +115,9 @@ describeReal("a span", clusterKind() === "foreign" ? ["bundle"] : ["bundle", "cl
       await writer.write(files(26, 6), FILE_MIB);
       expect(await writer.damaged()).toBe("");
       await membersAre(["m0", "m1"], await podNode());
-      expect(await tested.kubectl("describe", "filesystem", WRITER_CLAIM)).toContain("extend-at-80");
+      await until("the Filesystem to tell by which rule", async () =>
+        (await tested.kubectl("describe", "filesystem", WRITER_CLAIM)).includes("extend-at-80") ? true : undefined,
+      );
     },
     LIMIT_MS,
   );

@@ -24,6 +24,8 @@ export interface SteadyWriter {
   damaged(): Promise<string>;
   /** How many had been acknowledged when its pod was last asked to end. */
   acknowledgedWhenAsked(): number;
+  /** And when it ended by itself after that, its time to stop over; 0: it has not, or was killed before. */
+  acknowledgedAtItsEnd(): number;
 }
 
 export interface SteadyOptions {
@@ -52,7 +54,7 @@ function script(kind: SteadyOptions["run"], stopSeconds: number): string {
   const begin = `touch /records/sums\n${verify}\nn=$(wc -l < /records/sums)`;
   if (kind === "CronJob") return `${begin}\n${writeOne()}`;
   const asked = `trap 'wc -l < /records/sums > /records/asked; end=$(($(date +%s) + ${stopSeconds}))' TERM`;
-  return `end=\n${asked}\n${begin}\necho writing\nwhile [ -z "$end" ] || [ "$(date +%s)" -lt "$end" ]; do\n${writeOne()}\nsleep 0.3\ndone`;
+  return `end=\n${asked}\n${begin}\necho writing\nwhile [ -z "$end" ] || [ "$(date +%s)" -lt "$end" ]; do\n${writeOne()}\nsleep 0.3\ndone\nwc -l < /records/sums > /records/ended`;
 }
 
 /** In a cluster of ours, whose nodes share this machine's disk: records are there for a pod on any node, and for the test. */
@@ -99,6 +101,7 @@ export function steadyWriter(tested: ClusterUnderTest, name: string, options: St
     failures: () => text("failures"),
     damaged: async () => kubectl("exec", (await running()).metadata.name, "--", "sh", "-ec", VERIFY),
     acknowledgedWhenAsked: () => Number(text("asked")),
+    acknowledgedAtItsEnd: () => Number(text("ended")),
   };
 }
 

@@ -1,5 +1,5 @@
 // What a cluster leaves in the kernel: processes, mounts, cgroups and network namespaces, found without its own records.
-import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { mountsUnder } from "../../src/demo/mount-table.ts";
 import { cgroupDirectories } from "../cluster/cgroups.ts";
 import type { ClusterPlaces } from "../cluster/places.ts";
@@ -33,6 +33,25 @@ export function clusterTraces(places: ClusterPlaces, known: Traces = NO_TRACES):
     cgroups: cgroupDirectories(places.cgroup),
     directories: [places.directory, `${places.directory}.lock`].filter((path) => existsSync(path)),
   };
+}
+
+/**
+ * The kernel gives the number of a namespace that is gone to the next one, which may be another cluster's: those of these traces
+ * keep theirs until what is returned is called. Nothing else of them is kept alive by it.
+ */
+export function holdNetworkNamespaces({ processes }: Traces): () => void {
+  const held = processes.flatMap((line) => openedNamespace(Number.parseInt(line, 10)));
+  return () => {
+    for (const file of held) closeSync(file);
+  };
+}
+
+function openedNamespace(pid: number): number[] {
+  try {
+    return [openSync(`/proc/${pid}/ns/net`, "r")];
+  } catch {
+    return []; // it has ended
+  }
 }
 
 function processIds(): string[] {

@@ -33,11 +33,15 @@ export async function installMemberDriver(tested: ClusterUnderTest): Promise<str
   if (cluster === undefined) return undefined;
   const exists = async (...what: string[]): Promise<boolean> =>
     (await kubectl("get", ...what, "--namespace", NAMESPACE, "--ignore-not-found", "--output", "name")) !== "";
-  const directory = join(cluster.places.directory, "member-driver");
+  const directory = memberDirectoryOf(cluster);
   if (!(await exists("csidriver", MEMBER_DRIVER))) await putInto(cluster, kubectl, directory);
   else if (!(await exists(WORKLOADS[0]))) return undefined;
   for (const workload of WORKLOADS) await kubectl("-n", NAMESPACE, "rollout", "status", workload, ROLLOUT_LIMIT);
   return directory;
+}
+
+export function memberDirectoryOf({ places }: Pick<Cluster, "places">): string {
+  return join(places.directory, "member-driver");
 }
 
 async function putInto(cluster: Cluster, kubectl: ClusterUnderTest["kubectl"], directory: string): Promise<void> {
