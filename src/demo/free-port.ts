@@ -1,12 +1,37 @@
-// A port on loopback that nobody uses at this moment.
+// A port on loopback for a process that is started later, and perhaps more than once on it. It lies below those that the kernel
+// hands out by itself (to connections, and to whoever listens on port 0), so that nobody is given it while the process is down.
 import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
 
+const LOWEST_PORT = 10_000;
+const ATTEMPTS_LIMIT = 100;
+const given = new Set<number>();
+
+/** Nobody listens on it now, and this process has not been given it before. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
+  const beyond = firstPortOfKernel();
+  for (let attempt = 0; attempt < ATTEMPTS_LIMIT; attempt += 1) {
+    const port = LOWEST_PORT + Math.floor(Math.random() * (beyond - LOWEST_PORT));
+    if (given.has(port) || !(await isFree(port))) continue;
+    given.add(port);
+    return port;
+  }
+  throw new Error(`no free port from ${LOWEST_PORT} to ${beyond - 1} in ${ATTEMPTS_LIMIT} attempts; see ss -lnt`);
+}
+
+function firstPortOfKernel(): number {
+  return Number.parseInt(readFileSync("/proc/sys/net/ipv4/ip_local_port_range", "utf8"), 10);
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  try {
+    await once(server.listen(port, "127.0.0.1"), "listening");
+    server.close();
+    await once(server, "close");
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -73,9 +73,9 @@ export async function liveWithKill(stack: Stack, point: KillPoint, name: string)
     after: async (phase) => {
       if (phase !== point.phase) return;
       await waitForDeath(fate);
-      if (fate.died) return revived;
-      await process.stop();
-      await stack.start(owner, {});
+      if (!fate.died) await process.stop();
+      await revived; // it may have died at its end
+      if (!fate.died) await stack.start(owner, {});
     },
   });
   const last = passagesIn(logPath).at(-1);

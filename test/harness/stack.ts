@@ -5,13 +5,13 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
+import { freePort } from "../../src/demo/free-port.ts";
 import { createRunDirectory, removeRun, removeStaleRuns } from "../../src/demo/run-directory.ts";
 import type { KubeClient } from "../../src/kube/client.ts";
 import { createKubeClient } from "../../src/kube/http-client.ts";
 import { createCommandPort } from "../../src/process/command-port.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { type BundleProcess, createBundleProcess, type Environment } from "./bundle-process.ts";
-import { stablePort } from "./stable-port.ts";
 import { waitFor } from "./wait-for.ts";
 
 export const NODE_NAME = "node-a";
@@ -94,9 +94,9 @@ async function createStackIn(directory: string, options: StackOptions): Promise<
   const { server } = JSON.parse(await standalone.firstLine()) as { server: string };
   const client = createKubeClient({ connection: { server }, effects: directEffects, log: pino({ level: "silent" }) });
   const httpPorts = {
-    operator: await stablePort(),
-    "policy-engine": await stablePort(),
-    agent: await stablePort(),
+    operator: await freePort(),
+    "policy-engine": await freePort(),
+    agent: await freePort(),
   };
   const process = (name: StackProcess, flags: readonly string[]): BundleProcess =>
     createBundleProcess(directory, name, [

@@ -5,11 +5,11 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { VolumePolicySpec } from "../../src/api/volume-policy.ts";
+import { freePort } from "../../src/demo/free-port.ts";
 import { EVENTS } from "../../src/kube/resources.ts";
 import { GIB, MIB } from "../../src/units/quantity.ts";
 import { createPrometheus, lintMetrics, type Prometheus } from "../harness/prometheus.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
-import { stablePort } from "../harness/stable-port.ts";
 import { createStack, STACK_PROCESSES, type Stack, type StackOptions } from "../harness/stack.ts";
 import {
   applyPolicy,
@@ -71,7 +71,7 @@ interface Watched {
 }
 
 async function startWatched(options: StackOptions, exporterPort: number): Promise<Watched> {
-  const prometheusPort = await stablePort();
+  const prometheusPort = await freePort();
   const engineFlags = ["--prometheus", `http://127.0.0.1:${prometheusPort}`, "--scrape-interval", "1s"];
   const stack = await createStack({
     initialSize: "512Mi",

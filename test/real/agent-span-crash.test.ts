@@ -118,6 +118,8 @@ describeReal("an agent that dies at work on a span", LOOP_PARTS, () => {
       await agent.startAgent({}, parts.flags);
       await waitFor("Removed", async () => (await span.memberStates()).some((member) => member.endsWith("Removed")));
       expect(await span.memberStates()).toContain("m1 1Gi Removed");
+      // A look at the members in the middle of it tells of the one that is out before the shrink has ended.
+      await waitFor("the shrink's end", async () => (await lastOperation())?.kind === "Shrink");
       expect(await lastOperation()).toMatchObject({ kind: "Shrink", outcome: "Succeeded", reached: "1Gi" });
       expect(deviceOf(m1)).toBeUndefined();
       expect(readFileSync(join(span.stagingPath, "file"), "utf8")).toBe("still here");

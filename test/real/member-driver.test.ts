@@ -11,6 +11,7 @@ import { mountCapability } from "../builders/create-volume-request.ts";
 import { runProgram } from "../cluster/run-program.ts";
 import { runCsiSanity, type SanityReport } from "../harness/csi-sanity.ts";
 import { describeReal } from "../harness/real-parts.ts";
+import { waitFor } from "../harness/wait-for.ts";
 import { deviceBytes, loopOf } from "../member-driver/loop.ts";
 import { readRpcLog } from "../member-driver/rpc-log.ts";
 import { writeSwitches } from "../member-driver/switches.ts";
@@ -163,9 +164,9 @@ describeReal("a volume of the member driver", ["root", "loop", "btrfs"], () => {
 
 describeReal("the switches of the member driver", ["root", "loop", "btrfs"], () => {
   it("lose the reply of a CreateVolume: the volume is there, and a repeat finds it", async () => {
-    for (const [loseReply, code] of [
-      ["cut", status.UNAVAILABLE],
-      ["unanswered", status.DEADLINE_EXCEEDED],
+    for (const [loseReply, code, patienceMs] of [
+      ["cut", status.UNAVAILABLE, 30_000],
+      ["unanswered", status.DEADLINE_EXCEEDED, 1000],
     ] as const) {
       writeSwitches(driver.directory, { faults: [{ rpc: "CreateVolume", loseReply, times: 1 }] });
       const { controller } = driver;
@@ -174,11 +175,13 @@ describeReal("the switches of the member driver", ["root", "loop", "btrfs"], () 
         ...{ volumeContentSource: undefined, accessibilityRequirements: undefined, mutableParameters: {} },
       };
       const create = (deadlineMs: number) => call(controller.createVolume.bind(controller), request, deadlineMs);
-      await expect(create(1000)).rejects.toMatchObject({ code });
-      const [lost, ...others] = (await listed()).filter((id) => nameOf(id) === loseReply);
+      const made = async () => (await listed()).filter((id) => nameOf(id) === loseReply);
+      await expect(create(patienceMs)).rejects.toMatchObject({ code });
+      await waitFor("the volume that nobody was told of", async () => (await made())[0]);
+      const [lost, ...others] = await made();
       expect(others).toEqual([]);
       expect((await create(30_000)).volume?.volumeId).toBe(lost);
-      expect((await listed()).filter((id) => nameOf(id) === loseReply)).toEqual([lost]);
+      expect(await made()).toEqual([lost]);
     }
   });
 

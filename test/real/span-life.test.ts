@@ -380,9 +380,12 @@ describe("the members of a span", () => {
     const { handle, claim } = await inUse();
     await span.expand(handle, 5 * GIB);
     await span.untilLayout("m1 is attached", handle, isAttached("m1"));
-    const metrics = await (await fetch(`http://127.0.0.1:${cluster.operatorHttpPort()}/metrics`)).text();
     const labels = `namespace="shop",persistentvolumeclaim="${claim}",storageclass="${MEMBER_CLASS}"`;
-    expect(metrics).toContain(`tidemark_member_bytes{${labels}} ${5 * GIB}\n`);
+    await untilRead(
+      "both in the operator's caches",
+      async () => (await fetch(`http://127.0.0.1:${cluster.operatorHttpPort()}/metrics`)).text(),
+      (metrics) => metrics.includes(`tidemark_member_bytes{${labels}} ${5 * GIB}\n`),
+    );
   }, 60_000);
 
   it("grow in place where their class allows it", async () => {

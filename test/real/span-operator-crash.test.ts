@@ -25,6 +25,9 @@ const NODE_NAME = "node-1";
 const MATRIX_LIMIT_MS = 900_000;
 const RETRY_MS = 50;
 const RETRIES_LIMIT = 600;
+const ATTEMPTS_LIMIT = 5;
+const DIED: string = "the operator died there, and the life ended as it should";
+const NOT_PASSED: string = "the operator did not die there";
 /** In the background, at their own times; and once in a cluster. */
 const NOT_OF_THE_LIFE = /^(lease|event|member-guard)\/|^member\/create-namespace\//;
 
@@ -77,15 +80,29 @@ it(
     expect(points.length).toBeGreaterThan(30);
     const failures: string[] = [];
     for (const point of points) {
-      await operator.start({ TIDEMARK_FAULT: point });
-      await live().catch((error: unknown) => failures.push(`${point}: ${String(error)}`));
-      if (operator.deaths() === 0) failures.push(`${point}: the operator did not die there`);
-      await operator.stop();
+      // What the operator passes where it finds another's write, or is late, depends on who is quicker, and comes another time.
+      let outcome = NOT_PASSED;
+      for (let attempt = 1; attempt <= ATTEMPTS_LIMIT && outcome === NOT_PASSED; attempt += 1)
+        outcome = await liveAndDie(point);
+      if (outcome !== DIED) failures.push(`${point}: ${outcome}`);
     }
     expect(failures).toEqual([]);
   },
   MATRIX_LIMIT_MS,
 );
+
+/** How the life ended in which the operator was to die at this point. */
+async function liveAndDie(point: string): Promise<string> {
+  await operator.start({ TIDEMARK_FAULT: point });
+  try {
+    await live();
+    return operator.deaths() === 0 ? NOT_PASSED : DIED;
+  } catch (error) {
+    return String(error);
+  } finally {
+    await operator.stop();
+  }
+}
 
 /** Made, used, extended by a member, shrunk by it again, given a spare and then a smaller one, unmounted, deleted. */
 async function live(): Promise<void> {
@@ -159,6 +176,7 @@ function createOperator(spanSocket: string) {
   ];
   const run = async (environment: Record<string, string>): Promise<void> => {
     await client.delete("test/lease", LEASES, { namespace: "tidemark-system", name: "tidemark-operator" });
+    if (stopping) return; // it died a moment before it was to be stopped
     const started = spawn(process.execPath, args, {
       env: { PATH: process.env["PATH"], ...environment },
       stdio: ["ignore", "ignore", "inherit"],

@@ -24,6 +24,7 @@ import {
 import { volumeHandleOf } from "../../../src/api/identity.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
 import { type ControlPlane, startControlPlane } from "../../../src/apiserver/server.ts";
+import { freePort } from "../../../src/demo/free-port.ts";
 import { loopDevicesUnder, mountsUnder } from "../../../src/demo/mount-table.ts";
 import { NodeClient, VolumeCapability_AccessMode_Mode } from "../../../src/gen/csi/v1/csi.ts";
 import type { Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
@@ -35,7 +36,6 @@ import { directEffects } from "../../../src/process/effects.ts";
 import { serveOnSocket } from "../../../src/process/grpc.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { createNodePort, type NodePort } from "../../../src/standalone/csi-client.ts";
-import { stablePort } from "../../harness/stable-port.ts";
 import { waitFor as waitForValue } from "../../harness/wait-for.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../../", import.meta.url));
@@ -86,7 +86,7 @@ export async function startAgentUnderTest(): Promise<AgentUnderTest> {
   const engineServer = await serveOnSocket(enginePath, [engine]);
   const csiPath = join(directory, "run/csi.sock");
   const logPath = join(directory, "agent.log");
-  const httpPort = await stablePort();
+  const httpPort = await freePort();
   const node = createNodePort(csiPath, directEffects);
   const nodeClient = new NodeClient(`unix://${csiPath}`, credentials.createInsecure(), {
     "grpc.max_reconnect_backoff_ms": 200,

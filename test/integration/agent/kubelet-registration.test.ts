@@ -55,6 +55,8 @@ describe("an agent on a node with a kubelet", () => {
     for (let time = 1; time <= 3; time += 1) await asKubelet(socketPath, notify(false, REFUSAL));
     expect(await readiness()).toEqual({ status: 503, text: expect.stringContaining(REFUSAL) });
     expect(await scrape()).toContain(`tidemark_agent_kubelet_registered{driver="${DRIVER}"} 0`);
+    // What it logs comes by a pipe, which nothing above has waited for.
+    await waitFor("its log", () => linesWith(agent.log(), REFUSAL).length > 0);
     expect(linesWith(agent.log(), REFUSAL)).toHaveLength(1);
   });
 

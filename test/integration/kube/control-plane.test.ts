@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { startControlPlane } from "../../../src/apiserver/server.ts";
+import { freePort } from "../../../src/demo/free-port.ts";
 import { createApplier } from "../../../src/kube/apply.ts";
 import { createEventRecorder } from "../../../src/kube/events.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
@@ -11,7 +12,6 @@ import { createWorkQueue } from "../../../src/kube/work-queue.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { eventually } from "../../fakes/eventually.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
-import { stablePort } from "../../harness/stable-port.ts";
 
 const { log } = createRecordingLog();
 
@@ -22,7 +22,7 @@ let started: { stop(): Promise<void> }[];
 
 beforeEach(async () => {
   started = [];
-  controlPlane = await startControlPlane({ port: await stablePort(), log });
+  controlPlane = await startControlPlane({ port: await freePort(), log });
   client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects });
   await createNamespace();
 });

@@ -111,7 +111,8 @@ async function stopParts(parts: readonly Stoppable[]): Promise<void> {
   for (const { stop } of [...parts].reverse()) await stop();
 }
 
-const LIMIT_MS = 20_000;
+/** Longer than the operator takes to look again by itself at what it was refused. */
+const LIMIT_MS = 50_000;
 const LOOK_AGAIN_MS = 20;
 
 /** Reads until `holds`; the limit only ends a test that has failed. */

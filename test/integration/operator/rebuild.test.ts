@@ -82,6 +82,10 @@ describe("objects that somebody has deleted", () => {
     await provision("leaving");
     await cluster.client.delete("test/delete-claim", PERSISTENT_VOLUME_CLAIMS, { namespace, name: "leaving" });
     await untilRead("it is gone", readFilesystem("leaving"), (one) => one === undefined);
+    // The collector takes the Filesystem; the layout goes when the volume is deleted.
+    await untilRead("its layout is gone", readLayouts, (all) =>
+      all.every(({ spec }) => spec.claimRef?.name !== "leaving"),
+    );
     await provision("later"); // by then the operator has seen all of it
     expect(await readFilesystem("leaving")()).toBeUndefined();
     expect((await readLayouts()).map(({ spec }) => spec.claimRef?.name).sort()).toEqual(["first", "later", "second"]);

@@ -75,7 +75,14 @@ describe("the policy-engine", () => {
   });
 
   it("says what it has decided on a Filesystem that was deleted and made again, too", async () => {
-    await applyPolicy(cluster, "breathing", BREATHING);
+    // Of an hour there is never enough, however slow the machine: of two seconds there soon is.
+    const longShrink = {
+      name: "shrink",
+      action: "Shrink" as const,
+      when: "volume.usedRatioMax('1h') < 0.3",
+      to: "1Gi",
+    };
+    await applyPolicy(cluster, "breathing", { ...BREATHING, rules: [longShrink] });
     const handle = await makeVolume(cluster, "remade", GIB);
     const started = await leader();
     started.send(handle, { sizeBytes: GIB, usedBytes: 500 * MIB });

@@ -39,7 +39,7 @@ describe("a sampling thread that ends within a read", () => {
     writeFileSync(workerPath, dyingOnce(join(directory, "flag")));
     const told: string[] = [];
     threads = createSamplingThreads({
-      hungAfterMs: 250,
+      hungAfterMs: 60_000, // longer than a busy machine takes to end a thread and to begin one
       workerPath,
       clock: systemClock,
       log: createLogger("test", "silent"),
