@@ -137,7 +137,13 @@ function startWriters(performance: Performance, processes: Processes, volume: De
     ...(capacityFile === undefined ? [] : ["--capacity-file", capacityFile]),
   ];
   const capacityFile = storage === "real" ? undefined : capacityFileOf(realpathSync(volume.mountPath));
-  const managed = followWriter(processes.startWriter("writer", flags(volume.mountPath, capacityFile)));
+  const refused = new Set<string>();
+  const managed = followWriter(processes.startWriter("writer", flags(volume.mountPath, capacityFile)), (error) => {
+    // It tries on, many times a second.
+    if (!refused.has(error.code))
+      tell(performance, "fault", `The managed filesystem refuses a write: ${error.message}`);
+    refused.add(error.code);
+  });
   const fixedFlags = [...flags(fixedVolume.path, fixedVolume.capacityFile), "--stop-when-full"];
   const fixed = followWriter(processes.startWriter("fixed-writer", fixedFlags), ({ atMs, code }) => {
     if (code !== "ENOSPC") return;
