@@ -71,8 +71,15 @@ async function rise(stage: Stage): Promise<void> {
   await until("the flood is back", RISE_LIMIT_MS, stage.ending, () => isFlood(stage, HIGH_FLOOD));
 }
 
+/** Where the first shrink went almost down to limits.min already, there is no other one to wait for. */
 async function ebb(stage: Stage): Promise<void> {
   const before = stage.log.operations.length;
+  const { capacityBytes = 0 } = stage.log.points.at(-1) ?? {};
+  const minBytes = parseQuantity(stage.policy.spec.limits?.min ?? "0");
+  if ((1 - SHRINK_COUNTS_FROM_RATIO) * capacityBytes < minBytes) {
+    tell(stage, "note", `No other shrink begins: limits.min is ${formatBytes(minBytes)}`);
+    return;
+  }
   deleteDownTo(stage, EBB_USED_RATIO);
   await untilLargeShrink(stage, before);
 }
