@@ -3,6 +3,7 @@
 import type { MemberSpec } from "../../api/filesystem-layout.ts";
 import { MEMBER_LABEL, MEMBER_NAMESPACE, NEXT_MEMBER_ANNOTATION, SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
+import type { PersistentVolume } from "../../kube/resources.ts";
 import { newLayout } from "../volume/layout-fields.ts";
 import type { IncompleteRecord, VolumeRecord } from "../volume/volume-record.ts";
 import type { FoundMember, FoundMembers } from "./find-members.ts";
@@ -14,6 +15,9 @@ export function rebuiltSpan(
   found: FoundMembers | undefined,
 ): ApplyConfiguration | IncompleteRecord {
   const all = [...(found?.members ?? [])].sort((a, b) => indexOf(a) - indexOf(b));
+  const deleted = all.filter(isDeletedByOthers).map(({ claim }) => claim.metadata.name);
+  if (deleted.length > 0)
+    return { missing: [`claim ${deleted.join(", ")} (its deletion goes on; then it is made again)`] };
   const staying = all.filter((member) => !isLeaving(member));
   const nodeNames = found?.nodeNames ?? [];
   if (staying.length === 0) return { missing: [`member claims in ${MEMBER_NAMESPACE}`] };
@@ -35,11 +39,18 @@ function memberOf({ claim }: FoundMember): MemberSpec {
   };
 }
 
+/** Its volume is kept, as it is of no member that we let go of. What is made without it would lack it for good. */
+function isDeletedByOthers({ claim, volume }: FoundMember): boolean {
+  return claim.metadata.deletionTimestamp !== undefined && isMarked(volume, "Retain");
+}
+
 /** In the last step of its teardown: kept once, and let go then. */
 function isLeaving({ claim, volume }: FoundMember): boolean {
-  const isReleased =
-    volume?.metadata.labels?.[MEMBER_LABEL] !== undefined && volume.spec.persistentVolumeReclaimPolicy === "Delete";
-  return claim.metadata.deletionTimestamp !== undefined || isReleased;
+  return claim.metadata.deletionTimestamp !== undefined || isMarked(volume, "Delete");
+}
+
+function isMarked(volume: PersistentVolume | undefined, policy: "Retain" | "Delete"): boolean {
+  return volume?.metadata.labels?.[MEMBER_LABEL] !== undefined && volume.spec.persistentVolumeReclaimPolicy === policy;
 }
 
 function indexOf({ claim }: FoundMember): number {

@@ -61,7 +61,7 @@ it("a span's layout that somebody has deleted comes back, and nothing of the vol
   expect(await span.claims(handle)).toEqual([`${handle}-m0`, `${handle}-m1`]);
 }, 60_000);
 
-it("a span's members get their claims again when those are gone with the layout, for the volumes that they had", async () => {
+it("a span's members get their claims again once those are gone with the layout, for the volumes that they had", async () => {
   const handle = await provisioned("orphaned");
   const { client } = cluster;
   const volumesOf = async () => {
@@ -76,9 +76,23 @@ it("a span's members get their claims again when those are gone with the layout,
   expect(claims).toEqual([`${handle}-m0`, `${handle}-m1`]);
   await cluster.stopOperator();
   await client.delete("test/delete-layout", FILESYSTEM_LAYOUTS, { name: handle });
+  const slow = { namespace: MEMBER_NAMESPACE, name: claims[1] ?? "" };
+  const hold = (finalizers: string[] | null) =>
+    client.mergePatch("test/hold", PERSISTENT_VOLUME_CLAIMS, slow, { metadata: { finalizers } });
+  await hold(["test.example.com/hold"]);
   for (const name of claims)
     await client.delete("test/delete-member", PERSISTENT_VOLUME_CLAIMS, { namespace: MEMBER_NAMESPACE, name });
   await cluster.startOperator();
+  await untilRead(
+    "it is Stalled until that claim is gone",
+    async () => (await client.get(FILESYSTEMS, { namespace: "shop", name: "orphaned" }))?.status?.conditions ?? [],
+    (conditions) =>
+      conditions.some(
+        ({ type, status, message }) => type === "Stalled" && status === "True" && message.includes(slow.name),
+      ),
+  );
+  expect(await span.layout(handle)).toBeUndefined();
+  await hold(null);
   const after = await span.untilLayout(
     "a new layout whose members are bound and attached",
     handle,

@@ -177,7 +177,8 @@ describe("a span whose layout is gone", () => {
   });
 
   it("leaves out a member that is being taken away, and does not use its name again", () => {
-    const plan = rebuilt([found("m0"), found("m1", { policy: "Delete" }), found("m2", { leaving: true })]);
+    const going = found("m2", { policy: "Delete", leaving: true });
+    const plan = rebuilt([found("m0"), found("m1", { policy: "Delete" }), going]);
     expect(plan?.layout?.["spec"]).toMatchObject({ members: [{ name: "m0" }] });
     expect(plan?.layout?.["spec"]).not.toHaveProperty("nodeName");
     expect(plan?.layout?.metadata.annotations?.["tidemark.dev/next-member"]).toBe("3");
@@ -191,6 +192,12 @@ describe("a span whose layout is gone", () => {
   it.each<[string, readonly ReturnType<typeof found>[], string[], string]>([
     ["no member is left", [], [], "member claims in tidemark-volumes"],
     ["it is attached to two nodes", [found("m0")], ["node-1", "node-2"], "there are node-1, node-2"],
+    [
+      "somebody has deleted a member's claim, whose volume is kept, and it is not gone yet",
+      [found("m0"), found("m1", { leaving: true })],
+      ["node-1"],
+      `claim ${HANDLE}-m1 (its deletion goes on; then it is made again)`,
+    ],
   ])("is not guessed where %s", (_what, members, nodeNames, text) => {
     const plan = rebuilt(members, nodeNames);
     expect(plan?.layout).toBeUndefined();
