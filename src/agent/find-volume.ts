@@ -20,9 +20,10 @@ export async function findVolume(finder: VolumeFinder, handle: string): Promise<
   const known = states.get(handle);
   if (known?.recorded === true) return known;
   const heard = layouts.get(handle);
-  // A span comes to a node right before kubelet stages it there: the watch may not have said so yet.
-  const isNews = heard === undefined || (heard.spec.backend === "span" && heard.spec.nodeName !== nodeName);
-  const layout = isNews ? await client.get(FILESYSTEM_LAYOUTS, { name: handle }) : heard;
+  // What the watch has not said yet is asked for: a layout is blank at first, a span comes to a node right before kubelet stages it
+  // there, and a volume may be made again under the name of one that went.
+  const isOurs = heard?.spec.nodeName === nodeName && !isRemovalWanted(heard);
+  const layout = isOurs ? heard : await client.get(FILESYSTEM_LAYOUTS, { name: handle });
   if (layout?.spec.nodeName !== nodeName || isRemovalWanted(layout) || isClaimLayout(layout)) return undefined;
   const state = states.get(handle) ?? newVolumeState(recordWithLayout(layout, undefined), false);
   state.record = recordWithLayout(layout, state.record);

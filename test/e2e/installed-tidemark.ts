@@ -36,12 +36,15 @@ export async function everyPodReady({ kubectl }: Pick<ClusterUnderTest, "kubectl
     await kubectl("--namespace", SYSTEM_NAMESPACE, "rollout", "status", workload, ROLLOUT_LIMIT);
 }
 
-/** All that its containers have said, the previous ones of restarted containers included. */
-export async function logsOf({ kubectl }: Pick<ClusterUnderTest, "kubectl">): Promise<string> {
+/** All that its containers have said, the previous ones of restarted containers included; of each pod the last characters. */
+export async function logsOf(
+  { kubectl }: Pick<ClusterUnderTest, "kubectl">,
+  charactersPerPod = Number.POSITIVE_INFINITY,
+): Promise<string> {
   const pods = await podNames({ kubectl });
   const logs = pods.map(async (pod) => {
     const said = await kubectl("-n", SYSTEM_NAMESPACE, "logs", pod, "--all-containers", "--prefix", "--tail=-1");
-    return `${pod}\n${said}`;
+    return `${pod}\n${said.slice(-charactersPerPod)}`;
   });
   return (await Promise.all(logs)).join("\n");
 }

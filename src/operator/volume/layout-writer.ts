@@ -9,8 +9,8 @@ import { pause } from "../../kube/pause.ts";
 import type { EffectPoint } from "../../process/effects.ts";
 import { changedLayout, type LayoutFields } from "./layout-fields.ts";
 
-/** Decides on the layout as it is; undefined: nothing to write. Pure. */
-export type LayoutChange = (layout: FilesystemLayout) => LayoutFields | undefined;
+/** Decides on the layout as it is; undefined: nothing to write. It writes nothing itself. */
+export type LayoutChange = (layout: FilesystemLayout) => LayoutFields | undefined | Promise<LayoutFields | undefined>;
 
 export interface LayoutWriter {
   /**
@@ -29,7 +29,7 @@ export function createLayoutWriter(client: KubeClient): LayoutWriter {
     update: async (point, layout, change) => {
       let current: FilesystemLayout | undefined = layout;
       for (let attempt = 1; current !== undefined; attempt += 1) {
-        const fields = change(current);
+        const fields = await change(current);
         if (fields === undefined) return current;
         try {
           return await client.apply(point, FILESYSTEM_LAYOUTS, changedLayout(current, fields), {

@@ -1,46 +1,34 @@
 // One volume made consistent: gather, decide, apply, report. The target goes first, since a filling disk waits for it; the
 // status follows. What was lost is made again before anything else is decided on it.
-import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
+import { FILESYSTEMS } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
 import { shows } from "../../kube/apply.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { EventRecorder } from "../../kube/events.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import type { Outcome } from "../../kube/work-queue.ts";
 import type { Clock } from "../../process/clock.ts";
-import { readMemberClass } from "../member/member-class.ts";
 import type { Pace } from "../member/pace.ts";
 import { restoreClaims } from "../member/restore-claims.ts";
 import { type MemberReport, tendMembers } from "../member/tend-members.ts";
 import { tendSpare } from "../member/tend-spare.ts";
-import type { Turns } from "../member/turns.ts";
 import type { OperatorMetrics } from "../metrics.ts";
+import { carryTarget, type TargetCarrying } from "./carry-target.ts";
 import { decideRebuild, looksLost, needsMembers } from "./decide-rebuild.ts";
 import { decideStatus } from "./decide-status.ts";
-import { decideTarget } from "./decide-target.ts";
 import { writeFilesystem } from "./filesystem-writer.ts";
 import { gatherFacts, gatherLiveFacts, type VolumeFacts } from "./gather.ts";
 import { isRemoving } from "./layout-facts.ts";
-import type { LayoutWriter } from "./layout-writer.ts";
 import { makeLayout, readLayout } from "./new-layout.ts";
 import { untoldForMs } from "./passing-state.ts";
-import { isHold, type TargetRefusal, targetFields } from "./target-fields.ts";
+import type { TargetRefusal } from "./target-fields.ts";
 import type { VolumeCaches } from "./volume-caches.ts";
 
-export interface VolumeReconciling {
-  readonly client: KubeClient;
+export interface VolumeReconciling extends TargetCarrying {
   readonly caches: VolumeCaches;
-  readonly layouts: LayoutWriter;
-  readonly events: EventRecorder;
   readonly metrics: OperatorMetrics;
   readonly clock: Clock;
   readonly reselection: Pace;
   readonly making: Pace;
-  /** By namespace, whose volumes share its quotas. */
-  readonly turns: Turns;
-  /** What a namespace may have of a members' class where no ResourceQuota says it. */
-  readonly budgetBytes: number;
 }
 
 /** What a member fails for, such as a quota or a node without room, comes and goes without a change of the volume. */
@@ -57,7 +45,7 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   const { filesystem } = facts;
   if (facts.layout !== undefined && isRemoving(facts.layout)) return "done";
   const carried =
-    facts.layout && filesystem ? await carryInTurn(reconciling, facts.layout, filesystem) : { layout: facts.layout };
+    facts.layout && filesystem ? await carryTarget(reconciling, facts.layout, filesystem) : { layout: facts.layout };
   const { layout, refusal } = carried;
   const members = layout?.spec.backend === "span" ? await tendSpan(reconciling, layout) : undefined;
   if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcomeOf(members, refusal);
@@ -104,49 +92,6 @@ async function rebuild(
       `${rebuilt.join(" and ")} of volume ${cached.handle} had been deleted, and was made again from PersistentVolume ${live.persistentVolume?.metadata.name}`,
     );
   return { facts: { ...live, layout, filesystem }, missing: plan.missing };
-}
-
-interface Carried {
-  readonly layout: FilesystemLayout | undefined;
-  /** Why a target stays behind. */
-  readonly refusal?: TargetRefusal;
-}
-
-function carryInTurn(
-  reconciling: VolumeReconciling,
-  layout: FilesystemLayout,
-  filesystem: Filesystem,
-): Promise<Carried> {
-  if (decideTarget(layout, filesystem).do === "keep") return Promise.resolve({ layout });
-  const carry = (): Promise<Carried> => carryTarget(reconciling, layout, filesystem);
-  return layout.spec.backend === "span"
-    ? reconciling.turns.take(layout.spec.claimRef?.namespace ?? "", carry)
-    : carry();
-}
-
-/** Copies a newer target to the layout, with the members that it takes. */
-async function carryTarget(
-  { client, layouts, events, budgetBytes }: VolumeReconciling,
-  layout: FilesystemLayout,
-  filesystem: Filesystem,
-): Promise<Carried> {
-  const memberClass = await readMemberClass(client, layout, budgetBytes);
-  let refusal: TargetRefusal | undefined;
-  const written = await layouts.update("carry-target/layout", layout, (current) => {
-    refusal = undefined;
-    const plan = decideTarget(current, filesystem);
-    if (plan.do === "refuse") refusal = { reason: "StaleEpoch", message: plan.message };
-    if (plan.do !== "copy") return undefined;
-    const decided = targetFields(current, plan.target, memberClass);
-    if ("fields" in decided) return decided.fields;
-    refusal = decided.refusal;
-    return undefined;
-  });
-  if (refusal !== undefined) {
-    const type = isHold(refusal) ? "Normal" : "Warning";
-    events.record(filesystem, type, refusal.reason, refusal.message);
-  }
-  return { layout: written, refusal };
 }
 
 /** Returns how long it may be left untold, where it is not told yet. */

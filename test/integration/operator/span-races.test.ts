@@ -2,6 +2,7 @@
 // no node is told of what was before.
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
+import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { fsidOf } from "../../../src/api/identity.ts";
 import { MEMBER_NAMESPACE } from "../../../src/api/names.ts";
@@ -22,6 +23,7 @@ import type { MemberCaches } from "../../../src/operator/member/member-facts.ts"
 import { attachmentName } from "../../../src/operator/member/member-names.ts";
 import { tendMembers } from "../../../src/operator/member/tend-members.ts";
 import { createTurns } from "../../../src/operator/member/turns.ts";
+import { carryTarget } from "../../../src/operator/volume/carry-target.ts";
 import { newLayout } from "../../../src/operator/volume/layout-fields.ts";
 import { createLayoutWriter } from "../../../src/operator/volume/layout-writer.ts";
 import { makeLayout, readLayout } from "../../../src/operator/volume/new-layout.ts";
@@ -174,6 +176,39 @@ function cachesOf({ claims = [], volumes = [], attachments = [] }: Cached): Memb
     csiDrivers: storeOf([driver]),
   } as unknown as MemberCaches;
 }
+
+describe("an operator that still sees what was, after etcd was put back to before it", () => {
+  /** Of a mounted span of 2Gi; the operator sees a target of 4Gi, which is asked for by whoever `asks`. */
+  async function carriedSeeingTarget(asks: (claim: string) => Promise<void>): Promise<FilesystemLayout | undefined> {
+    const { handle, claim } = await tested.span.created();
+    await tested.span.publish(handle, "node-a");
+    await tested.span.untilLayout("m0 is attached", handle, isAttached("m0"));
+    await tested.span.report(handle, { nodeName: "node-a", mounted: true });
+    await tested.cluster.stopOperator();
+    const layout = await readLayout(client, handle);
+    const filesystem = await client.get(FILESYSTEMS, { namespace: "shop", name: claim });
+    if (layout === undefined || filesystem === undefined) throw new Error(`${handle} is not whole`);
+    await asks(claim);
+    const target = { size: "4Gi", from: "2Gi", epoch: 1, decidedAt: new Date().toISOString() };
+    const seen = { ...filesystem, spec: { ...filesystem.spec, target } };
+    const events = { record: () => undefined, flush: () => Promise.resolve() };
+    const layouts = createLayoutWriter(client);
+    await carryTarget({ client, layouts, events, turns: createTurns(), budgetBytes: 100 * GIB }, layout, seen);
+    return readLayout(client, handle);
+  }
+
+  it("takes in no member for a target that nobody has decided since", async () => {
+    const layout = await carriedSeeingTarget(() => Promise.resolve());
+    expect(layout?.spec.members?.map(({ name }) => name)).toEqual(["m0"]);
+    expect(layout?.spec.target).toBeUndefined();
+  }, 60_000);
+
+  it("takes in one where the target is there", async () => {
+    const layout = await carriedSeeingTarget((claim) => tested.span.target(claim, "4Gi", "2Gi"));
+    expect(layout?.spec.members?.map(({ name }) => name)).toEqual(["m0", "m1"]);
+    expect(layout?.spec.target?.size).toBe("4Gi");
+  }, 60_000);
+});
 
 describe("what a node is told of an attachment", () => {
   /** What the caches of an operator show that has seen the first attachment alone. */

@@ -1,0 +1,70 @@
+// Carries the size that the policy-engine wants into the layout, which is what a node acts on. One namespace's spans take their turns,
+// since they share its quotas.
+import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import type { EventRecorder } from "../../kube/events.ts";
+import { readMemberClass } from "../member/member-class.ts";
+import type { Turns } from "../member/turns.ts";
+import { decideTarget } from "./decide-target.ts";
+import type { LayoutWriter } from "./layout-writer.ts";
+import { isHold, type TargetRefusal, targetFields } from "./target-fields.ts";
+
+export interface TargetCarrying {
+  readonly client: KubeClient;
+  readonly layouts: LayoutWriter;
+  readonly events: EventRecorder;
+  /** By namespace, whose volumes share its quotas. */
+  readonly turns: Turns;
+  /** What a namespace may have of a members' class where no ResourceQuota says it. */
+  readonly budgetBytes: number;
+}
+
+export interface Carried {
+  readonly layout: FilesystemLayout | undefined;
+  /** Why a target stays behind. */
+  readonly refusal?: TargetRefusal;
+}
+
+/** Idempotent; both may come from a cache. Throws KubeError. */
+export function carryTarget(
+  carrying: TargetCarrying,
+  layout: FilesystemLayout,
+  filesystem: Filesystem,
+): Promise<Carried> {
+  if (decideTarget(layout, filesystem).do === "keep") return Promise.resolve({ layout });
+  const carryNow = (): Promise<Carried> => carry(carrying, layout, filesystem);
+  return layout.spec.backend === "span"
+    ? carrying.turns.take(layout.spec.claimRef?.namespace ?? "", carryNow)
+    : carryNow();
+}
+
+/**
+ * Copies a newer target to the layout, with the members that it takes. One that may take members is read from the API server first:
+ * after etcd was put back, a cache may still show a target from before, and empty members would be made for it.
+ */
+async function carry(
+  { client, layouts, events, budgetBytes }: TargetCarrying,
+  layout: FilesystemLayout,
+  filesystem: Filesystem,
+): Promise<Carried> {
+  const memberClass = await readMemberClass(client, layout, budgetBytes);
+  let refusal: TargetRefusal | undefined;
+  const written = await layouts.update("carry-target/layout", layout, async (current) => {
+    refusal = undefined;
+    const wanting = current.spec.backend === "span" ? await client.get(FILESYSTEMS, filesystem.metadata) : filesystem;
+    if (wanting === undefined || wanting.metadata.uid !== filesystem.metadata.uid) return undefined;
+    const plan = decideTarget(current, wanting);
+    if (plan.do === "refuse") refusal = { reason: "StaleEpoch", message: plan.message };
+    if (plan.do !== "copy") return undefined;
+    const decided = targetFields(current, plan.target, memberClass);
+    if ("fields" in decided) return decided.fields;
+    refusal = decided.refusal;
+    return undefined;
+  });
+  if (refusal !== undefined) {
+    const type = isHold(refusal) ? "Normal" : "Warning";
+    events.record(filesystem, type, refusal.reason, refusal.message);
+  }
+  return { layout: written, refusal };
+}
