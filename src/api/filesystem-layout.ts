@@ -7,7 +7,7 @@ import { GROUP, VERSION } from "./names.ts";
 import { conditions, epochNumber, keyedList, observedGeneration, quantity, timestamp } from "./schema.ts";
 
 /** Those whose volumes our own CSI drivers make. */
-export const OWN_BACKENDS = ["loop", "span"] as const;
+export const OWN_BACKENDS = ["loop", "lvm", "span"] as const;
 export type OwnBackend = (typeof OWN_BACKENDS)[number];
 /** And `claim`: an ordinary claim of another driver, which is its own only member. */
 export const BACKENDS = [...OWN_BACKENDS, "claim"] as const;
@@ -69,6 +69,14 @@ const claimSource = z
   });
 export type ClaimSource = z.infer<typeof claimSource>;
 
+const logicalVolumeSource = z
+  .object({
+    name: z.string().max(253).meta({ description: "The LogicalVolume." }),
+    volumeID: z.string().max(128).meta({ description: "What LVM calls the volume: the UID of that when it was made." }),
+    deviceClass: z.string().max(63).meta({ description: "The device class that it is of." }),
+  })
+  .meta({ description: "A volume of LVM on the node, for the backend lvm." });
+
 const memberSpec = z.object({
   name: memberName,
   size: quantity("The size it was made with; absent on a rebuilt layout: as found on the node.").optional(),
@@ -95,6 +103,7 @@ const memberSpec = z.object({
         .object({ file: z.string().max(128).meta({ description: "File name in the node's member directory." }) })
         .meta({ description: "A sparse file on the node, for the backend loop." })
         .optional(),
+      logicalVolume: logicalVolumeSource.optional(),
       claim: claimSource.optional(),
     })
     .meta({ description: "Where its block device comes from; exactly one of its fields is set, that of the backend." }),

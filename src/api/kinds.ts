@@ -2,6 +2,7 @@
 import type { CrdDescription, PrinterColumn } from "./crd.ts";
 import { filesystemSpec, filesystemStatus } from "./filesystem.ts";
 import { filesystemLayoutSpec, filesystemLayoutStatus } from "./filesystem-layout.ts";
+import { logicalVolumeSpec, logicalVolumeStatus } from "./logical-volume.ts";
 import { nodeStorageSpec, nodeStorageStatus } from "./node-storage.ts";
 import { clusterVolumePolicySpec, policyStatus, volumePolicySpec } from "./volume-policy.ts";
 
@@ -88,6 +89,23 @@ export const KINDS: CrdDescription[] = [
       { name: "Operation", type: "string", jsonPath: ".status.operation.kind" },
       { name: "Last", type: "string", jsonPath: ".status.lastOperation.outcome" },
       READY,
+      AGE,
+    ],
+  },
+  {
+    kind: "LogicalVolume",
+    plural: "logicalvolumes",
+    shortNames: ["tlv"],
+    scope: "Cluster",
+    description: "LogicalVolume is one volume of LVM on one node: what shall be made there, and what was.",
+    spec: logicalVolumeSpec,
+    status: logicalVolumeStatus,
+    columns: [
+      { name: "Node", type: "string", jsonPath: ".spec.nodeName" },
+      { name: "Class", type: "string", jsonPath: ".spec.deviceClass" },
+      { name: "Size", type: "string", jsonPath: ".status.currentSize" },
+      { name: "Volume", type: "string", jsonPath: ".status.volumeID" },
+      { name: "Message", type: "string", jsonPath: ".status.message", priority: 1 },
       AGE,
     ],
   },

@@ -37,6 +37,8 @@ export const RECORDS = {
   maxMembers: "tidemark.dev/max-members",
   spareMembers: "tidemark.dev/spare-members",
   strategy: "tidemark.dev/strategy",
+  deviceClass: "tidemark.dev/device-class",
+  logicalVolume: "tidemark.dev/logical-volume",
 } as const;
 
 /** On a member claim, its PersistentVolume and its VolumeAttachments: the member's name within its filesystem. */
@@ -50,6 +52,9 @@ export const NEXT_MEMBER_ANNOTATION = "tidemark.dev/next-member";
 
 /** On an ordinary claim's layout: why its present target did not become the claim's request. */
 export const REFUSAL_ANNOTATION = "tidemark.dev/refusal";
+
+/** On a claim: "Delete" has it deleted when its node is lost, so that its StatefulSet makes a new one elsewhere. */
+export const ON_NODE_LOSS_ANNOTATION = "tidemark.dev/on-node-loss";
 
 /** The epoch on the leader's Lease. */
 export const EPOCH_ANNOTATION = "tidemark.dev/epoch";

@@ -10,10 +10,10 @@ export interface Driver {
   readonly attaches: boolean;
 }
 
-export const LOCAL: Driver = { name: LOCAL_DRIVER, backends: ["loop"], attaches: false };
+export const LOCAL: Driver = { name: LOCAL_DRIVER, backends: ["loop", "lvm"], attaches: false };
 export const SPAN: Driver = { name: SPAN_DRIVER, backends: ["span"], attaches: true };
 
-const OF_BACKEND: Readonly<Record<OwnBackend, Driver>> = { loop: LOCAL, span: SPAN };
+const OF_BACKEND: Readonly<Record<OwnBackend, Driver>> = { loop: LOCAL, lvm: LOCAL, span: SPAN };
 
 export function driverOf(backend: OwnBackend): Driver {
   return OF_BACKEND[backend];
