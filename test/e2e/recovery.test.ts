@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
 import { volumeHandleOf, volumeUIDOf } from "../../src/api/identity.ts";
+import { KINDS } from "../../src/api/kinds.ts";
 import { MEMBER_LABEL, MEMBER_NAMESPACE, RECORDS } from "../../src/api/names.ts";
 import {
   CUSTOM_RESOURCE_DEFINITIONS,
@@ -326,7 +327,7 @@ else
       async () => {
         await outlasts(async () => {
           const definitions = await tidemarkDefinitions();
-          expect(definitions).toHaveLength(5);
+          expect(definitions).toHaveLength(KINDS.length);
           await expect(tested.kubectl("delete", "crd", ...definitions)).rejects.toThrow(/members of volumes hold data/);
           await expect(tested.kubectl("delete", "namespace", MEMBER_NAMESPACE)).rejects.toThrow(/hold data/);
           await withoutGuards("delete", "crd", "--ignore-not-found", ...definitions);
@@ -346,7 +347,7 @@ else
           await expect(tested.kubectl("-n", SYSTEM_NAMESPACE, ...uninstall)).rejects.toThrow(
             /members of volumes hold data/,
           );
-          expect(await tidemarkDefinitions()).toHaveLength(5);
+          expect(await tidemarkDefinitions()).toHaveLength(KINDS.length);
           await withoutGuards("-n", SYSTEM_NAMESPACE, ...uninstall);
           await tested.kubectl("delete", "namespace", MEMBER_NAMESPACE, "--timeout=120s");
           expect(await tidemarkDefinitions()).toEqual([]);
