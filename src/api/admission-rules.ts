@@ -24,6 +24,12 @@ export const USABLE_TARGET: CelRule = {
   message: "targetUsed must be at least 1% and less than 100%, such as 60%",
 };
 
+/** How full a thin pool may become before it grows: at least 1%, and never all of it. */
+export const USABLE_THRESHOLD: CelRule = {
+  rule: USABLE_TARGET.rule,
+  message: "extendAt must be at least 1% and less than 100%, such as 80%",
+};
+
 /** A difference of nothing is no change. */
 export const SOME_DIFFERENCE: CelRule = {
   rule: SOMETHING,

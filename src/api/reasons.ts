@@ -35,6 +35,7 @@ export const HOLD_REASONS = [
   "RuleError", // a rule failed at run time
   "OperationInProgress",
   "ShrinkFloorReached", // the filesystem cannot safely give that much
+  "ShrinkNotCrashSafe", // the filesystem can shrink, but a crash in the middle of it can lose data
   "ShrinkUnsupported", // the filesystem type or backend cannot shrink
   "ShrinkCancelled", // cancelled by a writer; cooling down
   "NotMounted",

@@ -23,6 +23,7 @@ import {
   percent,
   quantity,
 } from "./schema.ts";
+import { thinPoolRule } from "./thin-pool-rule.ts";
 
 export const CLAIM_BACKENDS = ["Disabled", "Enabled"] as const;
 export type ClaimBackend = (typeof CLAIM_BACKENDS)[number];
@@ -212,6 +213,12 @@ export const clusterVolumePolicySpec = z
     rules: policyFields.rules.optional(),
     namespaceSelector: labelSelector("Namespaces by their labels. Default: every namespace.").optional(),
     ceilings: ceilings.optional(),
+    thinPools: keyedList(
+      thinPoolRule,
+      ["deviceClass"],
+      32,
+      "Thin pools that grow before they are full. Selectors, limits and modes say nothing about them; of several policies that name a class the first by priority and age holds. Default: none grows.",
+    ).optional(),
   })
   .meta({
     description: "The default for claims that no namespaced policy selects, and the ceilings over those that one does.",

@@ -1,6 +1,7 @@
 // Whether a filesystem should be smaller, and how small. In doubt it stays: every figure is known, every Extend rule is known
 // not to hold, and what is left fits the window's peak, the reserve and the minimum. When it may happen is pace.ts' question.
 import type { FsType } from "../api/filesystem-layout.ts";
+import type { HoldReason } from "../api/reasons.ts";
 import { formatDuration } from "../units/duration.ts";
 import { formatBytes, MIB } from "../units/quantity.ts";
 import { formatPercent } from "../units/ratio.ts";
@@ -15,7 +16,15 @@ import type { Question, WantedChange } from "./question.ts";
 import { holdForFailure, roundUpToMiB, sizeForCapacity, wishedSize } from "./resizing.ts";
 import type { RuleFailure } from "./rule-round.ts";
 
-const CAN_SHRINK: Readonly<Record<FsType, boolean>> = { btrfs: true, ext4: false, xfs: false };
+/** Why a filesystem of a type is not made smaller; undefined: it is. */
+const OBSTACLE: Readonly<Record<FsType, { readonly reason: HoldReason; readonly text: string } | undefined>> = {
+  btrfs: undefined,
+  ext4: {
+    reason: "ShrinkNotCrashSafe",
+    text: "ext4 shrinks only while it is unmounted, and a crash in the middle of it can lose data",
+  },
+  xfs: { reason: "ShrinkUnsupported", text: "xfs cannot shrink" },
+};
 
 /** After a shrink that was not finished, however short the cooldown: trying again moves data again. */
 const MIN_RETRY_MS = 2000;
@@ -94,12 +103,9 @@ function boundedShrink(question: Question, policy: CompiledPolicy, reading: Read
   const because = describePeak(wish, reading);
   if (facts.claim.backend === "claim")
     return question.hold("ShrinkUnsupported", `${because}, ${savingText(policy, wish, fromBytes)}`, details);
-  if (!CAN_SHRINK[facts.claim.fsType])
-    return question.hold(
-      "ShrinkUnsupported",
-      `${because}, but ${facts.claim.fsType} cannot shrink; use btrfs where volumes should`,
-      details,
-    );
+  const obstacle = OBSTACLE[facts.claim.fsType];
+  if (obstacle !== undefined)
+    return question.hold(obstacle.reason, `${because}, but ${obstacle.text}; use btrfs where volumes should`, details);
   const minBytes = roundUpToMiB(lowerBound(question));
   if (fromBytes <= minBytes)
     return question.hold("AtMinimum", `${because}, and the size is at ${describeLowerBound(question)}`, details);
@@ -108,10 +114,10 @@ function boundedShrink(question: Question, policy: CompiledPolicy, reading: Read
   const largestBytes = fromBytes - policy.shrink.minStepBytes;
   if (wantedBytes > largestBytes)
     return question.hold("StepTooSmall", `${because}; ${stepText(fromBytes, wantedBytes, policy)}`, details);
-  const { sizeBytes, obstacle } = leastSteadySize(question, policy, wantedBytes, largestBytes);
+  const { sizeBytes, obstacle: flap } = leastSteadySize(question, policy, wantedBytes, largestBytes);
   if (sizeBytes === undefined)
-    return question.hold("WouldFlap", `${because}, but after a shrink ${obstacle} would extend it again`, details);
-  const cap = obstacle === undefined ? floor.text : `${obstacle}, which would extend it again`;
+    return question.hold("WouldFlap", `${because}, but after a shrink ${flap} would extend it again`, details);
+  const cap = flap === undefined ? floor.text : `${flap}, which would extend it again`;
   const change = changeOf(wish, because, sizeBytes, cap);
   return holdAfterLastShrink(question, policy, change) ?? admit(question, change);
 }

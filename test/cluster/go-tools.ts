@@ -34,6 +34,8 @@ const MODULES = {
       "csi-attacher": "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher",
       "csi-provisioner": "github.com/kubernetes-csi/external-provisioner/v6/cmd/csi-provisioner",
       "csi-resizer": "github.com/kubernetes-csi/external-resizer/v2/cmd/csi-resizer",
+      "csi-snapshotter": "github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter",
+      "snapshot-controller": "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller",
     },
   },
   etcd: { programs: { etcd: "go.etcd.io/etcd/server/v3", etcdutl: "go.etcd.io/etcd/etcdutl/v3" } },

@@ -18,6 +18,7 @@ const NOTABLE_HOLDS: ReadonlySet<HoldReason> = new Set<HoldReason>([
   "WouldFlap",
   "RuleError",
   "ShrinkFloorReached",
+  "ShrinkNotCrashSafe",
   "ShrinkUnsupported",
   "TooManyChanges",
   "ApprovalRequired",

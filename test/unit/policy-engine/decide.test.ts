@@ -581,6 +581,12 @@ const cases: Record<string, Case> = {
     reason: "ShrinkUnsupported",
     message: /xfs/,
   },
+  "does not shrink ext4, which a crash could take with it": {
+    facts: aVolume({ ...empty, claim: { fsType: "ext4" }, reading: { inodesTotal: 100, inodesUsed: 1 } }),
+    plan: "hold",
+    reason: "ShrinkNotCrashSafe",
+    message: /ext4.*crash/,
+  },
   "leaves a filesystem alone that has just found its floor": {
     facts: aVolume({
       ...empty,
