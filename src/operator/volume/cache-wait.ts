@@ -38,7 +38,8 @@ export function createCacheWait<T extends KubeObject>(reflector: Reflector<T>): 
       const waiter = (object: T | undefined): void => {
         if (holds(object)) end();
       };
-      const timer = setTimeout(end, limitMs);
+      // Whoever waits is answered over a socket: without one nobody does.
+      const timer = setTimeout(end, limitMs).unref();
       waiting += 1;
       waiters.set(name, all.add(waiter));
     });
