@@ -1,6 +1,7 @@
 // Members of the backend lvm: logical volumes of this node, made, grown, cut and removed by lvmd. The volume itself is made before the
 // layout that names it; what is here only finds it.
 import { existsSync } from "node:fs";
+import { basename } from "node:path";
 import { formatBytes } from "../../../units/quantity.ts";
 import type { BlockMembers } from "../block-member.ts";
 import { deviceSizeBytes, mountedAnywhere } from "../loop-device.ts";
@@ -35,7 +36,7 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume> {
   };
   return {
     nameOf,
-    recordName: ({ volumeID }) => volumeID,
+    recordName,
     remedy: "Remove the logical volume by hand if its data is not needed",
     grainBytes: (volume) => grainOf(host, volume),
     sizeBytes: async (volume) => {
@@ -48,6 +49,7 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume> {
       return device === undefined ? [] : [device];
     },
     make: async (volume) => {
+      recordName(volume);
       if ((await locate(volume)) === undefined) throw gone(volume);
       await host.files.makeDirectory("stage/make-record-directory", host.recordDirectory);
     },
@@ -79,6 +81,12 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume> {
       await host.files.remove("remove/reduction-record", reductionRecordPath(host, volume));
     },
   };
+}
+
+/** Throws on a name that would lead out of the record directory. */
+function recordName({ handle, volumeID }: LvmVolume): string {
+  if (volumeID === basename(volumeID) && !volumeID.startsWith(".")) return volumeID;
+  throw new StorageError("CommandFailed", `"${volumeID}" of ${handle} is no plain file name, as those of volumes are`);
 }
 
 /** What the agent made for a volume was wiped by LVM, and is tagged with it. Of what others made nobody can tell. */
