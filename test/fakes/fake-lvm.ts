@@ -7,11 +7,9 @@ import { promisify } from "node:util";
 import { status } from "@grpc/grpc-js";
 import { readCommittedSize } from "../../src/agent/storage/btrfs-superblock.ts";
 import type { DeviceClass, ReduceLVRequest, Volume } from "../../src/gen/tidemark/lvmd/v1/lvmd.ts";
+import { GRAIN_BYTES, makeDeviceClass, THIN_POOL } from "../builders/device-class.ts";
 
 const run = promisify(execFile);
-const MIB = 2 ** 20;
-export const GRAIN_BYTES = 4 * MIB;
-const CLASS_BYTES = 64 * 2 ** 30;
 
 /** What lvmd would answer with this status. */
 export class Refused extends Error {
@@ -50,8 +48,8 @@ export function createFakeLvm(directory: string): FakeLvm {
   const volumes = new Map<string, Volume>();
   const outcomes = new Map<string, Outcome>();
   const classes = new Map<string, DeviceClass>([
-    ["thick", makeClass("thick", { isDefault: true })],
-    ["thin", makeClass("thin", { thinPool: THIN_POOL })],
+    ["thick", makeDeviceClass({ isDefault: true })],
+    ["thin", makeDeviceClass({ name: "thin", thinPool: THIN_POOL })],
   ]);
 
   const freeBytes = ({ name, freeBytes: untouchedBytes }: DeviceClass): number =>
@@ -94,7 +92,7 @@ export function createFakeLvm(directory: string): FakeLvm {
     classOf,
     setClass: (name, change) => {
       if (change === undefined) classes.delete(name);
-      else classes.set(name, { ...makeClass(name, {}), ...classes.get(name), ...change });
+      else classes.set(name, { ...makeDeviceClass({ name }), ...classes.get(name), ...change });
     },
     volumes: () => [...volumes.values()],
     volumeOf: (className, name) => {
@@ -160,32 +158,7 @@ export function createFakeLvm(directory: string): FakeLvm {
   };
 }
 
-const THIN_POOL = {
-  name: "pool",
-  sizeBytes: CLASS_BYTES,
-  dataPercent: 12.5,
-  metadataPercent: 3.25,
-  metadataSizeBytes: 128 * MIB,
-  overprovisionRatio: 1,
-  groupFreeBytes: 0,
-};
-
 const EMPTY_VOLUME = { attr: "-wi-a-----", origin: "", dataPercent: 0, io: undefined };
-
-function makeClass(name: string, change: Partial<DeviceClass>): DeviceClass {
-  return {
-    name,
-    isDefault: false,
-    volumeGroup: "vg",
-    sizeBytes: CLASS_BYTES,
-    freeBytes: CLASS_BYTES,
-    spareBytes: 0,
-    sizeGrainBytes: GRAIN_BYTES,
-    thinPool: undefined,
-    problem: "",
-    ...change,
-  };
-}
 
 function wholeGrains(sizeBytes: number): number {
   return Math.ceil(sizeBytes / GRAIN_BYTES) * GRAIN_BYTES;

@@ -8,7 +8,7 @@ import type { LoopVolume, LvmVolume } from "../../../src/agent/storage/storage.t
 import { systemClock } from "../../../src/process/clock.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createFilePort } from "../../../src/process/file-port.ts";
-import { GRAIN_BYTES } from "../../fakes/fake-lvm.ts";
+import { GRAIN_BYTES } from "../../builders/device-class.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { describeStorage, type StorageAdapter } from "./describe-storage.ts";
 import { createLvmFixture, makeLvmVolume } from "./lvm-fixture.ts";
@@ -41,18 +41,16 @@ async function createLoopAdapter(): Promise<StorageAdapter<LoopVolume>> {
   };
 }
 
-async function createLvmAdapter(deviceClass: string): Promise<StorageAdapter<LvmVolume>> {
+async function createLvmAdapter(): Promise<StorageAdapter<LvmVolume>> {
   const fixture = await createLvmFixture();
   return {
     ...fixture,
-    makeVolume: () => makeLvmVolume("btrfs", deviceClass),
+    makeVolume: makeLvmVolume,
     renamed: (volume, volumeID) => ({ ...volume, volumeID }),
     grainBytes: GRAIN_BYTES,
   };
 }
 
 describeReal("storage on loop devices", LOOP_PARTS, () => describeStorage(createLoopAdapter));
-describeReal("storage on thick volumes of the fake lvmd", LOOP_PARTS, () =>
-  describeStorage(() => createLvmAdapter("thick")),
-);
+describeReal("storage on logical volumes of the fake lvmd", LOOP_PARTS, () => describeStorage(createLvmAdapter));
 describe("storage on the simulated disk", () => describeStorage(createSimulatedAdapter));
