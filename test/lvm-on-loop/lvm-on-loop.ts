@@ -1,0 +1,72 @@
+// LVM for tests on a machine without device-mapper: real commands on real metadata, and a loop device for each linear volume. Its
+// directory is the whole of it; thin pools and snapshots it does not have.
+import { rmSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { loopDevicesUnder } from "../../src/demo/mount-table.ts";
+import { runProgram } from "../cluster/run-program.ts";
+import { type LoopGroundPlaces, loopGroundPlaces, makeLoopGroundDirectories } from "./places.ts";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+
+export interface LvmOnLoop {
+  readonly directory: string;
+  /** lvmd's lvm-command-prefix: the beginning of a command line that goes on with LVM's command. */
+  readonly prefix: readonly [string, ...string[]];
+  /** A command of LVM, "lvs" for one; its stdout. */
+  lvm(...command: readonly string[]): Promise<string>;
+  /** Makes a volume group; its name is one of the whole machine. */
+  addGroup(name: string, sizeBytes: number): Promise<void>;
+  /** Detaches and deletes everything; what is mounted must be unmounted before. */
+  remove(): Promise<void>;
+}
+
+/** In a directory of its own, which is made, on a filesystem with room for the data. */
+export async function createLvmOnLoop(directory: string): Promise<LvmOnLoop> {
+  const places = loopGroundPlaces(directory);
+  makeLoopGroundDirectories(places);
+  await bundleProgram(places);
+  const groups: string[] = [];
+  const prefix = lvmOnLoopPrefix(directory);
+  const lvm = (...command: readonly string[]): Promise<string> =>
+    runProgram(prefix[0], [...prefix.slice(1), ...command]);
+  return {
+    directory,
+    prefix,
+    lvm,
+    addGroup: async (name, sizeBytes) => {
+      const file = join(places.groups, `${name}.img`);
+      writeFileSync(file, "");
+      truncateSync(file, sizeBytes);
+      groups.push(name);
+      await lvm("lvs"); // attaches it
+      const device = loopDevicesUnder(file)[0] ?? "";
+      await lvm("vgcreate", "--quiet", "--yes", name, device);
+    },
+    remove: async () => {
+      for (const device of loopDevicesUnder(directory)) await runProgram("losetup", ["--detach", device]);
+      for (const name of groups) rmSync(join("/dev", name), { recursive: true, force: true });
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** For whoever finds the directory of one that another process has created. */
+export function lvmOnLoopPrefix(directory: string): readonly [string, ...string[]] {
+  const { lock, program } = loopGroundPlaces(directory);
+  return ["/usr/bin/flock", lock, process.execPath, program, directory];
+}
+
+async function bundleProgram({ program }: LoopGroundPlaces): Promise<void> {
+  await runProgram(join(ROOT, "node_modules/.bin/esbuild"), [
+    join(ROOT, "test/lvm-on-loop/main.ts"),
+    ...[
+      "--bundle",
+      "--platform=node",
+      "--target=node20.19",
+      "--format=esm",
+      `--outfile=${program}`,
+      "--log-level=error",
+    ],
+  ]);
+}
