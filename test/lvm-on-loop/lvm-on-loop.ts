@@ -11,28 +11,32 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 export interface LvmOnLoop {
   readonly directory: string;
-  /** lvmd's lvm-command-prefix: the beginning of a command line that goes on with LVM's command. */
-  readonly prefix: readonly [string, ...string[]];
+  /** lvmd's lvm-command-prefix: a command line that goes on with LVM's command begins with this program. */
+  readonly command: string;
   /** A command of LVM, "lvs" for one; its stdout. */
   lvm(...command: readonly string[]): Promise<string>;
-  /** Makes a volume group; its name is one of the whole machine. */
+  /** Makes a volume group. Its name is one of the whole machine, unless /dev/NAME is not. */
   addGroup(name: string, sizeBytes: number): Promise<void>;
   /** Detaches and deletes everything; what is mounted must be unmounted before. */
   remove(): Promise<void>;
 }
 
-/** In a directory of its own, which is made, on a filesystem with room for the data. */
-export async function createLvmOnLoop(directory: string): Promise<LvmOnLoop> {
+/**
+ * In a directory which is made, on a filesystem with room for the data. `enter`: the beginning of a command line that runs the rest
+ * of it where the volumes are to be used; it has the directory at the same path.
+ */
+export async function createLvmOnLoop(directory: string, enter: readonly string[] = []): Promise<LvmOnLoop> {
   const places = loopGroundPlaces(directory);
   makeLoopGroundDirectories(places);
-  await bundleProgram(places);
+  await writeCommand(places);
   const groups: string[] = [];
-  const prefix = lvmOnLoopPrefix(directory);
-  const lvm = (...command: readonly string[]): Promise<string> =>
-    runProgram(prefix[0], [...prefix.slice(1), ...command]);
+  const lvm = (...command: readonly string[]): Promise<string> => {
+    const [first = "", ...args] = [...enter, places.command, ...command];
+    return runProgram(first, args);
+  };
   return {
     directory,
-    prefix,
+    command: places.command,
     lvm,
     addGroup: async (name, sizeBytes) => {
       const file = join(places.groups, `${name}.img`);
@@ -51,13 +55,7 @@ export async function createLvmOnLoop(directory: string): Promise<LvmOnLoop> {
   };
 }
 
-/** For whoever finds the directory of one that another process has created. */
-export function lvmOnLoopPrefix(directory: string): readonly [string, ...string[]] {
-  const { lock, program } = loopGroundPlaces(directory);
-  return ["/usr/bin/flock", lock, process.execPath, program, directory];
-}
-
-async function bundleProgram({ program }: LoopGroundPlaces): Promise<void> {
+async function writeCommand({ directory, program, lock, command }: LoopGroundPlaces): Promise<void> {
   await runProgram(join(ROOT, "node_modules/.bin/esbuild"), [
     join(ROOT, "test/lvm-on-loop/main.ts"),
     ...[
@@ -69,4 +67,6 @@ async function bundleProgram({ program }: LoopGroundPlaces): Promise<void> {
       "--log-level=error",
     ],
   ]);
+  const script = `#!/bin/sh\nexec flock '${lock}' '${process.execPath}' '${program}' '${directory}' "$@"\n`;
+  writeFileSync(command, script, { mode: 0o755 });
 }

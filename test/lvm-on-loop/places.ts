@@ -15,6 +15,8 @@ export interface LoopGroundPlaces {
   /** Of flock(1). */
   readonly lock: string;
   readonly program: string;
+  /** Runs the program, one at a time. */
+  readonly command: string;
 }
 
 export function loopGroundPlaces(directory: string): LoopGroundPlaces {
@@ -26,6 +28,7 @@ export function loopGroundPlaces(directory: string): LoopGroundPlaces {
     unsettled: join(directory, "unsettled"),
     lock: join(directory, "lock"),
     program: join(directory, "lvm-on-loop.mjs"),
+    command: join(directory, "lvm-on-loop"),
   };
 }
 
