@@ -45,7 +45,8 @@ export async function createLvmOnLoop(directory: string, enter: readonly string[
       groups.push(name);
       await lvm("lvs"); // attaches it
       const device = loopDevicesUnder(file)[0] ?? "";
-      await lvm("vgcreate", "--quiet", "--yes", name, device);
+      // LVM takes no name that /dev has, and there it may stand for a directory that a node was given for this very group.
+      await lvm("vgcreate", "--config", `devices/dir="${directory}"`, "--quiet", "--yes", name, device);
     },
     remove: async () => {
       for (const device of loopDevicesUnder(directory)) await runProgram("losetup", ["--detach", device]);
