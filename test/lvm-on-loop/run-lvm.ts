@@ -37,6 +37,8 @@ function writeSettings({ directory }: LoopGroundPlaces, devices: readonly string
 global {
   activation = 0
   event_activation = 0
+  # Each command would end with 30 ms of waiting for the kernel to give up its queue.
+  use_aio = 0
   locking_dir = "${join(directory, "locks")}"
 }
 `;
