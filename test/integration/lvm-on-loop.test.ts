@@ -112,7 +112,7 @@ describeReal("LVM on loop devices", ["root", "loop", "btrfs", "lvm"], () => {
     mountVolume("one");
     await expect(create("large", "20g")).rejects.toThrow("insufficient free space");
     await expect(ground.lvm("lvremove", "--force", `${group}/one`)).rejects.toThrow(
-      `Logical volume ${group}/one in use`,
+      `Logical volume ${group}/one is used by another device`,
     );
     expect((await report()).map(({ lv_name }) => lv_name)).toEqual(["one"]);
     run("umount", mountPath());

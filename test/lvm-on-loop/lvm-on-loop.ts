@@ -1,13 +1,12 @@
 // LVM for tests on a machine without device-mapper: real commands on real metadata, and a loop device for each linear volume. Its
 // directory is the whole of it; thin pools and snapshots it does not have.
-import { rmSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { loopDevicesUnder } from "../../src/demo/mount-table.ts";
 import { runProgram } from "../cluster/run-program.ts";
-import { type LoopGroundPlaces, loopGroundPlaces, makeLoopGroundDirectories } from "./places.ts";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const PROGRAM = fileURLToPath(new URL("lvm-on-loop.sh", import.meta.url));
 
 export interface LvmOnLoop {
   readonly directory: string;
@@ -26,24 +25,25 @@ export interface LvmOnLoop {
  * of it where the volumes are to be used; it has the directory at the same path.
  */
 export async function createLvmOnLoop(directory: string, enter: readonly string[] = []): Promise<LvmOnLoop> {
-  const places = loopGroundPlaces(directory);
-  makeLoopGroundDirectories(places);
-  await writeCommand(places);
+  for (const name of ["groups", "volumes"]) mkdirSync(join(directory, name), { recursive: true });
+  const command = join(directory, "lvm-on-loop");
+  // It knows its directory by the path that is the same for every mount namespace.
+  writeFileSync(command, `#!/bin/sh\nexec '${PROGRAM}' '${directory}' "$@"\n`, { mode: 0o755 });
   const groups: string[] = [];
-  const lvm = (...command: readonly string[]): Promise<string> => {
-    const [first = "", ...args] = [...enter, places.command, ...command];
+  const lvm = (...words: readonly string[]): Promise<string> => {
+    const [first = "", ...args] = [...enter, command, ...words];
     return runProgram(first, args);
   };
   return {
     directory,
-    command: places.command,
+    command,
     lvm,
     addGroup: async (name, sizeBytes) => {
-      const file = join(places.groups, `${name}.img`);
+      const file = join(directory, "groups", `${name}.img`);
       writeFileSync(file, "");
       truncateSync(file, sizeBytes);
       groups.push(name);
-      await lvm("lvs"); // attaches it
+      await lvm("version"); // attaches it
       const device = loopDevicesUnder(file)[0] ?? "";
       // LVM takes no name that /dev has, and there it may stand for a directory that a node was given for this very group.
       await lvm("vgcreate", "--config", `devices/dir="${directory}"`, "--quiet", "--yes", name, device);
@@ -54,20 +54,4 @@ export async function createLvmOnLoop(directory: string, enter: readonly string[
       rmSync(directory, { recursive: true, force: true });
     },
   };
-}
-
-async function writeCommand({ directory, program, lock, command }: LoopGroundPlaces): Promise<void> {
-  await runProgram(join(ROOT, "node_modules/.bin/esbuild"), [
-    join(ROOT, "test/lvm-on-loop/main.ts"),
-    ...[
-      "--bundle",
-      "--platform=node",
-      "--target=node20.19",
-      "--format=esm",
-      `--outfile=${program}`,
-      "--log-level=error",
-    ],
-  ]);
-  const script = `#!/bin/sh\nexec flock '${lock}' '${process.execPath}' '${program}' '${directory}' "$@"\n`;
-  writeFileSync(command, script, { mode: 0o755 });
 }
