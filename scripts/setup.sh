@@ -30,7 +30,7 @@ fi
 
 # package:a program that it brings
 wanted=(btrfs-progs:mkfs.btrfs e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs util-linux:losetup mount:mount)
-tests=(prometheus:prometheus strace:strace openssl:openssl procps:ps)
+tests=(lvm2:lvm prometheus:prometheus strace:strace openssl:openssl procps:ps)
 vm=(user-mode-linux:linux.uml kmod:modprobe busybox-static:busybox)
 cluster=(containerd:containerd runc:runc containernetworking-plugins:/usr/lib/cni/ptp nftables:nft iproute2:ip openssl:openssl
   busybox-static:busybox)
@@ -38,7 +38,7 @@ case $purpose in
   test) wanted+=("${tests[@]}") ;;
   test-real) wanted+=("${tests[@]}" "${vm[@]}" "${cluster[@]}") ;;
   cluster) wanted+=("${cluster[@]}") ;;
-  bench) wanted+=("${cluster[@]}" fio:fio) ;;
+  bench) wanted+=("${cluster[@]}" fio:fio lvm2:lvm) ;;
 esac
 missing=()
 for entry in "${wanted[@]}"; do

@@ -1,10 +1,10 @@
-// What makes a process tree a node: its own mount, network, UTS, IPC and PID namespaces, with its own /run, /var/lib and /var/log
-// over this machine's root. The first process of the tree does nothing; when it is killed, the kernel ends all the others, as when
+// What makes a process tree a node: its own mount, network, UTS, IPC and PID namespaces, with its own /run, /var/lib, /var/log and
+// /etc/lvm over this machine's root. The first process of the tree does nothing; when it is killed, the kernel ends all the others, as when
 // power is cut.
 import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { KUBELET_DIRECTORY } from "./node-settings.ts";
+import { KUBELET_DIRECTORY, VOLUME_GROUP_DEVICES } from "./node-settings.ts";
 import type { ClusterPlaces, NodePlaces } from "./places.ts";
 import { onlyChild, runningProcess, startRecorded } from "./recorded-process.ts";
 import { runProgram } from "./run-program.ts";
@@ -58,7 +58,9 @@ function mountCommands(node: NodePlaces): string[] {
     "mount -t tmpfs -o mode=755 tmpfs /run",
     `mount --bind ${quoted(node.varLib)} /var/lib`,
     `mount --bind ${quoted(node.varLog)} /var/log`,
-    `mkdir -p ${KUBELET_DIRECTORY} /var/log/pods`,
+    `mkdir -p ${KUBELET_DIRECTORY} /var/log/pods /etc/lvm ${VOLUME_GROUP_DEVICES}`,
+    `mount --bind ${quoted(node.lvm)} /etc/lvm`,
+    `mount -t tmpfs -o mode=755 tmpfs ${VOLUME_GROUP_DEVICES}`,
     ...sysctls,
   ];
 }

@@ -12,6 +12,9 @@ import type { NodePlaces } from "./places.ts";
 
 export const CONTAINERD_SOCKET = "/run/containerd/containerd.sock";
 export const KUBELET_DIRECTORY = "/var/lib/kubelet";
+/** Where a node has one of LVM; the devices of another node's group of this name are not in it. */
+export const VOLUME_GROUP = "tidemark";
+export const VOLUME_GROUP_DEVICES = `/dev/${VOLUME_GROUP}`;
 export const CNI_PROGRAMS = "/usr/lib/cni";
 const KUBELET_LEASE_SECONDS = 8;
 const IMAGE_SPACE_PERCENT = 99;

@@ -27,6 +27,8 @@ export interface NodePlaces {
   /** The node's disk: its own /var/lib and /var/log. */
   readonly varLib: string;
   readonly varLog: string;
+  /** Its own /etc/lvm; where there is a volume group on loop devices, with all of its data: see test/lvm-on-loop. */
+  readonly lvm: string;
   readonly cgroup: string;
 }
 
@@ -55,6 +57,7 @@ export function nodePlaces(places: ClusterPlaces, name: string): NodePlaces {
     settings: join(directory, "settings"),
     varLib: join(directory, "var-lib"),
     varLog: join(directory, "var-log"),
+    lvm: join(directory, "lvm"),
     cgroup: `${places.cgroup}/${name}`,
   };
 }
@@ -64,8 +67,8 @@ export function makeClusterDirectories(places: ClusterPlaces): void {
     mkdirSync(path, { recursive: true, mode: 0o700 });
 }
 
-export function makeNodeDirectories({ settings, varLib, varLog }: NodePlaces): void {
-  for (const path of [settings, varLib, varLog]) mkdirSync(path, { recursive: true });
+export function makeNodeDirectories({ settings, varLib, varLog, lvm }: NodePlaces): void {
+  for (const path of [settings, varLib, varLog, lvm]) mkdirSync(path, { recursive: true });
 }
 
 export function logOf(places: ClusterPlaces, program: string): string {

@@ -10,10 +10,16 @@ import { importImage } from "../cluster/node.ts";
 import type { ClusterUnderTest } from "./cluster-under-test.ts";
 
 export const SYSTEM_NAMESPACE = "tidemark-system";
-export const OVERLAY = fileURLToPath(new URL("../../kustomize/overlays/e2e", import.meta.url));
+export const OVERLAY = overlay("e2e");
+/** With lvmd beside each agent, on the volume groups of test/e2e/lvm-in-cluster.ts. */
+export const LVM_OVERLAY = overlay("e2e-lvm");
 const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
 const ROLLOUT_LIMIT = "--timeout=300s";
 export const WORKLOADS = ["daemonset/agent", "deployment/operator", "deployment/policy-engine"] as const;
+
+function overlay(name: string): string {
+  return fileURLToPath(new URL(`../../kustomize/overlays/${name}`, import.meta.url));
+}
 
 /** Packs the images and puts them on each node. A foreign cluster must have them already: it pulls from its own registry. */
 export async function loadImages({ cluster }: ClusterUnderTest): Promise<void> {
@@ -26,8 +32,8 @@ export async function loadImages({ cluster }: ClusterUnderTest): Promise<void> {
 }
 
 /** Resolves when every pod of it is Ready. */
-export async function install({ kubectl }: ClusterUnderTest): Promise<void> {
-  await kubectl("--namespace", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", OVERLAY);
+export async function install({ kubectl }: ClusterUnderTest, overlayPath: string = OVERLAY): Promise<void> {
+  await kubectl("--namespace", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", overlayPath);
   await everyPodReady({ kubectl });
 }
 

@@ -8,7 +8,12 @@ export const WRITER_CLAIM = `data-${WRITER_POD}`;
 const LIMIT_MS = 240_000;
 
 /** To be applied; as the documentation shows it to users. */
-export function statefulWriter(image: string, storageClassName: string, request: string): object {
+export function statefulWriter(
+  image: string,
+  storageClassName: string,
+  request: string,
+  claimAnnotations: Readonly<Record<string, string>> = {},
+): object {
   return {
     apiVersion: "apps/v1",
     kind: "StatefulSet",
@@ -33,7 +38,7 @@ export function statefulWriter(image: string, storageClassName: string, request:
       },
       volumeClaimTemplates: [
         {
-          metadata: { name: "data" },
+          metadata: { name: "data", annotations: claimAnnotations },
           spec: { storageClassName, accessModes: ["ReadWriteOnce"], resources: { requests: { storage: request } } },
         },
       ],
@@ -52,9 +57,10 @@ export interface Writer {
   running(): Promise<void>;
 }
 
-export function writerIn({ kubectl, namespace }: ClusterUnderTest): Writer {
+/** Of another pod, too, that has its volume at /data. */
+export function writerIn({ kubectl, namespace }: ClusterUnderTest, pod: string = WRITER_POD): Writer {
   const shell = (script: string): Promise<string> =>
-    kubectl("exec", WRITER_POD, "--container", "shell", "--", "sh", "-ec", script);
+    kubectl("exec", pod, "--container", "shell", "--", "sh", "-ec", script);
   const capacityMiB = async (): Promise<number> => Number(await shell("df -m /data | awk 'NR == 2 { print $2 }'"));
   return {
     write: async (names, eachMiB = 16) => {
@@ -70,12 +76,12 @@ export function writerIn({ kubectl, namespace }: ClusterUnderTest): Writer {
     capacityMiB,
     running: async () => {
       await waitFor(
-        `pod ${namespace}/${WRITER_POD} to run`,
+        `pod ${namespace}/${pod} to run`,
         async () => ((await shell("echo here")) === "here\n" ? true : undefined),
         {
           limitMs: LIMIT_MS,
           intervalMs: 500,
-          otherwise: async () => `${await kubectl("describe", "pod", WRITER_POD)}\n${await kubectl("get", "events")}`,
+          otherwise: async () => `${await kubectl("describe", "pod", pod)}\n${await kubectl("get", "events")}`,
         },
       );
     },

@@ -11,6 +11,7 @@ const PROBES = {
   root: () => (process.getuid?.() === 0 ? undefined : "this is not root"),
   loop: () => (runs("losetup", "--find") ? undefined : "there is no free loop device"),
   btrfs: () => (runs("btrfs", "--version") ? undefined : "btrfs-progs is not installed"),
+  lvm: () => (runs("lvm", "version") ? undefined : "package lvm2 is not installed"),
   prometheus: () => (existsSync("/usr/bin/prometheus") ? undefined : "package prometheus is not installed"),
   strace: () => (runs("strace", "--version") ? undefined : "package strace is not installed"),
   uml: () => (existsSync("/usr/bin/linux.uml") ? undefined : "package user-mode-linux is not installed"),

@@ -12,6 +12,7 @@ import { createKubeClient } from "../../src/kube/http-client.ts";
 import { createCommandPort } from "../../src/process/command-port.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { type BundleProcess, createBundleProcess, type Environment } from "./bundle-process.ts";
+import { applyLvmClass, createLvmOfStack, type LvmOfStack, type LvmSettings } from "./lvm-of-stack.ts";
 import { waitFor } from "./wait-for.ts";
 
 export const NODE_NAME = "node-a";
@@ -27,6 +28,8 @@ export interface StackOptions {
   readonly flags?: Readonly<Partial<Record<StackProcess, readonly string[]>>>;
   /** False: the agent streams its samples to nobody. */
   readonly stream?: boolean;
+  /** With a volume group, lvmd and a class of the backend lvm, which has the parameters of the class of loop. */
+  readonly lvm?: LvmSettings;
 }
 
 export interface Stack {
@@ -39,6 +42,8 @@ export interface Stack {
   readonly processes: Readonly<Record<StackProcess, BundleProcess>>;
   /** Of each process' /metrics. */
   readonly httpPorts: Readonly<Record<StackProcess, number>>;
+  /** Absent: not asked for. */
+  readonly lvm?: LvmOfStack;
   /** Starts a process and waits until it is ready. */
   start(name: StackProcess, environment?: Environment, before?: readonly string[]): Promise<void>;
   /** The last lines that each process logged: for a test that failed. */
@@ -76,6 +81,7 @@ export async function createStack(options: StackOptions = {}): Promise<Stack> {
 export async function startStack(options: StackOptions = {}): Promise<Stack> {
   const stack = await createStack(options);
   try {
+    await stack.lvm?.start();
     await Promise.all(STACK_PROCESSES.map((name) => stack.start(name)));
     return stack;
   } catch (error) {
@@ -104,6 +110,8 @@ async function createStackIn(directory: string, options: StackOptions): Promise<
       ...flags,
       ...(options.flags?.[name] ?? []),
     ]);
+  const lvm = options.lvm && (await createLvmOfStack(directory, options.lvm));
+  if (lvm !== undefined) await applyLvmClass(client, classParameters(options));
   const stream = options.stream === false ? [] : ["--engine", `unix://${at("engine.sock")}`];
   const processes = {
     operator: process("operator", ["--csi-socket", at("operator.sock")]),
@@ -111,11 +119,12 @@ async function createStackIn(directory: string, options: StackOptions): Promise<
     agent: process("agent", [
       ...["--node-name", NODE_NAME, "--csi-socket", at("agent.sock"), "--state-directory", stateDirectory],
       ...["--member-directory", memberDirectory, "--kubelet-directory", kubeletDirectory, ...stream],
+      ...(lvm === undefined ? [] : ["--lvmd-socket", lvm.socket]),
     ]),
   };
-  const everyProcess = [standalone, ...Object.values(processes)];
+  const everyProcess = [standalone, ...Object.values(processes), ...(lvm === undefined ? [] : [lvm.lvmd])];
   return {
-    ...{ directory, memberDirectory, stateDirectory, kubeletDirectory, server, client, processes, httpPorts },
+    ...{ directory, memberDirectory, stateDirectory, kubeletDirectory, server, client, processes, httpPorts, lvm },
     start: async (name, environment, before) => {
       processes[name].start(environment, before);
       await untilReady(processes[name], httpPorts[name]);
@@ -125,8 +134,13 @@ async function createStackIn(directory: string, options: StackOptions): Promise<
       await client.close();
       for (const one of everyProcess) one.signal("SIGCONT");
       await removeRun(directory, commands);
+      await lvm?.remove();
     },
   };
+}
+
+function classParameters({ initialSize, fsType = "btrfs" }: StackOptions): Record<string, string> {
+  return { "csi.storage.k8s.io/fstype": fsType, ...(initialSize === undefined ? {} : { initialSize }) };
 }
 
 function standaloneFlags(at: (name: string) => string, { initialSize, fsType = "btrfs" }: StackOptions): string[] {

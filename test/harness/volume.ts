@@ -1,7 +1,7 @@
 // One claim on a running stack, as its user sees it: created, mounted, given labels, watched, deleted. It looks at the world (the
 // API, statfs, the member file), never into a process.
-import { statfsSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { readFileSync, realpathSync, statfsSync, statSync } from "node:fs";
+import { basename, join } from "node:path";
 import { FILESYSTEMS, type Filesystem } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
 import { fsidOf, volumeHandleOf } from "../../src/api/identity.ts";
@@ -26,6 +26,7 @@ export interface TestVolume {
   readonly fsid: string;
   /** Where a pod would see it. */
   readonly mountPath: string;
+  /** A file, or the device of a logical volume. */
   readonly memberPath: string;
 }
 
@@ -45,8 +46,19 @@ export async function createVolume(stack: Stack, name: string, settings: ClaimSe
     otherwise: () => stack.tellLogs(),
   });
   const layout = await stack.client.get(FILESYSTEM_LAYOUTS, { name: handle });
-  const file = layout?.spec.members?.[0]?.source.loop?.file ?? "";
-  return { name, handle, fsid: fsidOf(uid), mountPath, memberPath: join(stack.memberDirectory, file) };
+  return { name, handle, fsid: fsidOf(uid), mountPath, memberPath: memberPathOf(stack, layout) };
+}
+
+function memberPathOf({ memberDirectory, lvm }: Stack, layout: FilesystemLayout | undefined): string {
+  const { loop, logicalVolume } = layout?.spec.members?.[0]?.source ?? {};
+  if (logicalVolume !== undefined) return join("/dev", lvm?.group ?? "", logicalVolume.volumeID);
+  return join(memberDirectory, loop?.file ?? "");
+}
+
+/** Of a file, or of a device: the kernel tells the number of sectors of 512 bytes. */
+function memberBytesOf({ memberPath }: TestVolume): number {
+  if (!memberPath.startsWith("/dev/tidemark-")) return statSync(memberPath).size;
+  return Number(readFileSync(`/sys/block/${basename(realpathSync(memberPath))}/size`, "utf8")) * 512;
 }
 
 /** Deletes the claim and returns when nothing of it is left in the API, in the kernel and on the disk. */
@@ -118,7 +130,7 @@ export async function waitForSize(
   limitMs?: number,
 ): Promise<void> {
   const look = async (): Promise<true | undefined> => {
-    if (capacityBytesOf(volume) !== sizeBytes || statSync(volume.memberPath).size !== sizeBytes) return undefined;
+    if (capacityBytesOf(volume) !== sizeBytes || memberBytesOf(volume) !== sizeBytes) return undefined;
     const { status } = await layoutOf(stack, volume);
     return status?.operation === undefined || status.operation === null ? true : undefined;
   };
