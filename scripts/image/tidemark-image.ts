@@ -7,11 +7,13 @@ import type { Layer, LayerEntry } from "./layer.ts";
 import { type ImageArchive, writeOciArchive } from "./oci-archive.ts";
 import { sharedLibrariesOf, withRealDirectory } from "./shared-libraries.ts";
 
-/** What the agent calls by these very paths, beside the programs that it looks for. */
+/** What agent and lvmd call by these very paths, beside the programs that they look for. */
 export const FIXED_PROGRAMS = [
   "/usr/bin/flock",
   "/usr/bin/ln",
   "/usr/bin/mount",
+  // Of lvmd: LVM is the node's own.
+  "/usr/bin/nsenter",
   "/usr/bin/rmdir",
   "/usr/bin/umount",
 ] as const;

@@ -19,6 +19,7 @@ import { createCsiNode } from "./csi-node.ts";
 import { watchEngineEndpoints } from "./engine-endpoints.ts";
 import { readPlainLink, securedLink } from "./engine-link.ts";
 import { openEngineStreams } from "./engine-streams.ts";
+import { openNodeLvm } from "./lvm/node-lvm.ts";
 import { startNodeStorageReporter } from "./node-storage-reporter.ts";
 import { createNodeVolumes } from "./node-volumes.ts";
 import { type ServedDriver, serveNode } from "./serve-node.ts";
@@ -47,7 +48,8 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
   const lockDirectory = join(stateDirectory, "locks");
   for (const directory of [recordDirectory, lockDirectory]) mkdirSync(directory, { recursive: true, mode: 0o700 });
 
-  const { storage, podMounts } = chooseStorage(config, { client, effects, commands, files, clock, log });
+  const lvm = config.lvmdSocket === undefined ? undefined : openNodeLvm(config.lvmdSocket, effects, log);
+  const { storage, podMounts } = chooseStorage(config, { client, lvm, effects, commands, files, clock, log });
   const { engineTlsDirectory, engineTokenFile } = config;
   const streams = openEngineStreams(config.engines, {
     nodeName,
@@ -88,6 +90,7 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
   return [
     { name: "hung threads", stop: () => endHungProcess(volumes.strandedThreads()) },
     { name: "API server client", stop: () => client.close() },
+    { name: "calls to lvmd", stop: () => lvm?.stop() },
     { name: "report of free bytes", stop: () => nodeStorage.stop() },
     ...volumes.stoppables,
     { name: "streams of samples", stop: () => streams.stop() },

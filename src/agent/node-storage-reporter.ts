@@ -49,7 +49,7 @@ export function startNodeStorageReporter(parts: NodeStorageParts): { stop(): Pro
 export function createNodeStorageReport(parts: NodeStorageParts): () => Promise<void> {
   let told: Told | undefined;
   return async () => {
-    const freeBytes = wholeMebibytes(await parts.storage.freeBytes());
+    const freeBytes = wholeMebibytes((await parts.storage.freeBytes()) ?? 0);
     const atMs = parts.clock.monotonicMs();
     if (told !== undefined && !isWorthTelling(told, { freeBytes, atMs })) return;
     await tell(parts, freeBytes, told === undefined).catch((error: unknown) => {

@@ -21,7 +21,7 @@ export const logicalVolumeSpec = z
       .optional(),
     accessType: z
       .enum(ACCESS_TYPES)
-      .meta({ description: "ro for a snapshot that nobody may write to. Absent: rw." })
+      .meta({ description: "Whether it may be written to: rw, or ro for a snapshot. Absent: rw." })
       .optional(),
     volumeID: z
       .string()

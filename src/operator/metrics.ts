@@ -7,7 +7,7 @@ export interface OperatorMetrics {
   readonly registry: Registry;
   csiCall(method: string, code: string, durationMs: number): void;
   reconciled(end: string, durationMs: number): void;
-  rebuilt(kind: "Filesystem" | "FilesystemLayout"): void;
+  rebuilt(kind: "Filesystem" | "FilesystemLayout" | "LogicalVolume"): void;
 }
 
 const DURATION_BUCKETS_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];

@@ -10,6 +10,8 @@ import { serveOnSocket } from "../process/grpc.ts";
 import type { Logger } from "../process/log.ts";
 import { startMetricsServer } from "../process/metrics-server.ts";
 import type { Stoppable } from "../process/shutdown.ts";
+import { createCapacityCaches } from "./capacity/capacity-caches.ts";
+import { createCapacityLoop } from "./capacity/capacity-loop.ts";
 import { createClaimCaches } from "./claim/claim-caches.ts";
 import { createClaimLoop } from "./claim/claim-loop.ts";
 import { createOptIn } from "./claim/opt-in.ts";
@@ -66,14 +68,18 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const optIn = createOptIn(claimCaches);
   const claimLoop = createClaimLoop({ client, caches: claimCaches, optIn, events, clock }, metrics, log);
   const guard = config.userName === undefined ? undefined : createGuardKeeper(client, caches, config.userName, log);
-  const election = elect(config, client, [loop, claimLoop, ...(guard === undefined ? [] : [guard])], log);
+  const capacityCaches = createCapacityCaches(client, claimCaches.storageClasses, config.leaseNamespace, log);
+  const capacities = createCapacityLoop(client, capacityCaches, config.leaseNamespace, log);
+  const duties = [loop, claimLoop, capacities, ...(guard === undefined ? [] : [guard])];
+  const election = elect(config, client, duties, log);
 
   let ready = false;
-  void Promise.all([caches.synced, claimCaches.synced]).then(() => {
+  void Promise.all([caches.synced, claimCaches.synced, capacityCaches.synced]).then(() => {
     ready = true;
   });
   caches.start();
   claimCaches.start();
+  capacityCaches.start();
   const serving = { log, answered: metrics.csiCall, refusalOf: () => undefined };
   const isReady = (): boolean => ready;
   const serve = (driver: Driver, socket: string): ReturnType<typeof serveOnSocket> =>
@@ -85,6 +91,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
         clock,
         client,
         caches,
+        events,
         layouts,
         watch,
         changes,
@@ -107,11 +114,13 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
     { name: "API server client", stop: () => client.close() },
     { name: "caches", stop: () => caches.stop() },
     { name: "caches of claims", stop: () => claimCaches.stop() },
+    { name: "caches of capacities", stop: () => capacityCaches.stop() },
     { name: "events", stop: () => events.flush() },
     { name: "HTTP server", stop: () => http.close() },
     { name: "lease", stop: () => election.stop() },
     { name: "reconciler", stop: () => loop.end() },
     { name: "reconciler of claims", stop: () => claimLoop.end() },
+    { name: "capacities", stop: () => capacities.end() },
     ...(guard === undefined ? [] : [{ name: "guard of members", stop: () => guard.end() }]),
     { name: "CSI services", stop: () => csi.close() },
     ...(spanCsi === undefined ? [] : [{ name: "CSI services of span", stop: () => spanCsi.close() }]),

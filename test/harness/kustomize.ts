@@ -60,12 +60,13 @@ export function kustomize(directory: string): string {
   return execFileSync("kubectl", ["kustomize", join(ROOT, directory)], { encoding: "utf8", maxBuffer: 1 << 26 });
 }
 
-/** The same, as somebody's own overlay over it, with these fields. */
-export function kustomizeWith(directory: string, fields: object): string {
+/** The same, as somebody's own overlay over it, with these fields, and these components of kustomize/. */
+export function kustomizeWith(directory: string, fields: object, componentDirectories: readonly string[] = []): string {
   const overlay = realpathSync(mkdtempSync(join(tmpdir(), "tidemark-overlay-")));
   try {
-    const resources = [relative(overlay, join(realpathSync(ROOT), directory))];
-    writeFileSync(join(overlay, "kustomization.yaml"), stringify({ resources, ...fields }));
+    const toOurs = (path: string): string => relative(overlay, join(realpathSync(ROOT), path));
+    const ours = { resources: [toOurs(directory)], components: componentDirectories.map(toOurs) };
+    writeFileSync(join(overlay, "kustomization.yaml"), stringify({ ...ours, ...fields }));
     return execFileSync("kubectl", ["kustomize", overlay], { encoding: "utf8", maxBuffer: 1 << 26 });
   } finally {
     rmSync(overlay, { recursive: true, force: true });

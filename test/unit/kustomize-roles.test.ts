@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
 import * as filesystems from "../../src/api/filesystem.ts";
 import * as layouts from "../../src/api/filesystem-layout.ts";
+import * as logicalVolumes from "../../src/api/logical-volume.ts";
 import * as nodeStorages from "../../src/api/node-storage.ts";
 import * as policies from "../../src/api/volume-policy.ts";
 import type { KubeObject, Resource } from "../../src/kube/object.ts";
@@ -15,7 +16,7 @@ const manifests = hasKubectl() ? manifestsOf(kustomize("base")) : [];
 
 /** Every resource constant by its name. */
 const RESOURCES = new Map(
-  Object.entries({ ...filesystems, ...layouts, ...nodeStorages, ...policies, ...builtIn }).filter(
+  Object.entries({ ...filesystems, ...layouts, ...logicalVolumes, ...nodeStorages, ...policies, ...builtIn }).filter(
     (entry): entry is [string, Resource<KubeObject>] => isResource(entry[1]),
   ),
 );
@@ -33,7 +34,7 @@ const SOURCES = {
 
 /** An apply of a status never makes an object; of the others, those that may find none there. */
 const APPLIES_THAT_CREATE: Readonly<Record<keyof typeof SOURCES, readonly string[]>> = {
-  operator: ["filesystems", "filesystemlayouts", "configmaps"],
+  operator: ["filesystems", "filesystemlayouts", "configmaps", "csistoragecapacities"],
   agent: ["nodestorages"],
   "policy-engine": [],
 };

@@ -67,6 +67,7 @@ describeWithKubectl("the minimal overlay", () => {
       "CustomResourceDefinition clustervolumepolicies.tidemark.dev",
       "CustomResourceDefinition filesystemlayouts.tidemark.dev",
       "CustomResourceDefinition filesystems.tidemark.dev",
+      "CustomResourceDefinition logicalvolumes.tidemark.dev",
       "CustomResourceDefinition nodestorages.tidemark.dev",
       "CustomResourceDefinition volumepolicies.tidemark.dev",
       "DaemonSet agent",
@@ -129,7 +130,7 @@ describeWithKubectl("the minimal overlay", () => {
     const kept = manifests
       .filter(({ kind }) => kind === "CustomResourceDefinition")
       .map(({ metadata }) => metadata.annotations);
-    expect(kept).toHaveLength(5);
+    expect(kept).toHaveLength(6);
     for (const annotations of kept)
       expect(annotations).toMatchObject({
         "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",

@@ -1,36 +1,44 @@
-// CreateVolume: writes down what shall be, on the FilesystemLayout and the Filesystem. A local volume touches no storage; a span
-// waits for its first member. Repeated after a crash at any line it ends in the same objects and the same answer.
+// CreateVolume: writes down what shall be, on the FilesystemLayout and the Filesystem. A loop volume touches no storage; a lvm volume
+// waits for its node to make it, a span for its first member. Repeated after a crash at any line it ends in the same objects and the
+// same answer.
 
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
-import { TOPOLOGY_NODE } from "../../api/names.ts";
+import { LOGICAL_VOLUMES, type LogicalVolume } from "../../api/logical-volume.ts";
 import { NODE_STORAGES } from "../../api/node-storage.ts";
 import type { Driver } from "../../csi/driver.ts";
 import { Refusal } from "../../csi/refusal.ts";
-import type { CreateVolumeRequest, CreateVolumeResponse, Topology } from "../../gen/csi/v1/csi.ts";
+import type { CreateVolumeRequest, CreateVolumeResponse, Topology, TopologyRequirement } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { CSI_NODES } from "../../kube/resources.ts";
+import type { MakingLogicalVolume } from "../lvm/make-logical-volume.ts";
 import { tearDownSpan } from "../member/tear-down-span.ts";
 import { writeFilesystem } from "../volume/filesystem-writer.ts";
 import { isRemoving } from "../volume/layout-facts.ts";
-import { loopMember, newLayout } from "../volume/layout-fields.ts";
-import type { LayoutWatch } from "../volume/layout-watch.ts";
-import { dropBlank, makeLayout, readLayout } from "../volume/new-layout.ts";
+import { dropBlank, readLayout } from "../volume/new-layout.ts";
 import { type VolumeRecord, volumeContextOf } from "../volume/volume-record.ts";
-import { abandon, type CreatingSpan, createSpan, madeMeanwhile } from "./create-span.ts";
-import { refusalOfExisting } from "./existing-volume.ts";
-import { freeBytesOf, refusalOfRoom } from "./node-room.ts";
-import { hasDriver, leastUsedNode, requestedNode } from "./placement.ts";
+import { type Abandoning, abandonLvm } from "./abandon-lvm.ts";
+import { createLoop, createLvm, nodeTopology } from "./create-local.ts";
+import { abandon, type CreatingSpan, createSpan } from "./create-span.ts";
+import { refusalOfExisting, refusalOfStarted } from "./existing-volume.ts";
+import { refusalOfRoom } from "./node-room.ts";
+import { hasDriver, isAccessibleFrom, leastUsedNode, requestedNode } from "./placement.ts";
 import { removeVolume } from "./remove-volume.ts";
 import { claimUIDOf } from "./volume-binding.ts";
 import { orderOf, type VolumeOrder } from "./volume-order.ts";
 
-export interface Creating extends CreatingSpan {
+export interface Creating extends CreatingSpan, MakingLogicalVolume, Abandoning {
   readonly driver: Driver;
-  readonly watch: LayoutWatch;
 }
 
 /** ListVolumes answers from the cache: whoever lists after a create or a delete must see it. */
 export const CACHE_WAIT_LIMIT_MS = 1000;
+
+/** What an earlier call for the same volume has left. */
+interface Found {
+  readonly layout: FilesystemLayout | undefined;
+  /** Of a lvm volume that has no layout yet. */
+  readonly logicalVolume: LogicalVolume | undefined;
+}
 
 export async function createVolume(
   creating: Creating,
@@ -39,66 +47,121 @@ export async function createVolume(
   const { client, driver } = creating;
   const order = orderOf(request, driver);
   if (order instanceof Refusal) return order;
-  const existing = await readLayout(client, order.handle);
-  if (existing !== undefined && order.backend === "span" && isRemoving(existing)) {
-    // Begun by a call for a volume that could not be had; nobody else would end it.
-    const left = await removeVolume(creating, existing, isRemoving, tearDownSpan);
-    return new Refusal("ABORTED", `${order.handle}: ${left ?? "what was left of it has been deleted"}; ask again`);
-  }
-  const refusal = existing && refusalOfExisting(existing, order, request.accessibilityRequirements);
+  const found = await findVolume(client, order);
+  const refusal =
+    (await endRemoval(creating, order, found)) ??
+    (await refusalOfFound(creating, order, found, request.accessibilityRequirements));
   if (refusal !== undefined) return refusal;
-  const nodeName = existing?.spec.nodeName ?? (await chooseNode(client, request, order, driver));
+  const nodeName =
+    found.layout?.spec.nodeName ??
+    found.logicalVolume?.spec.nodeName ??
+    (await chooseNode(client, request, order, driver));
   if (nodeName instanceof Refusal) return nodeName;
 
   const claimUID = await claimUIDOf(client, order);
-  if (claimUID instanceof Refusal) {
-    if (existing !== undefined && order.backend === "span") await abandon(creating, existing);
-    if (existing === undefined) await dropBlank(client, order.handle);
-    return claimUID;
-  }
+  if (claimUID instanceof Refusal) return (await abandonFor(creating, order, found)) ?? claimUID;
   const claim = { ...order.claim, uid: claimUID ?? order.volumeUID };
-  const record: VolumeRecord = { ...order, claim, nodeName: driver.attaches ? undefined : nodeName };
+  const ofNode = driver.attaches ? undefined : nodeName;
+  const record: VolumeRecord = { ...order, claim, nodeName: ofNode, logicalVolume: undefined };
   // The Filesystem first: where it cannot be written (its namespace is gone) no layout is left without an owner.
   await writeFilesystem(client, record.claim, claimUID !== undefined);
-  const topologies =
-    order.backend === "span"
-      ? await createSpan(creating, { record, existing, memberBytes: order.memberBytes, selectedNode: nodeName })
-      : await createLocal(creating, record, existing, order.memberBytes);
-  if (topologies instanceof Refusal) return topologies;
+  const created = await create(creating, order, record, nodeName, found.layout);
+  if (created instanceof Refusal) return created;
   await creating.watch.untilCached(order.handle, true, CACHE_WAIT_LIMIT_MS);
-  return responseOf(record, order.requestedBytes, topologies);
+  return responseOf(created.record, order.requestedBytes, created.topologies);
 }
 
-async function createLocal(
-  { client }: Creating,
-  record: VolumeRecord,
-  existing: FilesystemLayout | undefined,
-  memberBytes: number,
-): Promise<Topology[] | Refusal> {
-  if (existing === undefined) {
-    const layout = newLayout(record, [loopMember(record.handle, memberBytes, "Present")]);
-    if ((await makeLayout(client, "create-volume/layout", layout)) === undefined) return madeMeanwhile(record.handle);
+async function findVolume(client: KubeClient, { handle, backend }: VolumeOrder): Promise<Found> {
+  const layout = await readLayout(client, handle);
+  const isStarted = layout === undefined && backend === "lvm";
+  return { layout, logicalVolume: isStarted ? await client.get(LOGICAL_VOLUMES, { name: handle }) : undefined };
+}
+
+/** Begun by a call for a volume that could not be had; nobody else would end it. */
+async function endRemoval(
+  creating: Creating,
+  { handle, backend }: VolumeOrder,
+  { layout }: Found,
+): Promise<Refusal | undefined> {
+  if (layout === undefined || backend === "loop" || !isRemoving(layout)) return undefined;
+  if (backend === "lvm") return (await abandonLvm(creating, handle)) ?? askAgain(handle);
+  const left = await removeVolume(creating, layout, isRemoving, tearDownSpan);
+  return left === undefined ? askAgain(handle) : new Refusal("ABORTED", `${handle}: ${left}; ask again`);
+}
+
+function askAgain(handle: string): Refusal {
+  return new Refusal("ABORTED", `${handle}: what was left of it has been deleted; ask again`);
+}
+
+/** One that was begun on a node that is wanted no more is taken back first, so that there is never more than one. */
+async function refusalOfFound(
+  creating: Creating,
+  order: VolumeOrder,
+  { layout, logicalVolume }: Found,
+  requirement: TopologyRequirement | undefined,
+): Promise<Refusal | undefined> {
+  if (layout !== undefined) return refusalOfExisting(layout, order, requirement);
+  if (logicalVolume === undefined) return undefined;
+  if (!isAccessibleFrom(requirement, logicalVolume.spec.nodeName))
+    return (await abandonLvm(creating, order.handle)) ?? askAgain(order.handle);
+  return refusalOfStarted(logicalVolume, order);
+}
+
+/** The claim is gone: nobody will ever delete what was made for it. */
+async function abandonFor(
+  creating: Creating,
+  { handle, backend }: VolumeOrder,
+  { layout }: Found,
+): Promise<Refusal | undefined> {
+  if (backend === "lvm") {
+    const pending = await abandonLvm(creating, handle);
+    if (pending !== undefined) return pending;
   }
-  return record.nodeName === undefined ? [] : [{ segments: { [TOPOLOGY_NODE]: record.nodeName } }];
+  if (layout !== undefined && backend === "span") await abandon(creating, layout);
+  if (layout === undefined) await dropBlank(creating.client, handle);
+  return undefined;
+}
+
+interface CreatedVolume {
+  readonly record: VolumeRecord;
+  readonly topologies: Topology[];
+}
+
+async function create(
+  creating: Creating,
+  order: VolumeOrder,
+  record: VolumeRecord,
+  nodeName: string,
+  existing: FilesystemLayout | undefined,
+): Promise<CreatedVolume | Refusal> {
+  const { backend, memberBytes, deviceClass } = order;
+  if (backend === "span") {
+    const topologies = await createSpan(creating, { record, existing, memberBytes, selectedNode: nodeName });
+    return topologies instanceof Refusal ? topologies : { record, topologies };
+  }
+  const local = { record, nodeName, existing, memberBytes, deviceClass };
+  const created = await (backend === "lvm" ? createLvm(creating, local) : createLoop(creating, local));
+  return created instanceof Refusal ? created : { record: created, topologies: nodeTopology(nodeName) };
 }
 
 async function chooseNode(
   client: KubeClient,
   { accessibilityRequirements }: CreateVolumeRequest,
-  { backend, memberBytes }: VolumeOrder,
+  order: VolumeOrder,
   driver: Driver,
 ): Promise<string | Refusal> {
   const asked = requestedNode(accessibilityRequirements, driver);
   if (asked instanceof Refusal) return asked;
+  const { memberBytes } = order;
   if (asked !== undefined) {
     const storage = await client.get(NODE_STORAGES, { name: asked });
-    return refusalOfRoom(asked, freeBytesOf(storage, backend), memberBytes) ?? asked;
+    return refusalOfRoom(asked, storage, order, memberBytes) ?? asked;
   }
   const lists = [client.list(CSI_NODES), client.list(FILESYSTEM_LAYOUTS), client.list(NODE_STORAGES)] as const;
   const [nodes, layouts, storages] = await Promise.all(lists);
-  const freeBytes = new Map(storages.items.map((one) => [one.metadata.name, freeBytesOf(one, backend)]));
+  const storageOf = new Map(storages.items.map((one) => [one.metadata.name, one]));
   const served = nodes.items.filter((node) => hasDriver(node, driver));
-  const refusals = served.map(({ metadata: { name } }) => refusalOfRoom(name, freeBytes.get(name), memberBytes));
+  const refusals = served.map(({ metadata: { name } }) => refusalOfRoom(name, storageOf.get(name), order, memberBytes));
   const roomy = served.filter((_node, index) => refusals[index] === undefined);
   const full = roomy.length === 0 ? refusals.find((refusal) => refusal !== undefined) : undefined;
   return full ?? leastUsedNode(roomy, countByNode(layouts.items), driver);

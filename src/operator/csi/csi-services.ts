@@ -11,9 +11,12 @@ import {
   ControllerServiceCapability_RPC_Type as Rpc,
 } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
+import type { EventRecorder } from "../../kube/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { GrpcService } from "../../process/grpc.ts";
+import { MAKING_WAIT_LIMIT_MS } from "../lvm/make-logical-volume.ts";
 import type { Turns } from "../member/turns.ts";
+import { createCacheWait } from "../volume/cache-wait.ts";
 import type { LayoutWatch } from "../volume/layout-watch.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import type { VolumeCaches } from "../volume/volume-caches.ts";
@@ -36,7 +39,8 @@ export interface CsiServicesOptions {
   readonly serving: Serving;
   readonly clock: Clock;
   readonly client: KubeClient;
-  readonly caches: Pick<VolumeCaches, "layouts" | "persistentVolumes">;
+  readonly caches: Pick<VolumeCaches, "layouts" | "persistentVolumes" | "logicalVolumes">;
+  readonly events: EventRecorder;
   readonly layouts: LayoutWriter;
   readonly watch: LayoutWatch;
   readonly changes: VolumeChanges;
@@ -69,8 +73,14 @@ function controllerServer(options: CsiServicesOptions): ControllerServer {
   const { serving, driver, client, caches, layouts, watch, changes, turns, clock, budgetBytes } = options;
   const alone = createOneAtATime();
   const shared = { client, layouts, turns, budgetBytes };
-  const creating = { ...shared, driver, watch, changes, memberWaitLimitMs: MEMBER_WAIT_LIMIT_MS };
-  const deleting = { client, caches, layouts, watch, changes, waitLimitMs: REMOVAL_WAIT_LIMIT_MS };
+  const removing = { caches, watch, events: options.events, removalWaitLimitMs: REMOVAL_WAIT_LIMIT_MS };
+  const making = {
+    logicalVolumes: caches.logicalVolumes,
+    logicalVolumeChange: createCacheWait(caches.logicalVolumes),
+    makingWaitLimitMs: MAKING_WAIT_LIMIT_MS,
+  };
+  const creating = { ...shared, ...removing, ...making, driver, changes, memberWaitLimitMs: MEMBER_WAIT_LIMIT_MS };
+  const deleting = { client, layouts, changes, ...removing };
   const expanding = { ...shared, caches, clock };
   return {
     createVolume: unaryMethod(serving, "CreateVolume", (request) =>

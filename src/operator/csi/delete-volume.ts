@@ -5,27 +5,25 @@ import { volumeUIDOf } from "../../api/identity.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { DeleteVolumeResponse } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
-import { NODES, PERSISTENT_VOLUMES, type PersistentVolume } from "../../kube/resources.ts";
+import { PERSISTENT_VOLUMES, type PersistentVolume } from "../../kube/resources.ts";
 import { newMember } from "../member/decide-members.ts";
 import { findMembers } from "../member/find-members.ts";
 import { deleteSpanMembers } from "../member/tear-down-span.ts";
-import { isRemoved, isRemoving } from "../volume/layout-facts.ts";
-import { loopMember, newLayout } from "../volume/layout-fields.ts";
-import type { LayoutWatch } from "../volume/layout-watch.ts";
+import { isRemoving } from "../volume/layout-facts.ts";
+import { newLayout, recordedMember } from "../volume/layout-fields.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { dropBlank, makeLayout, readLayout } from "../volume/new-layout.ts";
 import type { VolumeChanges } from "../volume/volume-changes.ts";
 import { isIncomplete, isOurVolume, recordOfPersistentVolume, type VolumeRecord } from "../volume/volume-record.ts";
+import { removalOf } from "./abandon-lvm.ts";
 import { CACHE_WAIT_LIMIT_MS } from "./create-volume.ts";
 import { describeHolder, holdingNode, isHeldSince, isLost } from "./holding-node.ts";
-import { askRemoval, deleteObjects, removeVolume } from "./remove-volume.ts";
+import { isNodeGone, type RemovingLocal, removeLocal } from "./remove-local.ts";
+import { askRemoval, removeVolume } from "./remove-volume.ts";
 import { type Binding, refusalOfDeletion } from "./volume-binding.ts";
 
-export interface Deleting extends Binding {
-  /** How long one call waits for the node. */
-  readonly waitLimitMs: number;
+export interface Deleting extends Binding, RemovingLocal {
   readonly layouts: LayoutWriter;
-  readonly watch: LayoutWatch;
   readonly changes: VolumeChanges;
 }
 
@@ -50,9 +48,7 @@ async function deleteLocal(deleting: Deleting, layout: FilesystemLayout): Promis
   if (asked === undefined) return undefined;
   if (!isRemoving(asked))
     return new Refusal("ABORTED", `${layout.metadata.name}: its layout was made again meanwhile; ask again`);
-  const pending = await waitForRemoval(deleting, asked);
-  if (pending === undefined) await deleteObjects(deleting.client, asked);
-  return pending;
+  return removeLocal(deleting, asked, isNodeGone);
 }
 
 async function deleteSpan(deleting: Deleting, layout: FilesystemLayout): Promise<Refusal | undefined> {
@@ -67,13 +63,16 @@ async function deleteSpan(deleting: Deleting, layout: FilesystemLayout): Promise
   return left === undefined ? undefined : new Refusal("ABORTED", `${handle}: ${left}; it goes on, ask again`);
 }
 
-/** The layout; where somebody has deleted it, a new one from the PersistentVolume, since the data is still on the node. */
+/**
+ * The layout; where somebody has deleted it, a new one from the PersistentVolume, since the data is still on the node. Of a volume that
+ * was only begun a LogicalVolume tells.
+ */
 async function findLayout(client: KubeClient, handle: string): Promise<FilesystemLayout | undefined | Refusal> {
   const layout = await readLayout(client, handle);
   if (layout !== undefined) return layout;
   const volumes = await client.list(PERSISTENT_VOLUMES);
   const volume = volumes.items.find((one) => isOurVolume(one) && one.spec.csi?.volumeHandle === handle);
-  if (volume === undefined) return undefined;
+  if (volume === undefined) return removalOf({ client }, handle);
   // The members of a span are found by their labels.
   const record = recordOfPersistentVolume(volume);
   if (isIncomplete(record))
@@ -101,26 +100,9 @@ async function refusalOfAttached(
 }
 
 async function layoutFromRecord(client: KubeClient, record: VolumeRecord): Promise<FilesystemLayout | Refusal> {
-  const { handle, backend } = record;
-  const member = backend === "span" ? newMember(handle, 0, undefined) : loopMember(handle, undefined, "Removed");
+  const { backend, handle } = record;
+  const member = backend === "span" ? newMember(handle, 0, undefined) : recordedMember(record, "Removed");
   const removed = newLayout(record, [{ ...member, state: "Removed" }]);
   const made = await makeLayout(client, "delete-volume/layout-from-record", removed);
   return made ?? new Refusal("ABORTED", `${handle}: its FilesystemLayout was made again meanwhile; ask again`);
-}
-
-/** Undefined once nothing of the volume is left on its node. */
-async function waitForRemoval(
-  { client, watch, waitLimitMs }: Deleting,
-  layout: FilesystemLayout,
-): Promise<Refusal | undefined> {
-  const { nodeName } = layout.spec;
-  if (nodeName === undefined || (await client.get(NODES, { name: nodeName })) === undefined) return undefined;
-  const last = await watch.until(layout, isRemoved, waitLimitMs);
-  if (last === undefined || isRemoved(last)) return undefined;
-  const stalled = last.status?.conditions?.find(({ type, status }) => type === "Stalled" && status === "True");
-  const why = stalled === undefined ? "" : `; the node says: ${stalled.message}`;
-  return new Refusal(
-    "ABORTED",
-    `${layout.metadata.name}: node ${nodeName} has not confirmed within ${waitLimitMs} ms that the data is removed${why}; it goes on, ask again`,
-  );
 }

@@ -1,8 +1,9 @@
 // Whether the volume that exists under a name is the one that is asked for again. Pure.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { LogicalVolume } from "../../api/logical-volume.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import type { TopologyRequirement } from "../../gen/csi/v1/csi.ts";
-import { formatBytes } from "../../units/quantity.ts";
+import { formatBytes, parseQuantity } from "../../units/quantity.ts";
 import { type MemberRules, rulesOfRecords } from "../member/member-rules.ts";
 import { isRemoving } from "../volume/layout-facts.ts";
 import { sizesOfRecords } from "../volume/volume-record.ts";
@@ -24,18 +25,40 @@ export function refusalOfExisting(
   return new Refusal("ALREADY_EXISTS", `${order.handle} exists and differs: ${differences.join("; ")}`);
 }
 
+/** As above, of a volume that was begun and has no layout yet: what its LogicalVolume says of it. */
+export function refusalOfStarted({ spec }: LogicalVolume, order: VolumeOrder): Refusal | undefined {
+  const differences = describeDifferences([
+    ["first size", text(parseQuantity(spec.size)), text(order.memberBytes)],
+    ["device class", spec.deviceClass, order.deviceClass ?? spec.deviceClass],
+    claimPair(spec.claimRef, order),
+  ]);
+  if (differences.length === 0) return undefined;
+  return new Refusal("ALREADY_EXISTS", `${order.handle} is being made and differs: ${differences.join("; ")}`);
+}
+
+type Pair = readonly [what: string, is: string | undefined, asked: string | undefined];
+
+function claimPair(claimRef: FilesystemLayout["spec"]["claimRef"], { claim }: VolumeOrder): Pair {
+  return ["claim", `${claimRef?.namespace}/${claimRef?.name}`, `${claim.namespace}/${claim.name}`];
+}
+
 function differencesOf({ spec, metadata }: FilesystemLayout, order: VolumeOrder): string[] {
   const sizes = sizesOfRecords(metadata.annotations);
-  const claim = `${spec.claimRef?.namespace}/${spec.claimRef?.name}`;
-  const pairs: [string, string | undefined, string | undefined][] = [
+  const deviceClass = spec.members?.[0]?.source.logicalVolume?.deviceClass;
+  return describeDifferences([
     ["size", text(sizes.requestedBytes), text(order.requestedBytes)],
     ["initialSize", text(sizes.initialBytes), text(order.initialBytes)],
     ["maxSize", text(sizes.maxBytes), text(order.maxBytes)],
     ["backend", spec.backend, order.backend],
     ["members", rulesText(rulesOfRecords(metadata.annotations)), rulesText(order.memberRules)],
+    // Whoever names none takes what the node gave.
+    ["device class", deviceClass, order.deviceClass ?? deviceClass],
     ["filesystem type", spec.fsType, order.fsType],
-    ["claim", claim, `${order.claim.namespace}/${order.claim.name}`],
-  ];
+    claimPair(spec.claimRef, order),
+  ]);
+}
+
+function describeDifferences(pairs: readonly Pair[]): string[] {
   return pairs
     .filter(([, is, asked]) => is !== asked)
     .map(([what, is, asked]) => `${what} is ${is ?? "not set"}, asked for is ${asked ?? "none"}`);

@@ -11,7 +11,7 @@ import { CSI_NODES } from "../../kube/resources.ts";
 import { capacityQuestion } from "./capacity-question.ts";
 import { freeBytesOf } from "./node-room.ts";
 import { hasDriver } from "./placement.ts";
-import { MINIMUM_BYTES } from "./volume-size.ts";
+import { largestRequestBytes, MINIMUM_BYTES } from "./volume-size.ts";
 
 /** Of one node's topology, or of all nodes; a volume lies on one node, so the largest figure of any is the largest volume. */
 export async function getCapacity(
@@ -24,12 +24,13 @@ export async function getCapacity(
   const { ofClass, fsTypes, segments } = question;
   const storages = await storagesOf(client, driver, segments);
   if (storages instanceof Refusal) return storages;
-  const freeBytes = storages.flatMap((storage) => freeBytesOf(storage, ofClass.backend ?? "loop") ?? []);
+  const wanted = { backend: ofClass.backend ?? "loop", deviceClass: ofClass.deviceClass };
+  const freeBytes = storages.flatMap((storage) => freeBytesOf(storage, wanted) ?? []);
   if (freeBytes.length === 0)
     return new Refusal("UNAVAILABLE", "no node has reported its free bytes yet (NodeStorage); ask again");
   return {
     availableCapacity: freeBytes.reduce((sum, bytes) => sum + bytes, 0),
-    maximumVolumeSize: Math.max(...freeBytes),
+    maximumVolumeSize: Math.max(...freeBytes.map((bytes) => largestRequestBytes(bytes, ofClass))),
     minimumVolumeSize: MINIMUM_BYTES[fsTypes[0] ?? ofClass.fsType ?? "btrfs"],
   };
 }

@@ -53,7 +53,7 @@ export function askRemoval(
 
 export async function deleteObjects(client: KubeClient, layout: FilesystemLayout): Promise<void> {
   const { namespace, name, uid } = layout.spec.claimRef ?? {};
-  if (namespace !== undefined && name !== undefined) {
+  if (namespace && name) {
     const filesystem = await client.get(FILESYSTEMS, { namespace, name });
     // A new claim of the same name has its own Filesystem under this name.
     if (filesystem !== undefined && filesystem.spec.claimRef?.uid === uid)

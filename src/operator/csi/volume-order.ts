@@ -23,6 +23,8 @@ export interface VolumeOrder {
   readonly memberBytes: number;
   /** Of the backend span. */
   readonly memberRules: MemberRules | undefined;
+  /** Of the backend lvm; undefined: the node's default class. */
+  readonly deviceClass: string | undefined;
   readonly claim: { readonly namespace: string; readonly name: string };
   /** The claim's UID where the volume's name carries it. */
   readonly claimUID: string | undefined;
@@ -55,6 +57,7 @@ export function orderOf(request: CreateVolumeRequest, driver: Driver): VolumeOrd
     fsType,
     ...sizes,
     memberRules: parameters.memberRules,
+    deviceClass: parameters.deviceClass,
     initialBytes: parameters.initialBytes,
     maxBytes: parameters.maxBytes,
     claim: { namespace: parameters.claimNamespace, name: parameters.claimName },

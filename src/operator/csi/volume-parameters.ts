@@ -13,6 +13,8 @@ export interface ClassParameters {
   readonly fsType: FsType | undefined;
   readonly initialBytes: number | undefined;
   readonly maxBytes: number | undefined;
+  /** Of the backend lvm; undefined: the node's default class. */
+  readonly deviceClass: string | undefined;
 }
 
 export interface VolumeParameters extends ClassParameters {
@@ -26,6 +28,7 @@ export interface VolumeParameters extends ClassParameters {
 const BACKEND = "backend";
 const INITIAL_SIZE = "initialSize";
 const MAX_SIZE = "maxSize";
+const DEVICE_CLASS = "deviceClass";
 const FS_TYPE = "csi.storage.k8s.io/fstype";
 const CLAIM_NAME = "csi.storage.k8s.io/pvc/name";
 const CLAIM_NAMESPACE = "csi.storage.k8s.io/pvc/namespace";
@@ -33,6 +36,9 @@ const VOLUME_NAME = "csi.storage.k8s.io/pv/name";
 
 const USER_PARAMETERS = [BACKEND, INITIAL_SIZE, MAX_SIZE, FS_TYPE];
 const SIDECAR_PARAMETERS = [CLAIM_NAME, CLAIM_NAMESPACE, VOLUME_NAME];
+
+/** As lvmd's configuration names its classes. */
+const DEVICE_CLASS_NAME = /^[A-Za-z0-9_.][-A-Za-z0-9_.]{0,62}$/;
 
 type Parameters = Readonly<Record<string, string>>;
 
@@ -59,7 +65,11 @@ export function parseVolumeParameters(parameters: Parameters, driver: Driver): V
 
 /** GetCapacity asks with the class' own parameters alone; a parameter that is not there is undefined. */
 export function parseClassParameters(parameters: Parameters, driver: Driver): ClassParameters | Refusal {
-  const known = [...USER_PARAMETERS, ...(driver.backends.includes("span") ? MEMBER_PARAMETERS : [])];
+  const known = [
+    ...USER_PARAMETERS,
+    ...(driver.backends.includes("lvm") ? [DEVICE_CLASS] : []),
+    ...(driver.backends.includes("span") ? MEMBER_PARAMETERS : []),
+  ];
   const unknown = Object.keys(parameters).filter((key) => !known.includes(key) && !SIDECAR_PARAMETERS.includes(key));
   if (unknown.length > 0)
     return invalidArgument(
@@ -73,7 +83,22 @@ export function parseClassParameters(parameters: Parameters, driver: Driver): Cl
   if (initialBytes instanceof Refusal) return initialBytes;
   const maxBytes = size(parameters, MAX_SIZE);
   if (maxBytes instanceof Refusal) return maxBytes;
-  return { backend, fsType, initialBytes, maxBytes };
+  const deviceClass = deviceClassOf(parameters, backend);
+  if (deviceClass instanceof Refusal) return deviceClass;
+  return { backend, fsType, initialBytes, maxBytes, deviceClass };
+}
+
+function deviceClassOf(parameters: Parameters, backend: OwnBackend | undefined): string | undefined | Refusal {
+  const name = parameters[DEVICE_CLASS];
+  if (name === undefined) return undefined;
+  if (backend !== "lvm")
+    return invalidArgument(
+      `parameter ${DEVICE_CLASS} is for the backend lvm, and ${BACKEND} is ${backend ?? "not set"}`,
+    );
+  if (DEVICE_CLASS_NAME.test(name)) return name;
+  return invalidArgument(
+    `parameter ${DEVICE_CLASS} is "${name}"; a device class has at most 63 letters, digits, "_", "." and "-"`,
+  );
 }
 
 function oneOf<T extends string>(parameters: Parameters, key: string, values: readonly T[]): T | undefined | Refusal {

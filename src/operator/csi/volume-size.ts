@@ -44,6 +44,21 @@ export function planSizes(
   return { requestedBytes, memberBytes: backend === "span" ? wholeGiB(firstBytes) : roundUpToBlock(firstBytes) };
 }
 
+/** Quantities up to here are whole numbers. */
+const LARGEST_BYTES = 4096 * 1024 * GIB;
+
+/**
+ * The largest request that a node with so many free bytes can meet (CSI's maximum_volume_size): a volume begins with the class'
+ * initialSize where it has one, whatever is asked for.
+ */
+export function largestRequestBytes(
+  freeBytes: number,
+  { initialBytes, maxBytes }: Pick<VolumeParameters, "initialBytes" | "maxBytes">,
+): number {
+  const fitting = initialBytes === undefined ? freeBytes : initialBytes <= freeBytes ? LARGEST_BYTES : 0;
+  return Math.min(fitting, maxBytes ?? LARGEST_BYTES);
+}
+
 /** Devices have whole blocks; rounded up, so that a claim never gets less than it asked for. */
 export function roundUpToBlock(sizeBytes: number): number {
   return Math.ceil(sizeBytes / BLOCK_BYTES) * BLOCK_BYTES;

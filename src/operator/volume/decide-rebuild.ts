@@ -4,7 +4,7 @@ import type { ApplyConfiguration } from "../../kube/client.ts";
 import type { PersistentVolume } from "../../kube/resources.ts";
 import { rebuiltSpan } from "../member/rebuild-span.ts";
 import type { LiveVolumeFacts, VolumeFacts } from "./gather.ts";
-import { loopMember, newLayout } from "./layout-fields.ts";
+import { newLayout, recordedMember } from "./layout-fields.ts";
 import {
   type ClaimIdentity,
   claimIdentityOf,
@@ -69,7 +69,7 @@ function rebuiltLayout(
   const record = recordOfPersistentVolume(persistentVolume);
   if (isIncomplete(record)) return record;
   if (record.backend === "span") return rebuiltSpan(record, members);
-  return newLayout(record, [loopMember(record.handle, undefined, "Present")]);
+  return newLayout(record, [recordedMember(record, "Present")]);
 }
 
 /**

@@ -10,14 +10,15 @@ import {
 import { API_VERSION, NEXT_MEMBER_ANNOTATION, RECORDS, SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
 import { formatQuantity } from "../../units/quantity.ts";
+import type { LogicalVolumeRecord } from "../lvm/logical-volume-record.ts";
 import { recordsOfRules } from "../member/member-rules.ts";
 import { type ClaimIdentity, sizeRecordsOf, type VolumeRecord } from "./volume-record.ts";
 
 /** What the operator writes into a layout's spec; `emergency` is the policy-engine's. */
 export type OperatorSpec = Omit<FilesystemLayoutSpec, "emergency">;
 
-/** The only member of a loop volume. */
-const LOOP_MEMBER_NAME = "m0";
+/** Of a volume that lies on one node. */
+const ONLY_MEMBER_NAME = "m0";
 
 /** A new layout of these members. */
 export function newLayout(
@@ -46,12 +47,31 @@ export function newLayout(
 
 /** The member of a loop volume. `memberBytes` undefined: as found on the node, for a layout that is made again. */
 export function loopMember(handle: string, memberBytes: number | undefined, state: "Present" | "Removed"): MemberSpec {
-  return {
-    name: LOOP_MEMBER_NAME,
-    ...(memberBytes === undefined ? {} : { size: formatQuantity(memberBytes) }),
-    state,
-    source: { loop: { file: `${handle}-0.img` } },
-  };
+  return { ...onlyMember(memberBytes, state), source: { loop: { file: `${handle}-0.img` } } };
+}
+
+/** The member of a lvm volume; `memberBytes` as above. */
+export function lvmMember(
+  handle: string,
+  memberBytes: number | undefined,
+  state: "Present" | "Removed",
+  { volumeID, deviceClass }: LogicalVolumeRecord,
+): MemberSpec {
+  return { ...onlyMember(memberBytes, state), source: { logicalVolume: { name: handle, volumeID, deviceClass } } };
+}
+
+/** As its record names it, of whatever size is found on the node. A record of the backend lvm without its volume is incomplete. */
+export function recordedMember(
+  { backend, handle, logicalVolume }: VolumeRecord,
+  state: "Present" | "Removed",
+): MemberSpec {
+  return backend === "lvm" && logicalVolume !== undefined
+    ? lvmMember(handle, undefined, state, logicalVolume)
+    : loopMember(handle, undefined, state);
+}
+
+function onlyMember(memberBytes: number | undefined, state: "Present" | "Removed"): Omit<MemberSpec, "source"> {
+  return { name: ONLY_MEMBER_NAME, ...(memberBytes === undefined ? {} : { size: formatQuantity(memberBytes) }), state };
 }
 
 /** What of a layout is changed; a field that is there and undefined is taken away. */

@@ -1,12 +1,13 @@
 // One volume made consistent: gather, decide, apply, report. The target goes first, since a filling disk waits for it; the
 // status follows. What was lost is made again before anything else is decided on it.
-import { FILESYSTEMS } from "../../api/filesystem.ts";
+import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
 import { shows } from "../../kube/apply.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import type { Outcome } from "../../kube/work-queue.ts";
 import type { Clock } from "../../process/clock.ts";
+import { tendLogicalVolume } from "../lvm/tend-logical-volume.ts";
 import type { Pace } from "../member/pace.ts";
 import { restoreClaims } from "../member/restore-claims.ts";
 import { type MemberReport, tendMembers } from "../member/tend-members.ts";
@@ -47,10 +48,27 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   const carried =
     facts.layout && filesystem ? await carryTarget(reconciling, facts.layout, filesystem) : { layout: facts.layout };
   const { layout, refusal } = carried;
+  if (layout?.spec.backend === "lvm") await tendLvm(reconciling, layout, filesystem);
   const members = layout?.spec.backend === "span" ? await tendSpan(reconciling, layout) : undefined;
   if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcomeOf(members, refusal);
   const untoldMs = await reportStatus(reconciling, { handle, filesystem, layout, missing, refusal, members });
   return untoldMs === undefined ? outcomeOf(members, refusal) : { againAfterMs: untoldMs };
+}
+
+async function tendLvm(
+  reconciling: VolumeReconciling,
+  layout: FilesystemLayout,
+  filesystem: Filesystem | undefined,
+): Promise<void> {
+  if (!(await tendLogicalVolume(reconciling, layout))) return;
+  const { metrics, events } = reconciling;
+  metrics.rebuilt("LogicalVolume");
+  events.record(
+    filesystem ?? layout,
+    "Normal",
+    "Rebuilt",
+    `LogicalVolume ${layout.metadata.name} had been deleted, and was made again from the FilesystemLayout`,
+  );
 }
 
 async function tendSpan(reconciling: VolumeReconciling, layout: FilesystemLayout): Promise<MemberReport> {

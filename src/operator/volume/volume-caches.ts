@@ -1,6 +1,7 @@
 // What the operator watches, and which volume each change is about.
 import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { LOGICAL_VOLUMES, type LogicalVolume } from "../../api/logical-volume.ts";
 import { MEMBER_NAMESPACE, RECORDS } from "../../api/names.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { KubeObject } from "../../kube/object.ts";
@@ -30,6 +31,7 @@ export interface VolumeCaches extends ReflectorSet {
   /** Those of members. Index "volume", as above. */
   readonly attachments: Reflector<VolumeAttachment>;
   readonly csiDrivers: Reflector<CSIDriver>;
+  readonly logicalVolumes: Reflector<LogicalVolume>;
   /** Handles of all volumes that any object tells of. */
   handles(): Set<string>;
   /** Calls `changed` with the volume's handle on each change, at once for what is there. */
@@ -71,6 +73,7 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
     indexes: ofVolume,
   });
   const csiDrivers = createReflector({ client, resource: CSI_DRIVERS, log });
+  const logicalVolumes = createReflector({ client, resource: LOGICAL_VOLUMES, log });
 
   const handlesOfFilesystem = ({ spec }: Filesystem): string[] => {
     const uid = spec.claimRef?.uid ?? "";
@@ -85,7 +88,8 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
     memberClaims,
     attachments,
     csiDrivers,
-    ...reflectorSet([layouts, filesystems, persistentVolumes, memberClaims, attachments, csiDrivers]),
+    logicalVolumes,
+    ...reflectorSet([layouts, filesystems, persistentVolumes, memberClaims, attachments, csiDrivers, logicalVolumes]),
     handles: () =>
       new Set([
         ...layouts.store.list().map(({ metadata }) => metadata.name),
@@ -97,6 +101,7 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
       subscribeAll(persistentVolumes, (volume) => [...handlesOf(volume), ...handlesOfMember(volume)], changed);
       subscribeAll(memberClaims, (claim) => oneOrNone(labelledHandle(claim)), changed);
       subscribeAll(attachments, (attachment) => oneOrNone(labelledHandle(attachment)), changed);
+      subscribeAll(logicalVolumes, ({ metadata }) => [metadata.name], changed);
     },
   };
 }

@@ -6,6 +6,11 @@ import { RECORDS, TOPOLOGY_NODE } from "../../api/names.ts";
 import { driverNamed, driverOf } from "../../csi/driver.ts";
 import type { PersistentVolume } from "../../kube/resources.ts";
 import { formatQuantity, parseQuantity, QuantityError } from "../../units/quantity.ts";
+import {
+  type LogicalVolumeRecord,
+  logicalVolumeOfRecords,
+  recordsOfLogicalVolume,
+} from "../lvm/logical-volume-record.ts";
 import { type MemberRules, recordsOfRules, rulesOfRecords } from "../member/member-rules.ts";
 
 export interface ClaimIdentity {
@@ -31,6 +36,8 @@ export interface VolumeRecord extends OrderedSizes {
   readonly nodeName: string | undefined;
   /** Of the backend span. */
   readonly memberRules: MemberRules | undefined;
+  /** Of the backend lvm, once it is made. */
+  readonly logicalVolume: LogicalVolumeRecord | undefined;
   readonly claim: ClaimIdentity;
 }
 
@@ -43,6 +50,7 @@ export function volumeContextOf(record: VolumeRecord): Record<string, string> {
     [RECORDS.backend]: record.backend,
     ...sizeRecordsOf(record),
     ...recordsOfRules(record.memberRules),
+    ...recordsOfLogicalVolume(record.logicalVolume),
   };
 }
 
@@ -90,13 +98,15 @@ export function recordOfPersistentVolume(volume: PersistentVolume): VolumeRecord
     backend: OWN_BACKENDS.find((one) => one === attributes[RECORDS.backend] && ofDriver?.includes(one)),
     nodeName: nodeNameOf(volume),
     memberRules: rulesOfRecords(attributes),
+    logicalVolume: logicalVolumeOfRecords(attributes),
     claim: claimIdentityOf(volume),
   };
-  const { volumeUID, fsid, fsType, backend, claim } = found;
+  const { volumeUID, fsid, fsType, backend, logicalVolume, claim } = found;
   const missing = missingOf(found);
   if (!volumeUID || !fsid || !fsType || !backend || !claim || missing.length > 0) return { missing };
   const { nodeName, memberRules } = driverOf(backend).attaches ? { ...found, nodeName: undefined } : found;
-  return { handle, volumeUID, fsid, fsType, backend, nodeName, memberRules, claim, ...sizesOfRecords(attributes) };
+  const ordered = { ...sizesOfRecords(attributes), memberRules, logicalVolume, claim };
+  return { handle, volumeUID, fsid, fsType, backend, nodeName, ...ordered };
 }
 
 const FIELD_OF = {
@@ -106,13 +116,20 @@ const FIELD_OF = {
   backend: `volumeAttributes["${RECORDS.backend}"]`,
   nodeName: `nodeAffinity on ${TOPOLOGY_NODE}`,
   memberRules: `volumeAttributes["${RECORDS.memberClass}"]`,
+  logicalVolume: `volumeAttributes["${RECORDS.logicalVolume}"] and ["${RECORDS.deviceClass}"]`,
   claim: "claimRef",
 } as const;
 
+const NOT_NEEDED: Readonly<Record<OwnBackend, readonly (keyof typeof FIELD_OF)[]>> = {
+  loop: ["memberRules", "logicalVolume"],
+  lvm: ["memberRules"],
+  span: ["nodeName", "logicalVolume"],
+};
+
 function missingOf(found: Readonly<Record<keyof typeof FIELD_OF, unknown>>): string[] {
-  const notNeeded = found.backend === "span" ? "nodeName" : "memberRules";
+  const notNeeded: readonly string[] = NOT_NEEDED[(found.backend as OwnBackend | undefined) ?? "loop"];
   return (Object.keys(FIELD_OF) as (keyof typeof FIELD_OF)[])
-    .filter((field) => found[field] === undefined && field !== notNeeded)
+    .filter((field) => found[field] === undefined && !notNeeded.includes(field))
     .map((field) => FIELD_OF[field]);
 }
 

@@ -21,6 +21,7 @@ import {
   type ValidateVolumeCapabilitiesRequest,
   type ValidateVolumeCapabilitiesResponse,
 } from "../../../src/gen/csi/v1/csi.ts";
+import { createEventRecorder } from "../../../src/kube/events.ts";
 import { NAMESPACES, NODES } from "../../../src/kube/resources.ts";
 import { deleteVolume } from "../../../src/operator/csi/delete-volume.ts";
 import { createLayoutWatch } from "../../../src/operator/volume/layout-watch.ts";
@@ -256,7 +257,7 @@ describe("DeleteVolume", () => {
       (layout) => layout?.status !== undefined,
     );
     cluster.node.silent = true;
-    const refusal = await withShortWait((deleting) => deleteVolume({ ...deleting, waitLimitMs: 100 }, handle));
+    const refusal = await withShortWait((deleting) => deleteVolume({ ...deleting, removalWaitLimitMs: 100 }, handle));
     expect(refusal).toMatchObject({
       code: "ABORTED",
       message: expect.stringContaining("node node-1 has not confirmed"),
@@ -287,10 +288,11 @@ describe("DeleteVolume", () => {
   });
 
   async function withShortWait<T>(
-    run: (deleting: Omit<Parameters<typeof deleteVolume>[0], "waitLimitMs">) => Promise<T>,
+    run: (deleting: Omit<Parameters<typeof deleteVolume>[0], "removalWaitLimitMs">) => Promise<T>,
   ) {
     const { client } = cluster;
-    const caches = createVolumeCaches(client, createLogger("test", "silent"));
+    const log = createLogger("test", "silent");
+    const caches = createVolumeCaches(client, log);
     caches.start();
     await caches.synced;
     try {
@@ -301,6 +303,7 @@ describe("DeleteVolume", () => {
         layouts: createLayoutWriter(client),
         watch,
         changes: createVolumeChanges(caches),
+        events: createEventRecorder({ client, component: "test", nowMs: Date.now, log }),
       });
     } finally {
       await caches.stop();

@@ -287,6 +287,7 @@ const record: VolumeRecord = {
   fsType: "btrfs",
   nodeName: undefined,
   memberRules: undefined,
+  logicalVolume: undefined,
   claim: CLAIM_REF,
 };
 const member = (name: string) => ({ name, size: "2Gi", state: "Present" as const, source: { claim: { name } } });

@@ -1,0 +1,26 @@
+// What a LogicalVolume says when its fields are read together. Pure.
+import type { LogicalVolume } from "../../api/logical-volume.ts";
+import { parseQuantity } from "../../units/quantity.ts";
+import type { LogicalVolumeRecord } from "./logical-volume-record.ts";
+
+/** The gRPC codes of lvmd after which an agent does not try again: what is asked for cannot be had there. */
+const FINAL_CODES = { INVALID_ARGUMENT: 3, NOT_FOUND: 5, RESOURCE_EXHAUSTED: 8 } as const;
+export type FinalCode = keyof typeof FINAL_CODES;
+
+/** What LVM calls it; undefined: it is not made yet. */
+export function madeVolume({ spec, status }: LogicalVolume): LogicalVolumeRecord | undefined {
+  const volumeID = status?.volumeID ?? spec.volumeID;
+  return volumeID === undefined ? undefined : { volumeID, deviceClass: spec.deviceClass };
+}
+
+/** Why it will not be made; undefined: it is, or it is still tried. What was said of an earlier specification does not count. */
+export function finalFailure({ metadata, spec, status }: LogicalVolume): FinalCode | undefined {
+  if (status === undefined || status.volumeID !== undefined || spec.volumeID !== undefined) return undefined;
+  if (status.observedGeneration !== undefined && status.observedGeneration !== metadata.generation) return undefined;
+  return (Object.keys(FINAL_CODES) as FinalCode[]).find((name) => FINAL_CODES[name] === status.code);
+}
+
+/** What it has; before it is made, what is asked for. */
+export function currentBytes({ spec, status }: LogicalVolume): number {
+  return parseQuantity(status?.currentSize ?? spec.size);
+}

@@ -1,0 +1,146 @@
+// The part of a node's agent that makes logical volumes, without LVM: LogicalVolumes' status and NodeStorage, by the rules of the real
+// one. What is "on the node" are numbers, which stay when objects are deleted.
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
+import { LOGICAL_VOLUMES, type LogicalVolume, type LogicalVolumeStatus } from "../../src/api/logical-volume.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../src/api/names.ts";
+import { NODE_STORAGES } from "../../src/api/node-storage.ts";
+import type { KubeClient } from "../../src/kube/client.ts";
+import type { KubeObject, Resource } from "../../src/kube/object.ts";
+import { createReflector } from "../../src/kube/reflector.ts";
+import type { Logger } from "../../src/process/log.ts";
+import { formatQuantity, parseQuantity } from "../../src/units/quantity.ts";
+
+export interface FakeLvmNode {
+  /** Sizes by what LVM calls them. */
+  readonly volumes: Map<string, number>;
+  /** Every volume that was ever made, in order. */
+  readonly made: string[];
+  /** By device class; the first one is the default. */
+  readonly freeBytes: Map<string, number>;
+  /** While set, nothing is done and nothing is said. */
+  silent: boolean;
+  /** While set, no volume is made, and this is said. */
+  failWith: Pick<LogicalVolumeStatus, "code" | "message"> | undefined;
+  /** Looks at everything again, as after a start. */
+  look(): void;
+  publish(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const STATUS = { fieldManager: FIELD_MANAGERS.agent, subresource: "status" } as const;
+const EXTENT_BYTES = 4 * 1024 ** 2;
+const RESOURCE_EXHAUSTED = 8;
+const NOT_FOUND = 5;
+
+export async function startFakeLvmNode(
+  client: KubeClient,
+  nodeName: string,
+  free: Readonly<Record<string, string>>,
+  log: Logger,
+): Promise<FakeLvmNode> {
+  const logicalVolumes = createReflector({ client, resource: LOGICAL_VOLUMES, log });
+  const layouts = createReflector({ client, resource: FILESYSTEM_LAYOUTS, log });
+  const work: Promise<void>[] = [];
+  const node: FakeLvmNode = {
+    volumes: new Map(),
+    made: [],
+    freeBytes: new Map(Object.entries(free).map(([name, size]) => [name, parseQuantity(size)])),
+    silent: false,
+    failWith: undefined,
+    look: () => {
+      logicalVolumes.store.list().forEach(take);
+      layouts.store.list().forEach(remove);
+    },
+    publish: () => publishStorage(client, nodeName, node),
+    stop: async () => {
+      await Promise.all([logicalVolumes.stop(), layouts.stop()]);
+      await Promise.allSettled(work);
+    },
+  };
+  const take = (one: LogicalVolume): void => {
+    if (one.spec.nodeName !== nodeName || node.silent || one.status?.volumeID !== undefined) return;
+    const status = carryOut(node, one);
+    if (status !== undefined) work.push(say(client, LOGICAL_VOLUMES, one.metadata.name, status, log));
+  };
+  const remove = (layout: FilesystemLayout): void => {
+    const [member] = layout.spec.members ?? [];
+    const source = member?.source.logicalVolume;
+    if (layout.spec.nodeName !== nodeName || node.silent || member?.state !== "Removed" || source === undefined) return;
+    node.volumes.delete(source.volumeID);
+    const status = { nodeName, members: [{ name: member.name, size: "0", state: "Removed" }] };
+    if (layout.status?.members?.[0]?.state === "Removed") return;
+    work.push(say(client, FILESYSTEM_LAYOUTS, layout.metadata.name, status, log));
+  };
+  logicalVolumes.subscribe({ added: take, updated: take });
+  layouts.subscribe({ added: remove, updated: remove });
+  logicalVolumes.start();
+  layouts.start();
+  await Promise.all([logicalVolumes.synced, layouts.synced]);
+  await node.publish();
+  return node;
+}
+
+/** Undefined: there is nothing new to say. */
+function carryOut(node: FakeLvmNode, { metadata, spec, status }: LogicalVolume): LogicalVolumeStatus | undefined {
+  const { uid = "", generation } = metadata;
+  const volumeID = spec.volumeID ?? uid;
+  if (spec.volumeID === undefined && !node.volumes.has(uid)) {
+    const isFinal = status?.code === RESOURCE_EXHAUSTED || status?.code === NOT_FOUND;
+    if (isFinal && status.observedGeneration === generation) return undefined;
+    const failure = node.failWith ?? make(node, uid, spec.deviceClass, parseQuantity(spec.size));
+    if (failure !== undefined)
+      return status?.code === failure.code ? undefined : { observedGeneration: generation, ...failure };
+  }
+  const sizeBytes = node.volumes.get(volumeID);
+  if (sizeBytes === undefined) return { observedGeneration: generation, code: NOT_FOUND, message: "no such volume" };
+  return { observedGeneration: generation, volumeID, currentSize: formatQuantity(sizeBytes) };
+}
+
+function make(
+  node: FakeLvmNode,
+  volumeID: string,
+  deviceClass: string,
+  askedBytes: number,
+): LogicalVolumeStatus | undefined {
+  const sizeBytes = Math.ceil(askedBytes / EXTENT_BYTES) * EXTENT_BYTES;
+  const freeBytes = node.freeBytes.get(deviceClass);
+  if (freeBytes === undefined) return { code: NOT_FOUND, message: `device-class not found: ${deviceClass}` };
+  if (sizeBytes > freeBytes) return { code: RESOURCE_EXHAUSTED, message: "insufficient free space: 1 extent" };
+  node.freeBytes.set(deviceClass, freeBytes - sizeBytes);
+  node.volumes.set(volumeID, sizeBytes);
+  node.made.push(volumeID);
+  return undefined;
+}
+
+async function say<T extends KubeObject>(
+  client: KubeClient,
+  resource: Resource<T>,
+  name: string,
+  status: object,
+  log: Logger,
+): Promise<void> {
+  const said = { apiVersion: API_VERSION, kind: resource.kind, metadata: { name }, status };
+  try {
+    await client.apply("fake-node/status", resource, said, STATUS);
+  } catch (error) {
+    log.debug({ err: error, name }, "the object went away");
+  }
+}
+
+async function publishStorage(client: KubeClient, nodeName: string, node: FakeLvmNode): Promise<void> {
+  const metadata = { name: nodeName };
+  const identity = { apiVersion: API_VERSION, kind: NODE_STORAGES.kind, metadata };
+  await client.apply(
+    "fake-node/storage",
+    NODE_STORAGES,
+    { ...identity, spec: {} },
+    { ...STATUS, subresource: undefined },
+  );
+  const deviceClasses = [...node.freeBytes].map(([name, bytes], index) => ({
+    name,
+    backend: "lvm",
+    free: formatQuantity(bytes),
+    default: index === 0,
+  }));
+  await client.apply("fake-node/storage-status", NODE_STORAGES, { ...identity, status: { deviceClasses } }, STATUS);
+}
