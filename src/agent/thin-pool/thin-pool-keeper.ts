@@ -4,7 +4,7 @@ import { Gauge, type Registry } from "prom-client";
 import { API_VERSION } from "../../api/names.ts";
 import { NODE_STORAGES, type NodeStorage } from "../../api/node-storage.ts";
 import type { ClusterVolumePolicy } from "../../api/volume-policy.ts";
-import type { DeviceClass } from "../../gen/tidemark/lvmd/v1/lvmd.ts";
+import type { DeviceClass, ExtendThinPoolRequest } from "../../gen/tidemark/lvmd/v1/lvmd.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import type { ReadableStore } from "../../kube/store.ts";
 import type { Logger } from "../../process/log.ts";
@@ -12,18 +12,11 @@ import { decideThinPool, type ThinPoolPlan } from "./decide-thin-pool.ts";
 import { readGrowth } from "./read-growth.ts";
 import { thinPoolFacts } from "./thin-pool-facts.ts";
 
-/** What a pool shall have at least; a size that it has already is no change. */
-export interface WantedPool {
-  readonly deviceClass: string;
-  readonly sizeBytes: number;
-  readonly metadataSizeBytes: number;
-}
-
 export interface ThinPoolKeeperParts {
   readonly nodeName: string;
   readonly policies: Pick<ReadableStore<ClusterVolumePolicy>, "list">;
   /** Throws with what lvmd says. */
-  readonly extendPool: (wanted: WantedPool) => Promise<void>;
+  readonly extendPool: (wanted: ExtendThinPoolRequest) => Promise<void>;
   readonly events: Pick<EventRecorder, "record">;
   readonly registry: Registry;
   readonly log: Logger;
@@ -120,7 +113,7 @@ function createCarryingOut({
         return verdict.reason === "ThinPoolFull" ? "full" : "done";
       case "extend":
         try {
-          await extendPool({ deviceClass, ...verdict });
+          await extendPool({ deviceClass, sizeBytes: verdict.sizeBytes, metadataSizeBytes: verdict.metadataSizeBytes });
         } catch (error) {
           const why = `${verdict.message}: ${(error as Error).message}`;
           tell(deviceClass, "Warning", "ThinPoolExtendFailed", why);

@@ -5,7 +5,7 @@ import {
   type WantedPool,
 } from "../../../src/agent/thin-pool/thin-pool-keeper.ts";
 import type { ClusterVolumePolicy } from "../../../src/api/volume-policy.ts";
-import { DeviceClass } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
+import { DeviceClass, type ExtendThinPoolRequest } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { createMetricsRegistry } from "../../../src/process/metrics-registry.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
@@ -37,7 +37,7 @@ describe("the keeper of thin pools", () => {
   afterEach(() => keeper?.stop());
 
   function keep({ policies = [POLICY], fail = false }: { policies?: ClusterVolumePolicy[]; fail?: boolean } = {}) {
-    const extended: WantedPool[] = [];
+    const extended: ExtendThinPoolRequest[] = [];
     const said: string[] = [];
     const registry = createMetricsRegistry();
     const heard = [...policies];
