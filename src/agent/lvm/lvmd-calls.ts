@@ -3,6 +3,7 @@
 import { credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import {
   CancelReduceResponse_Outcome,
+  type ExtendThinPoolRequest,
   LvmdClient,
   type ReduceLVRequest,
   type Volume,
@@ -35,6 +36,8 @@ export interface LvmdCalls {
   cancelReduce(token: string): Promise<"Burnt" | "Reduced">;
   addTag(deviceClass: string, name: string, tag: string): Promise<void>;
   wipeAndRemove(deviceClass: string, name: string): Promise<void>;
+  /** The pool's data and metadata; what is that large already stays. */
+  extendThinPool(request: ExtendThinPoolRequest): Promise<void>;
 }
 
 const QUERY_LIMIT_MS = 10_000;
@@ -122,6 +125,11 @@ function callsOf(
       const request = { deviceClass, name };
       const call = callAsEffect(effects, "remove/volume", remove, request, metadata, WIPE_LIMIT_MS);
       await answerOf(call, `removing volume ${name} of device class ${deviceClass}`);
+    },
+    extendThinPool: async (request) => {
+      const extend = client.extendThinPool.bind(client);
+      const call = callAsEffect(effects, "thin-pool/extend", extend, request, metadata, CHANGE_LIMIT_MS);
+      await answerOf(call, `extending the thin pool of device class ${request.deviceClass}`);
     },
   };
 }

@@ -1,0 +1,115 @@
+import { afterEach, describe, expect, it } from "@jest/globals";
+import {
+  createThinPoolKeeper,
+  type ThinPoolKeeper,
+  type WantedPool,
+} from "../../../src/agent/thin-pool/thin-pool-keeper.ts";
+import type { ClusterVolumePolicy } from "../../../src/api/volume-policy.ts";
+import { DeviceClass, type ExtendThinPoolRequest } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
+import { createLogger } from "../../../src/process/log.ts";
+import { createMetricsRegistry } from "../../../src/process/metrics-registry.ts";
+import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { eventually } from "../../fakes/eventually.ts";
+import { waitFor } from "../../harness/wait-for.ts";
+
+const POLICY: ClusterVolumePolicy = {
+  apiVersion: "tidemark.dev/v1alpha1",
+  kind: "ClusterVolumePolicy",
+  metadata: { name: "pools" },
+  spec: { thinPools: [{ deviceClass: "thin", extendAt: "80%", by: "50%" }] },
+};
+
+function aClass(dataPercent: number, change: Partial<DeviceClass> = {}): DeviceClass {
+  const thinPool = {
+    name: "pool",
+    sizeBytes: 10 * GIB,
+    metadataSizeBytes: 32 * MIB,
+    dataPercent,
+    metadataPercent: 10,
+    overprovisionRatio: 5,
+    groupFreeBytes: 100 * GIB,
+  };
+  return DeviceClass.fromPartial({ name: "thin", sizeGrainBytes: 4 * MIB, thinPool, ...change });
+}
+
+describe("the keeper of thin pools", () => {
+  let keeper: ThinPoolKeeper | undefined;
+  afterEach(() => keeper?.stop());
+
+  function keep({ policies = [POLICY], fail = false }: { policies?: ClusterVolumePolicy[]; fail?: boolean } = {}) {
+    const extended: ExtendThinPoolRequest[] = [];
+    const said: string[] = [];
+    const registry = createMetricsRegistry();
+    const heard = [...policies];
+    keeper = createThinPoolKeeper({
+      nodeName: "node-a",
+      policies: { list: () => heard },
+      extendPool: async (wanted) => {
+        extended.push(wanted);
+        if (fail) throw new Error("the group is locked");
+      },
+      events: {
+        record: (object, type, reason) => said.push(`${object.kind}/${object.metadata.name} ${type} ${reason}`),
+      },
+      registry,
+      log: createLogger("test", "silent"),
+    });
+    const isFull = async (): Promise<string | undefined> =>
+      /^tidemark_thin_pool_full{device_class="thin"} (\d)$/m.exec(await registry.metrics())?.[1];
+    return { keeper, heard, extended, said, isFull };
+  }
+
+  it("extends a pool that is over the threshold, and says so on the node's NodeStorage", async () => {
+    const { keeper, extended, said, isFull } = keep();
+    keeper.reported([aClass(80)]);
+    await eventually("it is said", () => said.length > 0);
+    expect(said).toEqual(["NodeStorage/node-a Normal ThinPoolExtended"]);
+    expect(extended).toMatchObject([{ deviceClass: "thin", sizeBytes: 15 * GIB, metadataSizeBytes: 32 * MIB }]);
+    expect(await isFull()).toBe("0");
+  });
+
+  it("leaves alone what no policy names, what is thick, and what cannot be used now", async () => {
+    const { keeper, extended, said } = keep();
+    keeper.reported([
+      aClass(99, { name: "other" }),
+      aClass(99, { thinPool: undefined }),
+      aClass(99, { problem: "gone" }),
+    ]);
+    await keeper.stop();
+    expect([extended, said]).toEqual([[], []]);
+  });
+
+  it("extends when a policy appears, without a new report", async () => {
+    const { keeper, heard, extended } = keep({ policies: [] });
+    keeper.reported([aClass(90)]);
+    heard.push(POLICY);
+    keeper.policiesChanged();
+    await eventually("it is extended", () => extended.length === 1);
+  });
+
+  it("says once that a pool is full which cannot grow, and again when it is so again", async () => {
+    const { keeper, said, isFull } = keep();
+    const full = aClass(95);
+    if (full.thinPool !== undefined) full.thinPool.groupFreeBytes = 0;
+    keeper.reported([full]);
+    keeper.reported([full]);
+    await eventually("it is said", () => said.length === 1);
+    expect(await isFull()).toBe("1");
+    keeper.reported([aClass(10)]);
+    await waitFor("it is full no more", async () => ((await isFull()) === "0" ? true : undefined));
+    keeper.reported([full]);
+    const once = "NodeStorage/node-a Warning ThinPoolFull";
+    await eventually("it is said again", () => said.length === 2);
+    expect(said).toEqual([once, once]);
+  });
+
+  it("says what lvmd answers, counts the pool as full, and tries again with the next report", async () => {
+    const { keeper, extended, said, isFull } = keep({ fail: true });
+    keeper.reported([aClass(85)]);
+    await eventually("it is extended", () => extended.length === 1);
+    keeper.reported([aClass(86)]);
+    await eventually("it is tried again", () => extended.length === 2);
+    expect(said).toEqual(["NodeStorage/node-a Warning ThinPoolExtendFailed"]);
+    expect(await isFull()).toBe("1");
+  });
+});
