@@ -25,6 +25,7 @@ import { registerOrphanGauge } from "./metrics.ts";
 import { createNodeVolumes } from "./node-volumes.ts";
 import { reportNodeStorage } from "./report-node-storage.ts";
 import { type ServedDriver, serveNode } from "./serve-node.ts";
+import { keepThinPools } from "./thin-pool/keep-thin-pools.ts";
 
 export async function runAgent(args: readonly string[]): Promise<void> {
   const config = readConfig(args);
@@ -85,6 +86,7 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
   const logicalVolumes =
     lvm && startLogicalVolumes({ nodeName, lvm, lanes: csi.lanes, ...exchange, client, clock, log });
   if (logicalVolumes !== undefined) registerOrphanGauge(metrics.registry, logicalVolumes.orphanCounts);
+  const thinPools = lvm && keepThinPools({ nodeName, lvm, client, registry: metrics.registry, clock, log });
   const engines = config.engineService && watchEngineEndpoints(client, config.engineService, streams.follow, log);
   const serving = { log, refusalOf: refusalOfError, answered: () => undefined };
   const servicesOf = (driver: Driver): GrpcService[] => [
@@ -99,6 +101,7 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
     { name: "API server client", stop: () => client.close() },
     { name: "calls to lvmd", stop: () => lvm?.stop() },
     { name: "logical volumes", stop: () => logicalVolumes?.stop() },
+    ...(thinPools ?? []),
     { name: "report of the node's storage", stop: () => nodeStorage.stop() },
     ...volumes.stoppables,
     { name: "streams of samples", stop: () => streams.stop() },

@@ -19,7 +19,7 @@ export interface KeepingThinPools {
   readonly log: Logger;
 }
 
-/** In the order in which they are stopped. */
+/** Stopped in reverse. */
 export function keepThinPools({ nodeName, lvm, client, registry, clock, log }: KeepingThinPools): Stoppable[] {
   const policies = createReflector({ client, resource: CLUSTER_VOLUME_POLICIES, log });
   const events = createEventRecorder({ client, component: "tidemark-agent", nowMs: clock.nowMs, log });
@@ -30,8 +30,8 @@ export function keepThinPools({ nodeName, lvm, client, registry, clock, log }: K
   lvm.classes.subscribe(() => keeper.reported(lvm.classes.list() ?? []));
   policies.start();
   return [
-    { name: "policies on thin pools", stop: () => policies.stop() },
-    { name: "keeper of thin pools", stop: () => keeper.stop() },
     { name: "events on thin pools", stop: () => events.flush() },
+    { name: "keeper of thin pools", stop: () => keeper.stop() },
+    { name: "policies on thin pools", stop: () => policies.stop() },
   ];
 }

@@ -1,9 +1,5 @@
 import { afterEach, describe, expect, it } from "@jest/globals";
-import {
-  createThinPoolKeeper,
-  type ThinPoolKeeper,
-  type WantedPool,
-} from "../../../src/agent/thin-pool/thin-pool-keeper.ts";
+import { createThinPoolKeeper, type ThinPoolKeeper } from "../../../src/agent/thin-pool/thin-pool-keeper.ts";
 import type { ClusterVolumePolicy } from "../../../src/api/volume-policy.ts";
 import { DeviceClass, type ExtendThinPoolRequest } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
 import { createLogger } from "../../../src/process/log.ts";
