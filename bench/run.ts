@@ -9,6 +9,7 @@ const BENCHMARKS: Readonly<Record<string, () => Promise<Benchmark>>> = {
   "crossing-span": async () => (await import("./crossing-span.ts")).crossingSpanBenchmark,
   "provision-span": async () => (await import("./provision-span.ts")).provisionSpanBenchmark,
   failover: async () => (await import("./failover.ts")).failoverBenchmark,
+  lvmd: async () => (await import("./lvmd.ts")).lvmdBenchmark,
   "io-overhead": async () => (await import("./io-overhead.ts")).ioOverheadBenchmark,
   "shrink-stall": async () => (await import("./shrink-stall.ts")).shrinkStallBenchmark,
   "lvm-shrink": async () => (await import("./shrink-stall.ts")).lvmShrinkBenchmark,
