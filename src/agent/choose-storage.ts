@@ -1,5 +1,5 @@
-// Which disks this node has: real loop devices and other drivers' members, or the simulated disk where there is no root. Only
-// wiring.
+// Which disks this node has: real loop devices, logical volumes and other drivers' members, or the simulated disk where there is no
+// root. Only wiring.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -11,18 +11,22 @@ import type { Effects } from "../process/effects.ts";
 import type { FilePort } from "../process/file-port.ts";
 import type { Logger } from "../process/log.ts";
 import type { AgentConfig } from "./config.ts";
+import type { NodeLvm } from "./lvm/node-lvm.ts";
 import { createMemberDevices } from "./member/member-devices.ts";
 import { createMemberSecrets } from "./member/member-secrets.ts";
 import { createRegisteredDrivers } from "./member/registered-drivers.ts";
 import { createBindMounts, createPodLinks, type PodMounts } from "./pod-mounts.ts";
 import { createLoopStorage } from "./storage/loop-storage.ts";
+import { createLvmStorage } from "./storage/lvm/lvm-storage.ts";
 import { createSimulatedStorage } from "./storage/simulated-storage.ts";
 import { createSpanStorage } from "./storage/span/span-storage.ts";
-import type { SpanVolume, Storage } from "./storage/storage.ts";
+import type { LvmVolume, SpanVolume, Storage } from "./storage/storage.ts";
 import { storageByBackend } from "./storage/storage-by-backend.ts";
 
 export interface StorageParts {
   readonly client: Pick<KubeClient, "get">;
+  /** Undefined: this node has no LVM. */
+  readonly lvm: NodeLvm | undefined;
   readonly effects: Effects;
   readonly commands: CommandPort;
   readonly files: FilePort;
@@ -34,6 +38,8 @@ export interface StorageParts {
 const RECORD_DIRECTORY = ".records";
 /** In the agent's state directory. */
 const SPAN_RECORD_DIRECTORY = "spans";
+const LVM_RECORD_DIRECTORY = "lvm";
+const NO_OTHERS = { lvm: undefined, span: undefined };
 
 export function chooseStorage(
   config: AgentConfig,
@@ -47,15 +53,24 @@ export function chooseStorage(
       const recordDirectory = join(memberDirectory, RECORD_DIRECTORY);
       const loop = createLoopStorage({ memberDirectory, recordDirectory, commands, files, clock, log });
       return {
-        storage: storageByBackend(loop, spanStorage(config, parts)),
+        storage: storageByBackend(loop, { lvm: lvmStorage(config, parts), span: spanStorage(config, parts) }),
         podMounts: createBindMounts(commands, files),
       };
     }
     case "simulated": {
       const simulated = createSimulatedStorage({ directory: memberDirectory, files, clock });
-      return { storage: storageByBackend(simulated, undefined), podMounts: createPodLinks(commands, files) };
+      return { storage: storageByBackend(simulated, NO_OTHERS), podMounts: createPodLinks(commands, files) };
     }
   }
+}
+
+function lvmStorage(
+  { stateDirectory }: AgentConfig,
+  { lvm, commands, files, clock, log }: StorageParts,
+): Storage<LvmVolume> | undefined {
+  if (lvm === undefined) return undefined;
+  const recordDirectory = join(stateDirectory, LVM_RECORD_DIRECTORY);
+  return createLvmStorage({ lvmd: lvm.calls, classes: lvm.classes, recordDirectory, commands, files, clock, log });
 }
 
 function spanStorage(

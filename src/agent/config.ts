@@ -18,6 +18,8 @@ export interface AgentConfig extends ProcessSettings {
   readonly csiSocket: string;
   /** The same for span.tidemark.dev; undefined: this node serves no spans. */
   readonly spanCsiSocket: string | undefined;
+  /** Unix socket of this node's lvmd; undefined: this node has no LVM. */
+  readonly lvmdSocket: string | undefined;
   /** Where kubelet looks for drivers (plugins_registry); undefined: nobody registers this one. */
   readonly registrationDirectory: string | undefined;
   /** The policy-engines' sample servers: "unix:///path" or "host:port". */
@@ -46,6 +48,7 @@ const FLAGS = {
   "node-name": { type: "string" },
   "csi-socket": { type: "string", default: "/var/lib/kubelet/plugins/local.tidemark.dev/csi.sock" },
   "span-csi-socket": { type: "string" },
+  "lvmd-socket": { type: "string" },
   "registration-directory": { type: "string" },
   engine: { type: "string", multiple: true },
   "engine-service": { type: "string" },
@@ -61,6 +64,7 @@ const FLAGS = {
 const PATH_FLAGS = [
   "csi-socket",
   "span-csi-socket",
+  "lvmd-socket",
   "registration-directory",
   "state-directory",
   "member-directory",
@@ -68,6 +72,8 @@ const PATH_FLAGS = [
   "engine-tls-directory",
   "engine-token-file",
 ] as const;
+
+const REAL_DEVICE_FLAGS = ["span-csi-socket", "lvmd-socket"] as const;
 
 /** Throws with a sentence for the user on anything it cannot read. */
 export function readConfig(args: readonly string[], environment: NodeJS.ProcessEnv = process.env): AgentConfig {
@@ -77,14 +83,16 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
     if (path !== undefined && !isAbsolute(path)) throw new Error(`--${flag} ${path} is no absolute path`);
   }
   const storage = oneOfFlag("storage", values.storage, STORAGE_KINDS);
-  if (storage === "simulated" && values["span-csi-socket"] !== undefined)
-    throw new Error("--span-csi-socket needs --storage real: members of other drivers are real devices");
+  for (const flag of REAL_DEVICE_FLAGS)
+    if (storage === "simulated" && values[flag] !== undefined)
+      throw new Error(`--${flag} needs --storage real: its members are real devices`);
   return {
     ...readProcessSettings(values, environment),
     connection: readConnectionSettings(values, environment),
     nodeName: values["node-name"] ?? ownNodeName(environment),
     csiSocket: values["csi-socket"],
     spanCsiSocket: values["span-csi-socket"],
+    lvmdSocket: values["lvmd-socket"],
     registrationDirectory: values["registration-directory"],
     ...readEngines(values.engine ?? [], values["engine-tls-directory"], values["engine-token-file"]),
     engineService: readEngineService(values["engine-service"], values["engine-tls-directory"], environment),

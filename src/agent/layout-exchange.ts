@@ -19,6 +19,8 @@ export interface LayoutExchange {
   claimLayouts(): FilesystemLayout[];
   /** True once the API server has been heard. */
   layoutsKnown(): boolean;
+  /** Resolves then. */
+  readonly layoutsSynced: Promise<void>;
   readonly reporter: StatusReporter;
   /** Calls back with the name of each layout that is there, and of each that changes or goes; and when an ordinary claim's does here. */
   follow(changed: (handle: string) => void, claimsChanged: () => void): void;
@@ -43,6 +45,7 @@ export function createLayoutExchange({ nodeName, states, client, clock, log }: L
     layouts,
     claimLayouts: () => [...reflector.store.byIndex("claimsOfNode", nodeName)],
     layoutsKnown: () => reflector.lastContactMs() !== undefined,
+    layoutsSynced: reflector.synced,
     reporter: createStatusReporter({ nodeName, states, layouts, client, applier, events, clock, log }),
     follow: (changed, claimsChanged) => {
       const tell = (layout: FilesystemLayout, before?: FilesystemLayout): void => {

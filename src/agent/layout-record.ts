@@ -1,13 +1,16 @@
 // Reading a FilesystemLayout as this node's agent: pure, strict, and nothing from the API becomes a path unchecked.
-import type { FilesystemLayout } from "../api/filesystem-layout.ts";
+import type { FilesystemLayout, MemberSpec } from "../api/filesystem-layout.ts";
 import { volumeUIDOf } from "../api/identity.ts";
 import { parseQuantity } from "../units/quantity.ts";
 import type { TargetFacts } from "./decide-operation.ts";
 import { acceptedGrant } from "./emergency.ts";
 import { readMembers } from "./member/read-members.ts";
-import type { LoopRecord, NodeRecord, SpanRecord } from "./node-records.ts";
+import type { LoopRecord, LvmRecord, NodeRecord, SpanRecord } from "./node-records.ts";
 
 const FILE_NAME = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
+/** As LVM allows them (lvm(8)), less those that begin with a dot or a hyphen: they name files and are arguments. */
+const VOLUME_NAME = /^[A-Za-z0-9_+][A-Za-z0-9_+.-]{0,126}$/;
+const CLASS_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/;
 
 /** A layout that cannot be acted upon; the message says what is missing in it. */
 export class LayoutError extends Error {
@@ -38,6 +41,8 @@ function withMembers(record: NodeRecord, layout: FilesystemLayout): NodeRecord {
       const size = spec.members?.[0]?.size;
       return { ...record, initialSizeBytes: size === undefined ? record.initialSizeBytes : parseQuantity(size) };
     }
+    case "lvm":
+      return record;
     case "span": {
       const refuse = (problem: string): Error => new LayoutError(`FilesystemLayout ${metadata.name}: ${problem}`);
       const members = readMembers(layout, record.members, record.stagingPath !== undefined, refuse);
@@ -66,30 +71,55 @@ function recordOfLayout(layout: FilesystemLayout): NodeRecord {
     endedDecidedAt: status?.lastOperation?.decidedAt,
   };
   const { fsType } = spec;
-  if (spec.backend === "span")
-    return { backend: "span", handle, fsType, members: [], memberMade: false, ...past } satisfies SpanRecord;
-  return { backend: "loop", handle, fsType, ...loopMemberOf(layout), ...past } satisfies LoopRecord;
+  const common = { handle, fsType, ...past };
+  switch (spec.backend) {
+    case "loop":
+      return { backend: "loop", ...common, ...loopMemberOf(layout) } satisfies LoopRecord;
+    case "lvm":
+      return { backend: "lvm", ...common, ...logicalVolumeOf(layout) } satisfies LvmRecord;
+    case "span":
+      return { backend: "span", ...common, members: [], memberMade: false } satisfies SpanRecord;
+    default:
+      throw new LayoutError(
+        `FilesystemLayout ${handle} has the backend ${spec.backend ?? "none"}, which no agent serves`,
+      );
+  }
 }
 
-function loopMemberOf({
-  metadata: { name: handle },
-  spec,
-  status,
-}: FilesystemLayout): Pick<LoopRecord, "memberName" | "memberFile" | "memberMade"> {
-  const [member, ...others] = spec.members ?? [];
-  if (member === undefined || others.length > 0)
-    throw new LayoutError(
-      `FilesystemLayout ${handle} has ${spec.members?.length ?? 0} members; a node-local one has exactly one`,
-    );
+function loopMemberOf(layout: FilesystemLayout): Pick<LoopRecord, "memberName" | "memberFile" | "memberMade"> {
+  const member = onlyMemberOf(layout);
   const memberFile = member.source.loop?.file;
   if (memberFile === undefined || !FILE_NAME.test(memberFile))
-    throw new LayoutError(`FilesystemLayout ${handle}: member ${member.name} names no plain file in source.loop.file`);
-  return {
-    memberName: member.name,
-    memberFile,
-    // "Missing" too: it was made, and this node has said that it is gone.
-    memberMade: status?.members?.some(({ name, state }) => name === member.name && state !== "Removed") ?? false,
-  };
+    throw new LayoutError(
+      `FilesystemLayout ${layout.metadata.name}: member ${member.name} names no plain file in source.loop.file`,
+    );
+  return { memberName: member.name, memberFile, memberMade: wasMade(layout, member) };
+}
+
+function logicalVolumeOf(
+  layout: FilesystemLayout,
+): Pick<LvmRecord, "memberName" | "deviceClass" | "volumeID" | "memberMade"> {
+  const member = onlyMemberOf(layout);
+  const { volumeID = "", deviceClass = "" } = member.source.logicalVolume ?? {};
+  if (!VOLUME_NAME.test(volumeID) || !CLASS_NAME.test(deviceClass))
+    throw new LayoutError(
+      `FilesystemLayout ${layout.metadata.name}: member ${member.name} names no logical volume in source.logicalVolume ` +
+        `(volumeID "${volumeID}", deviceClass "${deviceClass}")`,
+    );
+  return { memberName: member.name, deviceClass, volumeID, memberMade: wasMade(layout, member) };
+}
+
+function onlyMemberOf({ metadata, spec }: FilesystemLayout): MemberSpec {
+  const [member, ...others] = spec.members ?? [];
+  if (member !== undefined && others.length === 0) return member;
+  throw new LayoutError(
+    `FilesystemLayout ${metadata.name} has ${spec.members?.length ?? 0} members; a node-local one has exactly one`,
+  );
+}
+
+/** "Missing" too: it was made, and this node has said that it is gone. */
+function wasMade({ status }: FilesystemLayout, member: MemberSpec): boolean {
+  return status?.members?.some(({ name, state }) => name === member.name && state !== "Removed") ?? false;
 }
 
 export function targetOf({ spec }: FilesystemLayout): TargetFacts | undefined {

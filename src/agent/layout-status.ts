@@ -3,8 +3,8 @@ import { type ConditionType, datedCondition, type Statement, statement } from ".
 import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../api/filesystem-layout.ts";
 import type { ConditionReason, HoldReason } from "../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../units/quantity.ts";
-import { pendingMembers } from "./member-facts.ts";
-import type { LoopRecord } from "./node-records.ts";
+import { memberNameOf, pendingMembers } from "./member-facts.ts";
+import type { LoopRecord, LvmRecord, NodeRecord } from "./node-records.ts";
 import { wholeGrains } from "./storage/size-grain.ts";
 import type { FoundMember } from "./storage/storage.ts";
 import { type VolumeState, volumeOf } from "./volume-state.ts";
@@ -41,12 +41,12 @@ type Member = NonNullable<FilesystemLayoutStatus["members"]>[number];
 function memberStatuses(state: VolumeState, live: FilesystemLayout): Member[] {
   const { record } = state;
   if (record.backend === "span") return spanMembers(state, live);
-  const member = loopMember(record, state, live);
+  const member = onlyMember(record, state, live);
   return member === undefined ? [] : [member];
 }
 
-function loopMember(
-  { memberName: name, memberMade }: LoopRecord,
+function onlyMember(
+  { memberName: name, memberMade }: LoopRecord | LvmRecord,
   { removed, sizeBytes }: VolumeState,
   live: FilesystemLayout,
 ): Member | undefined {
@@ -113,12 +113,13 @@ function blocks(state: VolumeState): Because | undefined {
       reason: "FilesystemHung",
       message: `the filesystem at ${state.mounted?.mountPath} does not answer; see dmesg on the node`,
     };
-  if (isMissing(state) && state.record.backend === "loop")
-    return {
-      reason: "MembersMissing",
-      message: `member ${state.record.memberFile} was made on this node and is not there any more; bring the file back`,
-    };
-  return state.problem;
+  const missing = isMissing(state) ? missingMember(state.record) : undefined;
+  return missing === undefined ? state.problem : { reason: "MembersMissing", message: missing };
+}
+
+function missingMember(record: NodeRecord): string | undefined {
+  const name = memberNameOf(record);
+  return name && `member ${name} was made on this node and is not there any more; bring it back`;
 }
 
 /** What will not mend by itself. */
@@ -198,7 +199,7 @@ function pendingUnmade(state: VolumeState): Because | undefined {
 }
 
 function unmade({ record }: VolumeState): string {
-  return record.backend === "loop" ? "member" : "filesystem";
+  return record.backend === "span" ? "filesystem" : "member";
 }
 
 function isUnmade({ record, removed, sizeBytes }: VolumeState): boolean {

@@ -19,8 +19,11 @@ import { createCsiNode } from "./csi-node.ts";
 import { watchEngineEndpoints } from "./engine-endpoints.ts";
 import { readPlainLink, securedLink } from "./engine-link.ts";
 import { openEngineStreams } from "./engine-streams.ts";
-import { startNodeStorageReporter } from "./node-storage-reporter.ts";
+import { startLogicalVolumes } from "./logical-volume/logical-volumes.ts";
+import { openNodeLvm } from "./lvm/node-lvm.ts";
+import { registerOrphanGauge } from "./metrics.ts";
 import { createNodeVolumes } from "./node-volumes.ts";
+import { reportNodeStorage } from "./report-node-storage.ts";
 import { type ServedDriver, serveNode } from "./serve-node.ts";
 
 export async function runAgent(args: readonly string[]): Promise<void> {
@@ -47,7 +50,8 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
   const lockDirectory = join(stateDirectory, "locks");
   for (const directory of [recordDirectory, lockDirectory]) mkdirSync(directory, { recursive: true, mode: 0o700 });
 
-  const { storage, podMounts } = chooseStorage(config, { client, effects, commands, files, clock, log });
+  const lvm = config.lvmdSocket === undefined ? undefined : openNodeLvm(config.lvmdSocket, effects, log);
+  const { storage, podMounts } = chooseStorage(config, { client, lvm, effects, commands, files, clock, log });
   const { engineTlsDirectory, engineTokenFile } = config;
   const streams = openEngineStreams(config.engines, {
     nodeName,
@@ -75,7 +79,12 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
     log,
     offer: streams.offer,
     connectedEngines: streams.connected,
+    resized: (handle) => logicalVolumes?.look(handle),
   });
+  const { csi, exchange, states, metrics } = volumes;
+  const logicalVolumes =
+    lvm && startLogicalVolumes({ nodeName, lvm, lanes: csi.lanes, ...exchange, client, clock, log });
+  if (logicalVolumes !== undefined) registerOrphanGauge(metrics.registry, logicalVolumes.orphanCounts);
   const engines = config.engineService && watchEngineEndpoints(client, config.engineService, streams.follow, log);
   const serving = { log, refusalOf: refusalOfError, answered: () => undefined };
   const servicesOf = (driver: Driver): GrpcService[] => [
@@ -83,12 +92,14 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
     createCsiNode(serving, { driver, nodeName, kubeletDirectory, podMounts, ...volumes.csi }),
   ];
   volumes.start();
-  const nodeStorage = startNodeStorageReporter({ nodeName, client, storage, clock, log });
+  const nodeStorage = reportNodeStorage({ nodeName, client, storage, classes: lvm?.classes, states, clock, log });
   const served = await serveNode(config, volumes, driversOf(config, servicesOf), log);
   return [
     { name: "hung threads", stop: () => endHungProcess(volumes.strandedThreads()) },
     { name: "API server client", stop: () => client.close() },
-    { name: "report of free bytes", stop: () => nodeStorage.stop() },
+    { name: "calls to lvmd", stop: () => lvm?.stop() },
+    { name: "logical volumes", stop: () => logicalVolumes?.stop() },
+    { name: "report of the node's storage", stop: () => nodeStorage.stop() },
     ...volumes.stoppables,
     { name: "streams of samples", stop: () => streams.stop() },
     { name: "addresses of engines", stop: () => engines?.stop() },

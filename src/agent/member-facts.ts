@@ -71,3 +71,15 @@ function readySpares(members: readonly SpanMember[], found: readonly FoundMember
   const spares = new Set(members.filter(({ wanted }) => wanted === "Spare").map(({ name }) => name));
   return found.filter(({ name, state }) => state === "Spare" && spares.has(name));
 }
+
+/** What the node's people call the one member of a volume; undefined for one that can have several. */
+export function memberNameOf(record: NodeRecord): string | undefined {
+  switch (record.backend) {
+    case "loop":
+      return record.memberFile;
+    case "lvm":
+      return `${record.deviceClass}/${record.volumeID}`;
+    case "span":
+      return undefined;
+  }
+}

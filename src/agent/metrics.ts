@@ -156,3 +156,17 @@ export function registerKubeletGauge(
     },
   });
 }
+
+/** Where the node has an lvmd. */
+export function registerOrphanGauge(registry: Registry, orphanCounts: () => ReadonlyMap<string, number>): void {
+  new Gauge({
+    name: "tidemark_agent_orphaned_logical_volumes",
+    help: "Logical volumes with Tidemark's tags that no object names; they are left as they are.",
+    labelNames: ["device_class"],
+    registers: [registry],
+    collect() {
+      this.reset();
+      for (const [deviceClass, count] of orphanCounts()) this.set({ device_class: deviceClass }, count);
+    },
+  });
+}

@@ -5,7 +5,7 @@ import { basename } from "node:path";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import type { Storage } from "./storage/storage.ts";
-import type { VolumeStates } from "./volume-state.ts";
+import type { VolumeState, VolumeStates } from "./volume-state.ts";
 import type { NodeMeasures } from "./wire-sample.ts";
 
 const REFRESH_INTERVAL_MS = 5000;
@@ -19,7 +19,7 @@ interface Busy {
 }
 
 export interface NodeMeasurer {
-  of(handle: string): NodeMeasures;
+  of(state: VolumeState): NodeMeasures;
   stop(): void;
 }
 
@@ -30,12 +30,25 @@ export function startNodeMeasurer(
   log: Logger,
 ): NodeMeasurer {
   const busyByHandle = new Map<string, Busy>();
-  let freeBytes: number | undefined;
-  const refreshFree = async (): Promise<void> => {
-    freeBytes = await storage.freeBytes();
+  /** By device class; under undefined that of the node's own disk. */
+  const freeBytes = new Map<string | undefined, number>();
+  const measureFree = async (): Promise<void> => {
+    for (const deviceClass of new Set([undefined, ...[...states.values()].map(deviceClassOf)])) {
+      const bytes = await storage.freeBytes(deviceClass);
+      if (bytes === undefined) freeBytes.delete(deviceClass);
+      else freeBytes.set(deviceClass, bytes);
+    }
+  };
+  let measuring: Promise<void> | undefined;
+  const refreshFree = (): void => {
+    measuring ??= measureFree()
+      .catch((err: unknown) => log.warn({ err }, "free bytes not measured"))
+      .finally(() => {
+        measuring = undefined;
+      });
   };
   const refresh = (): void => {
-    refreshFree().catch((err: unknown) => log.warn({ err }, "free bytes not measured"));
+    refreshFree();
     for (const { handle, mounted } of states.values()) {
       const busy = mounted === undefined ? undefined : measure(mounted.device, busyByHandle.get(handle), clock);
       if (busy === undefined) busyByHandle.delete(handle);
@@ -45,9 +58,18 @@ export function startNodeMeasurer(
   refresh();
   const timer = setInterval(refresh, REFRESH_INTERVAL_MS);
   return {
-    of: (handle) => ({ freeBytes, ioUtilizationRatio: busyByHandle.get(handle)?.ratio ?? 0 }),
+    of: (state) => {
+      const deviceClass = deviceClassOf(state);
+      // The first volume of its class does not wait for the next refresh.
+      if (!freeBytes.has(deviceClass)) refreshFree();
+      return { freeBytes: freeBytes.get(deviceClass), ioUtilizationRatio: busyByHandle.get(state.handle)?.ratio ?? 0 };
+    },
     stop: () => clearInterval(timer),
   };
+}
+
+function deviceClassOf({ record }: VolumeState): string | undefined {
+  return record.backend === "lvm" ? record.deviceClass : undefined;
 }
 
 /** Undefined where there is no block device, as on the simulated disk. */

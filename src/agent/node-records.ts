@@ -13,7 +13,7 @@ const commonFields = {
   handle: z.string().refine((handle) => volumeUIDOf(handle) !== undefined, "not a volume handle"),
   fsType: z.enum(FS_TYPES),
   /**
-   * A member was made (loop) or formatted (span) once: when it is missing now, data is missing, and no empty one takes its place.
+   * A member was made (loop, lvm) or formatted (span) once: when it is missing now, data is missing, and no empty one takes its place.
    */
   memberMade: z.boolean(),
   claimRef: claimReference.optional(),
@@ -38,6 +38,15 @@ const loopRecord = z.object({
 });
 export type LoopRecord = z.infer<typeof loopRecord>;
 
+const lvmRecord = z.object({
+  backend: z.literal("lvm"),
+  ...commonFields,
+  memberName: z.string(),
+  deviceClass: z.string(),
+  volumeID: z.string(),
+});
+export type LvmRecord = z.infer<typeof lvmRecord>;
+
 const spanRecord = z.object({
   backend: z.literal("span"),
   ...commonFields,
@@ -46,7 +55,7 @@ const spanRecord = z.object({
 });
 export type SpanRecord = z.infer<typeof spanRecord>;
 
-const nodeRecord = z.preprocess(withBackend, z.discriminatedUnion("backend", [loopRecord, spanRecord]));
+const nodeRecord = z.preprocess(withBackend, z.discriminatedUnion("backend", [loopRecord, lvmRecord, spanRecord]));
 export type NodeRecord = z.infer<typeof nodeRecord>;
 
 /** Agents that knew loop members only wrote none. */

@@ -10,7 +10,7 @@ import type { Stoppable } from "../process/shutdown.ts";
 import { createClaimMeasurer } from "./claim/claim-measurer.ts";
 import type { CsiNodeParts } from "./csi-node.ts";
 import { findVolume } from "./find-volume.ts";
-import { createLayoutExchange } from "./layout-exchange.ts";
+import { createLayoutExchange, type LayoutExchange } from "./layout-exchange.ts";
 import { type AgentMetrics, createAgentMetrics } from "./metrics.ts";
 import { startNodeMeasurer } from "./node-measures.ts";
 import { createNodeRecords, type NodeRecords } from "./node-records.ts";
@@ -37,10 +37,14 @@ export interface NodeVolumesParts {
   /** Where changed samples go. */
   readonly offer: (samples: readonly Sample[]) => void;
   readonly connectedEngines: () => number;
+  /** An operation has ended, so that the volume's size may be another. */
+  readonly resized: (handle: string) => void;
 }
 
 export interface NodeVolumes {
   readonly csi: Pick<CsiNodeParts, "staging" | "lanes" | "findVolume">;
+  readonly exchange: Pick<LayoutExchange, "layouts" | "layoutsSynced">;
+  readonly states: VolumeStates;
   readonly metrics: AgentMetrics;
   readonly sampler: Sampler;
   /** Threads that hang in the kernel, on whosever filesystems. */
@@ -66,7 +70,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
   const changed = (handle: string): void => work.queue.add(handle);
 
   const measurer = startNodeMeasurer(storage, states, clock, log);
-  const sampleOf = (state: VolumeState): Sample | undefined => wireSample(state, measurer.of(state.handle));
+  const sampleOf = (state: VolumeState): Sample | undefined => wireSample(state, measurer.of(state));
   const sampler = openSampler(parts, {
     states,
     sampleOf,
@@ -98,13 +102,15 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
     log,
     changed,
   };
-  const work = createVolumeWork({ ...environment, lockDirectory: parts.lockDirectory, commands, files });
+  const work = createVolumeWork({ ...environment, ...parts });
   return {
     csi: {
       staging: work.staging,
       lanes: work.lanes,
       findVolume: (handle) => findVolume({ nodeName, states, layouts, client }, handle),
     },
+    exchange,
+    states,
     metrics,
     sampler,
     strandedThreads,

@@ -119,7 +119,7 @@ function factsOf(
     sizeBytes: state.sizeBytes,
     layoutKnown: layoutsKnown() && layout !== undefined,
     // The claims of a span's members are the operator's to delete, once nothing is attached any more.
-    removalWanted: record.backend === "loop" && layout !== undefined && isRemovalWanted(layout),
+    removalWanted: record.backend !== "span" && layout !== undefined && isRemovalWanted(layout),
     removed: state.removed,
     members: memberFactsOf(state),
     target: layout === undefined ? undefined : targetOf(layout),

@@ -302,7 +302,7 @@ async function takeLock(locks: FilesystemLocks, { handle, record }: VolumeState)
 
 /** The size for a member that is yet to be made. A member that was made once and is missing now is never replaced. */
 async function sizeToStage(storage: Storage, { handle, record }: VolumeState): Promise<number> {
-  if (record.backend === "span") return 0; // Its members were made elsewhere, and have sizes of their own.
+  if (record.backend !== "loop") return 0; // Its members were made elsewhere, and have sizes of their own.
   const presentBytes = await storage.sizeBytes(volumeOf(record));
   // 0: made by an agent that died before it could give it a size.
   if (presentBytes !== undefined && presentBytes > 0) return presentBytes;

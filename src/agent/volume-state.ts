@@ -108,6 +108,8 @@ export function volumeOf(record: NodeRecord): Volume {
   switch (record.backend) {
     case "loop":
       return { backend: "loop", ...identity, memberFile: record.memberFile };
+    case "lvm":
+      return { backend: "lvm", ...identity, deviceClass: record.deviceClass, volumeID: record.volumeID };
     case "span":
       return {
         backend: "span",

@@ -17,6 +17,7 @@ export interface VolumeWorkParts
   readonly lockDirectory: string;
   readonly commands: CommandPort;
   readonly files: FilePort;
+  readonly resized: (handle: string) => void;
 }
 
 export interface VolumeWork {
@@ -33,8 +34,12 @@ const RECONCILE_CONCURRENCY = 32;
 const RETRY_BACK_OFF = { baseMs: 200, capMs: 30_000 };
 
 export function createVolumeWork(parts: VolumeWorkParts): VolumeWork {
-  const { log, lockDirectory, files, commands, changed } = parts;
-  const runner = createOperationRunner({ ...parts, ended: changed });
+  const { log, lockDirectory, files, commands, changed, resized } = parts;
+  const ended = (handle: string): void => {
+    changed(handle);
+    resized(handle);
+  };
+  const runner = createOperationRunner({ ...parts, ended });
   const lanes = createVolumeLanes();
   const staging = createStaging({
     ...parts,

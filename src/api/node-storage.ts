@@ -39,7 +39,11 @@ export const nodeStorageStatus = z
         .object({
           driver: z.string().max(253).meta({ description: "The CSI driver." }),
           limit: z.int().min(0).meta({ description: "How many of its volumes the node takes in all." }),
-          used: z.int().min(0).meta({ description: "How many are attached to it now." }),
+          used: z
+            .int()
+            .min(0)
+            .meta({ description: "How many are attached to it now. Absent: its VolumeAttachments have to be counted." })
+            .optional(),
         })
         .meta({ description: "The volumes of one CSI driver that the node takes." }),
       ["driver"],

@@ -1,6 +1,5 @@
 // Whether a member may be formatted: only one that carries nothing at all, for a volume that no record calls formatted. Pure;
 // the one place where this is decided.
-import { formatBytes } from "../../units/quantity.ts";
 import type { MemberRecord } from "./member-record.ts";
 import type { StorageErrorCode, Volume } from "./storage.ts";
 
@@ -20,8 +19,8 @@ export interface Signature {
 export interface MemberFacts {
   readonly record: Pick<MemberRecord, "volumeUID" | "fsid" | "fsType" | "state"> | undefined;
   readonly signatures: readonly Signature[];
-  /** Bytes of the member that are no hole, where that can be told: a new member has none. */
-  readonly allocatedBytes: number;
+  /** "holds 4Ki of unknown data": what says, beside these, that it is not new; undefined where nothing does. */
+  readonly unknownData: string | undefined;
 }
 
 export type FormatDecision =
@@ -35,10 +34,7 @@ export type FormatDecision =
  * is kept. With no signature mkfs had not got that far, and since "mounted" is recorded before the first mount nobody can have
  * written data: it is formatted again. mkfs.btrfs and mke2fs write their signature last, so one of ours is a whole filesystem.
  */
-export function decideFormat(
-  volume: FormatSubject,
-  { record, signatures, allocatedBytes }: MemberFacts,
-): FormatDecision {
+export function decideFormat(volume: FormatSubject, { record, signatures, unknownData }: MemberFacts): FormatDecision {
   const stranger = recordOfAnother(volume, record);
   if (stranger !== undefined) return stranger;
   const foreign = signatures.find(({ type, uuid }) => type !== volume.fsType || uuid !== volume.fsid);
@@ -54,10 +50,10 @@ export function decideFormat(
       "AlreadyFormatted",
       `${describe(volume)} was formatted before but carries no filesystem now; it is not formatted again. Restore it from a backup`,
     );
-  if (record === undefined && allocatedBytes > 0)
+  if (record === undefined && unknownData !== undefined)
     return refuse(
       "SignatureFound",
-      `${describe(volume)} holds ${formatBytes(allocatedBytes)} of unknown data and no record says that it is new; it is left as it is`,
+      `${describe(volume)} ${unknownData} and no record says that it is new; it is left as it is`,
     );
   return { kind: "format" };
 }

@@ -1,16 +1,14 @@
-// Makes a mounted filesystem larger: member file, loop device, filesystem, in this order, so that the filesystem never ends
-// behind its member at any crash. Nothing here syncs: the loop device's flush, which precedes every superblock that knows the
-// new size, makes the file's length durable too.
+// Makes a mounted filesystem larger: member, then filesystem, so that the filesystem never ends behind its member at any crash.
 import { readdirSync, readFileSync } from "node:fs";
 import { formatBytes } from "../../units/quantity.ts";
+import type { BlockHost, OneMemberVolume } from "./block-member.ts";
 import { exclusiveOperation, stopExclusiveOperation } from "./exclusive-operation.ts";
 import { readExt4Bytes } from "./ext4-superblock.ts";
 import { deviceSizeBytes } from "./loop-device.ts";
-import { growWithinRoom, type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
 import { mountAt } from "./mount-table.ts";
 import { openReader } from "./read-filesystem.ts";
 import { wholeGrains } from "./size-grain.ts";
-import { type MountedLoop, type MountedVolume, StorageError } from "./storage.ts";
+import { type Mounted, type MountedVolume, StorageError } from "./storage.ts";
 import { expectSuccess, type Finished } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
 
@@ -22,36 +20,39 @@ const VISIBLE_LIMIT_MS = 30_000;
 export type Linger = (command: Promise<void>) => void;
 
 /** Returns the size reached; a member already that large is only made to agree with its filesystem. */
-export async function grow(host: LoopHost, volume: MountedLoop, sizeBytes: number, linger: Linger): Promise<number> {
-  const path = memberPath(host, volume);
-  const present = requireMember(path, volume);
-  const wanted = Math.max(present, wholeGrains(sizeBytes));
+export async function grow<V extends OneMemberVolume>(
+  host: BlockHost<V>,
+  volume: Mounted<V>,
+  sizeBytes: number,
+  linger: Linger,
+): Promise<number> {
+  const { members, tools } = host;
+  await members.settle(volume);
+  const present = requireMember(host, volume);
+  const wanted = Math.max(present, wholeGrains(sizeBytes, members.grainBytes(volume)));
   assertWritable(volume);
   if (wanted === present && fillsMember(volume, present)) return present;
   assertMayGrow(volume);
   if (volume.fsType === "btrfs" && exclusiveOperation(volume.fsid) !== "none")
-    await stopExclusiveOperation(host.tools, volume);
-  if (wanted > present)
-    await growWithinRoom(host, volume, wanted - present, () => host.files.truncate("extend/grow-file", path, wanted));
-  if (deviceSizeBytes(volume.device) !== wanted)
-    expectSuccess(
-      await host.tools.run("extend/refresh-loop", "losetup", ["--set-capacity", volume.device]),
-      `growing ${volume.device} of ${volume.handle} to ${formatBytes(wanted)}`,
-    );
+    await stopExclusiveOperation(tools, volume);
+  await members.grow(volume, present, wanted);
   const task = `growing ${volume.fsType} of ${volume.handle} to ${formatBytes(wanted)}`;
   await growFilesystem(host, volume, { toBytes: wanted, task, linger });
   return wanted;
 }
 
 /** Told without a command, and without the capability that growing it needs. btrfs and xfs say so themselves. */
-function fillsMember({ fsType, device }: MountedLoop, memberBytes: number): boolean {
+function fillsMember({ fsType, device }: MountedVolume, memberBytes: number): boolean {
   return fsType === "ext4" && deviceSizeBytes(device) === memberBytes && readExt4Bytes(device) === memberBytes;
 }
 
-export function requireMember(path: string, volume: MountedLoop): number {
-  const extent = memberExtent(path);
-  if (extent !== undefined) return extent.sizeBytes;
-  throw new StorageError("CommandFailed", `member ${path} of ${volume.handle} was deleted while it is mounted`);
+export function requireMember<V extends OneMemberVolume>({ members }: BlockHost<V>, volume: Mounted<V>): number {
+  const sizeBytes = members.mountedBytes(volume);
+  if (sizeBytes !== undefined) return sizeBytes;
+  throw new StorageError(
+    "CommandFailed",
+    `member ${members.nameOf(volume)} of ${volume.handle} was deleted while it is mounted`,
+  );
 }
 
 /** Throws ReadOnly when the kernel has stopped all writes. */
@@ -68,7 +69,7 @@ export function assertWritable(volume: MountedVolume): void {
 }
 
 /** The filesystem's own number of its only device; a device once replaced is no longer 1. */
-export function onlyDevid(volume: MountedLoop): string {
+export function onlyDevid(volume: MountedVolume): string {
   const devids = readdirSync(`/sys/fs/btrfs/${volume.fsid}/devinfo`);
   const [devid] = devids;
   if (devid === undefined || devids.length > 1)
@@ -79,13 +80,15 @@ export function onlyDevid(volume: MountedLoop): string {
   return devid;
 }
 
+type FilesystemHost = Pick<BlockHost<OneMemberVolume>, "tools" | "log">;
+
 interface Growth {
   readonly toBytes: number;
   readonly task: string;
   readonly linger: Linger;
 }
 
-async function growFilesystem(host: LoopHost, volume: MountedLoop, growth: Growth): Promise<void> {
+async function growFilesystem(host: FilesystemHost, volume: MountedVolume, growth: Growth): Promise<void> {
   switch (volume.fsType) {
     case "btrfs":
       await growBtrfs(host, volume, growth);
@@ -101,7 +104,7 @@ async function growFilesystem(host: LoopHost, volume: MountedLoop, growth: Growt
 
 // The new size is there a few milliseconds after the command started; its end, behind a commit, takes 8 to 127 ms. So the
 // first of the two counts. A failure after the size was visible can only be the commit's; the mount is read-only then.
-async function growBtrfs(host: LoopHost, volume: MountedLoop, growth: Growth): Promise<void> {
+async function growBtrfs(host: FilesystemHost, volume: MountedVolume, growth: Growth): Promise<void> {
   const reader = openReader(volume);
   const shown = (): boolean => reader.read().capacityBytes >= growth.toBytes;
   try {
@@ -127,7 +130,7 @@ async function growBtrfs(host: LoopHost, volume: MountedLoop, growth: Growth): P
 }
 
 // Before the first side effect: a member that has grown without its filesystem would look like a finished extend.
-function assertMayGrow(volume: MountedLoop): void {
+function assertMayGrow(volume: MountedVolume): void {
   if (volume.fsType !== "ext4" || hasCapability(CAP_SYS_RESOURCE)) return;
   throw new StorageError(
     "NotPermitted",

@@ -1,9 +1,8 @@
-// What the loop adapter's steps work with: this node's directories, programs and files. No behaviour of its own beyond naming.
+// What loop members are made with: this node's directories, programs and files, and the room there is. No behaviour of its own beyond
+// naming and measuring.
 import { readdirSync, statfsSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
-import type { Clock } from "../../process/clock.ts";
 import type { FilePort } from "../../process/file-port.ts";
-import type { Logger } from "../../process/log.ts";
 import { formatBytes } from "../../units/quantity.ts";
 import { type LoopVolume, StorageError } from "./storage.ts";
 import type { Tools } from "./tools.ts";
@@ -15,8 +14,6 @@ export interface LoopHost {
   readonly recordDirectory: string;
   readonly tools: Tools;
   readonly files: FilePort;
-  readonly clock: Clock;
-  readonly log: Logger;
   /** Growth that was allowed and is not in the members' lengths yet. */
   readonly room: { claimedBytes: number };
 }

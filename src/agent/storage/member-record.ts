@@ -4,11 +4,13 @@ import { join } from "node:path";
 import { z } from "zod";
 import { FS_TYPES } from "../../api/filesystem-layout.ts";
 import { readRecord } from "./read-record.ts";
-import type { LoopVolume } from "./storage.ts";
+import type { LoopVolume, LvmVolume } from "./storage.ts";
 
 const memberRecord = z.object({
   volumeUID: z.string(),
-  memberFile: z.string(),
+  /** The one or the other names the member. */
+  memberFile: z.string().optional(),
+  logicalVolume: z.string().optional(),
   /** This member's place among the filesystem's `count` members. */
   index: z.int(),
   count: z.int(),
@@ -22,16 +24,18 @@ export type MemberState = MemberRecord["state"];
 
 const SUFFIX = ".member.json";
 
-export function memberRecordPath(recordDirectory: string, memberFile: string): string {
-  return join(recordDirectory, `${memberFile}${SUFFIX}`);
+/** `name`: the member's, a plain file name. */
+export function memberRecordPath(recordDirectory: string, name: string): string {
+  return join(recordDirectory, `${name}${SUFFIX}`);
 }
 
-export function memberRecordText(volume: LoopVolume, state: MemberState): string {
-  const { volumeUID, memberFile, fsid, fsType } = volume;
-  const record: MemberRecord = { volumeUID, memberFile, index: 0, count: 1, fsid, fsType, state };
+export function memberRecordText(volume: LoopVolume | LvmVolume, state: MemberState): string {
+  const { volumeUID, fsid, fsType } = volume;
+  const member = volume.backend === "loop" ? { memberFile: volume.memberFile } : { logicalVolume: volume.volumeID };
+  const record: MemberRecord = { volumeUID, ...member, index: 0, count: 1, fsid, fsType, state };
   return `${JSON.stringify(record, null, 2)}\n`;
 }
 
-export function readMemberRecord(recordDirectory: string, memberFile: string): MemberRecord | undefined {
-  return readRecord(memberRecordPath(recordDirectory, memberFile), memberRecord, memberFile);
+export function readMemberRecord(recordDirectory: string, name: string): MemberRecord | undefined {
+  return readRecord(memberRecordPath(recordDirectory, name), memberRecord, name);
 }

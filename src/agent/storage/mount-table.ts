@@ -42,8 +42,17 @@ export function mountAt(mountPath: string): Mount | undefined {
   return readMounts().findLast((mount) => mount.mountPath === path);
 }
 
-export function mountsOf(device: string): Mount[] {
-  return readMounts().filter((mount) => mount.source === device);
+export function mountsOf(source: string): Mount[] {
+  return readMounts().filter((mount) => mount.source === source);
+}
+
+/** Mounts of a block device by the kernel's name of it (/dev/dm-3), by whichever of its paths it was mounted. */
+export function mountsOfDevice(device: string): Mount[] {
+  return readMounts().filter((mount) => isMountOf(mount, device));
+}
+
+export function isMountOf({ source }: Mount, device: string): boolean {
+  return source === device || (source.startsWith("/dev/") && deviceNameOf(source) === basename(device));
 }
 
 /** Mounts of a btrfs by its devices' names in sysfs: the kernel calls it by any one of them, and that by any of its paths. */

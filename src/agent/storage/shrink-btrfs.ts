@@ -1,14 +1,13 @@
 // The shrink of a mounted btrfs: ask, step down under watch, cut the member, again. It never asks the kernel for less than
-// min-dev-size, which is what keeps the filesystem from being forced read-only; and it never cuts a member before the
-// superblocks on it say that the filesystem has left the part to be cut.
+// min-dev-size, which is what keeps the filesystem from being forced read-only.
 
 import { setTimeout as pause } from "node:timers/promises";
 import { formatBytes, MIB } from "../../units/quantity.ts";
-import { readCommittedSize } from "./btrfs-superblock.ts";
+import type { BlockHost, OneMemberVolume } from "./block-member.ts";
+import { cutMember } from "./cut-member.ts";
 import { stopExclusiveOperation } from "./exclusive-operation.ts";
 import { syncFilesystem } from "./fresh-reading.ts";
 import { assertWritable, onlyDevid, requireMember } from "./grow.ts";
-import { type LoopHost, memberPath } from "./loop-host.ts";
 import { type FilesystemReading, openReader, type Reader } from "./read-filesystem.ts";
 import {
   afterForeignCancel,
@@ -20,7 +19,7 @@ import {
   stoppedShrink,
 } from "./shrink-decision.ts";
 import { wholeGrains } from "./size-grain.ts";
-import { type MountedLoop, type ShrinkControl, type ShrinkResult, StorageError } from "./storage.ts";
+import { type Mounted, type MountedVolume, type ShrinkControl, type ShrinkResult, StorageError } from "./storage.ts";
 import { expectSuccess } from "./tools.ts";
 import { runWatched, type WatchedEnd } from "./watched-command.ts";
 
@@ -34,32 +33,38 @@ const WRITTEN_IN_STEP_BYTES = 16 * MIB;
 const MIN_DEV_SIZE_OF_NOTHING = 2 ** 20;
 
 interface Shrink {
-  readonly host: LoopHost;
-  readonly volume: MountedLoop;
+  readonly host: Pick<BlockHost<OneMemberVolume>, "tools" | "clock" | "log">;
+  readonly volume: MountedVolume;
+  /** Makes the member end where the filesystem ends; returns that size. */
+  readonly cut: () => Promise<number>;
+  readonly grainBytes: number;
   readonly devid: string;
   readonly targetBytes: number;
   readonly control: ShrinkControl;
   readonly reader: Reader;
 }
 
-export async function shrinkBtrfs(
-  host: LoopHost,
-  volume: MountedLoop,
+export async function shrinkBtrfs<V extends OneMemberVolume>(
+  host: BlockHost<V>,
+  volume: Mounted<V>,
   sizeBytes: number,
   control: ShrinkControl,
 ): Promise<ShrinkResult> {
   if (volume.fsType !== "btrfs")
     throw new StorageError("CommandFailed", `${volume.fsType} of ${volume.handle} cannot shrink while it is mounted`);
   assertWritable(volume);
+  const grainBytes = host.members.grainBytes(volume);
+  const targetBytes = wholeGrains(sizeBytes, grainBytes);
   // Told to stop while it waited its turn: whoever goes first is not to wait for a sync.
-  if (control.signal.aborted)
-    return stoppedShrink(requireMember(memberPath(host, volume), volume), wholeGrains(sizeBytes), control.signal);
+  if (control.signal.aborted) return stoppedShrink(requireMember(host, volume), targetBytes, control.signal);
+  await host.members.settle(volume);
   await stopExclusiveOperation(host.tools, volume);
   await syncFilesystem(host.tools, volume);
   const reader = openReader(volume);
   try {
     const devid = onlyDevid(volume);
-    return await walkDown({ host, volume, devid, targetBytes: wholeGrains(sizeBytes), control, reader });
+    const cut = (): Promise<number> => cutMember(host, volume, devid, reader);
+    return await walkDown({ host, volume, cut, grainBytes, devid, targetBytes, control, reader });
   } finally {
     reader.close();
   }
@@ -78,7 +83,7 @@ const NOTHING_DONE = { balancesDone: 0, stepMaxBytes: STEP_MAX_BYTES, foreignCan
 // Ends: a resize makes the size smaller by a step's worth or the next steps smaller; balances and foreign cancels are counted.
 async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
   const { control, reader } = shrink;
-  let progress: Progress = { sizeBytes: await cutMember(shrink), ...NOTHING_DONE };
+  let progress: Progress = { sizeBytes: await shrink.cut(), ...NOTHING_DONE };
   while (!control.signal.aborted) {
     const { sizeBytes: fromBytes, balancesDone, foreignCancels } = progress;
     const before = reader.read();
@@ -88,7 +93,7 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
       return { outcome: "FloorReached", sizeBytes: fromBytes, floorBytes: move.floorBytes, message: move.message };
     const ended = await (move.kind === "balance" ? balance(shrink, move.usagePercent) : resize(shrink, move.toBytes));
     assertWritable(shrink.volume);
-    const sizeBytes = await cutMember(shrink);
+    const sizeBytes = await shrink.cut();
     if (sizeBytes < fromBytes) control.onStep(sizeBytes);
     const verdict = await judgeStep(shrink, { move, before, fromBytes, ended, foreignCancels }, sizeBytes);
     if (typeof verdict === "object") return verdict;
@@ -103,7 +108,7 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
 }
 
 async function gather(
-  { host, volume, devid, targetBytes, control }: Shrink,
+  { host, volume, devid, targetBytes, grainBytes, control }: Shrink,
   { capacityBytes, availableBytes }: FilesystemReading,
   progress: Progress,
 ): Promise<ShrinkFacts> {
@@ -115,7 +120,7 @@ async function gather(
     throw new StorageError("CommandFailed", `${task}: for device ${devid} it says "${answer.trim()}"`);
   const usedBytes = capacityBytes - availableBytes;
   const reserveBytes = control.reserveBytes();
-  return { ...progress, targetBytes, availableBytes, usedBytes, reserveBytes, filesystemMinBytes };
+  return { ...progress, targetBytes, grainBytes, availableBytes, usedBytes, reserveBytes, filesystemMinBytes };
 }
 
 function resize({ host, volume, devid, control, reader }: Shrink, toBytes: number): Promise<WatchedEnd> {
@@ -130,40 +135,6 @@ function balance({ host, volume, control, reader }: Shrink, usagePercent: number
   return runWatched(host, volume, reader, control, () =>
     host.tools.run("shrink/balance", "btrfs", args, STEP_LIMIT_MS),
   );
-}
-
-/**
- * Makes the member end where the filesystem ends; returns that size. The cut cannot be undone, so the kernel's live size and
- * every superblock on the member must agree on it first. A crash after the cut leaves a loop device that is longer than its
- * file; nothing is there that the filesystem would read, and the next stage or recover corrects it.
- */
-async function cutMember({ host, volume, devid, reader }: Shrink): Promise<number> {
-  const path = memberPath(host, volume);
-  const presentBytes = requireMember(path, volume);
-  if (reader.read().capacityBytes === presentBytes) return presentBytes;
-  const agreed = (): boolean => {
-    const committed = readCommittedSize(path);
-    return (
-      committed?.fsid === volume.fsid &&
-      String(committed.devid) === devid &&
-      committed.deviceBytes === reader.read().capacityBytes
-    );
-  };
-  if (!agreed()) await syncFilesystem(host.tools, volume);
-  const toBytes = reader.read().capacityBytes;
-  if (!agreed() || toBytes > presentBytes)
-    throw new StorageError(
-      "CommandFailed",
-      `member ${path} of ${volume.handle} keeps its ${formatBytes(presentBytes)}: its superblocks do not confirm that btrfs ` +
-        `${volume.fsid} ends at ${toBytes} bytes; compare with total_bytes of "btrfs inspect-internal dump-super -a ${path}"`,
-    );
-  if (toBytes === presentBytes) return presentBytes;
-  await host.files.truncate("shrink/truncate-file", path, toBytes);
-  expectSuccess(
-    await host.tools.run("shrink/refresh-loop", "losetup", ["--set-capacity", volume.device]),
-    `shrinking ${volume.device} of ${volume.handle} to ${formatBytes(toBytes)}`,
-  );
-  return toBytes;
 }
 
 interface Step {

@@ -2,6 +2,7 @@
 // the storage port follow it, so that the simulated disk refuses what a real one refuses.
 
 import { formatBytes, MIB } from "../../units/quantity.ts";
+import { coveringGrains } from "./size-grain.ts";
 import type { ShrinkResult } from "./storage.ts";
 
 /** One step of a shrink: large enough to be worth its commit, small enough to be cancelled. */
@@ -28,6 +29,8 @@ export interface ShrinkFacts {
   readonly filesystemMinBytes: number;
   /** No step is larger: STEP_MAX_BYTES, or STEP_MIN_BYTES once moving data has brought a large step to the reserve. */
   readonly stepMaxBytes: number;
+  /** Sizes of the member are whole multiples. */
+  readonly grainBytes: number;
   /** How many of the balances this shrink has had. */
   readonly balancesDone: number;
 }
@@ -48,7 +51,7 @@ export function nextShrinkMove(facts: ShrinkFacts): ShrinkMove {
   const roomForBalance = worthAStep(facts, Math.max(wantedBytes, spaceFloorBytes));
   if (wantedBytes < filesystemMinBytes && roomForBalance && usagePercent !== undefined)
     return { kind: "balance", usagePercent };
-  const toBytes = Math.max(wantedBytes, floorBytes);
+  const toBytes = coveringGrains(Math.max(wantedBytes, floorBytes), facts.grainBytes);
   if (worthAStep(facts, toBytes)) return { kind: "resize", toBytes };
   return { kind: "floor", floorBytes, message: floorMessage(facts, floorBytes) };
 }

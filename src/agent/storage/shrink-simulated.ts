@@ -10,6 +10,7 @@ import {
   stoppedShrink,
 } from "./shrink-decision.ts";
 import { requireSimulatedMember, type SimulatedDisk, setSimulatedCapacity } from "./simulated-member.ts";
+import { BLOCK_GRAIN_BYTES } from "./size-grain.ts";
 import type { MountedLoop, ShrinkControl, ShrinkResult } from "./storage.ts";
 
 const STEP_MS = 200; // About what btrfs takes on a fast disk.
@@ -26,7 +27,12 @@ export async function shrinkSimulated(
   while (!control.signal.aborted) {
     const { availableBytes, dataBytes: usedBytes } = reader.read();
     const facts = { sizeBytes, targetBytes, availableBytes, usedBytes, reserveBytes: control.reserveBytes() };
-    const limits = { filesystemMinBytes: 0, stepMaxBytes: STEP_MAX_BYTES, balancesDone: 0 };
+    const limits = {
+      filesystemMinBytes: 0,
+      stepMaxBytes: STEP_MAX_BYTES,
+      grainBytes: BLOCK_GRAIN_BYTES,
+      balancesDone: 0,
+    };
     const move = nextShrinkMove({ ...facts, ...limits });
     if (move.kind === "reached") return { outcome: "Succeeded", sizeBytes };
     if (move.kind === "floor")

@@ -1,17 +1,16 @@
-// From nothing, or from wherever a crash left it, to a mounted filesystem: member file, loop device, at most one mkfs, mount.
+// From nothing, or from wherever a crash left it, to a mounted filesystem: member, device, at most one mkfs, mount.
 // Each step looks at the world first, so that a second call continues or changes nothing.
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { basename } from "node:path";
+import type { BlockHost, OneMemberVolume } from "./block-member.ts";
 import { decideFormat, type FormatSubject, recordOfAnother, type Signature } from "./format-decision.ts";
 import { assertWritable, requireMember } from "./grow.ts";
-import { deviceSizeBytes, findLoopDevices, findOrphanedLoopDevices, mountedAnywhere } from "./loop-device.ts";
-import { growWithinRoom, type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
+import { mountedAnywhere } from "./loop-device.ts";
 import { type MemberRecord, memberRecordPath, memberRecordText, readMemberRecord } from "./member-record.ts";
 import { assertNoLink } from "./mount-point.ts";
-import { mountAt } from "./mount-table.ts";
-import { wholeGrains } from "./size-grain.ts";
-import { type LoopVolume, type MountedLoop, StorageError, type Volume } from "./storage.ts";
+import { isMountOf, mountAt } from "./mount-table.ts";
+import { type Mounted, StorageError, type Volume } from "./storage.ts";
 import { expectSuccess, type Tools } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
 
@@ -21,105 +20,62 @@ export const MOUNT_LIMIT_MS = 120_000; // Log replay after a power cut included.
 const EXCLUSIVE_LIMIT_MS = 3_000;
 const EXCLUSIVE_INTERVAL_MS = 50;
 
-export async function stage(
-  host: LoopHost,
-  volume: LoopVolume,
+export async function stage<V extends OneMemberVolume>(
+  host: BlockHost<V>,
+  volume: V,
   sizeBytes: number,
   mountPath: string,
-): Promise<MountedLoop> {
+): Promise<Mounted<V>> {
   const mounted = await findOwn(host, volume, mountPath);
   if (mounted !== undefined) {
     assertWritable(mounted);
-    requireMember(memberPath(host, volume), mounted);
+    requireMember(host, mounted);
     return mounted;
   }
-  await makeMember(host, volume, sizeBytes);
-  const device = await attach(host, volume);
+  await host.members.make(volume, sizeBytes);
+  const device = await host.members.attach(volume);
   await waitForExclusive(volume, device);
   await formatOnce(host, volume, device);
   return mountFilesystem(host, volume, device, mountPath);
 }
 
 /** The same, where its member's record names no other volume: a layout that was edited by hand may name another's member. */
-export async function findOwn(host: LoopHost, volume: LoopVolume, mountPath: string): Promise<MountedLoop | undefined> {
+export async function findOwn<V extends OneMemberVolume>(
+  host: BlockHost<V>,
+  volume: V,
+  mountPath: string,
+): Promise<Mounted<V> | undefined> {
   const mounted = await findMounted(host, volume, mountPath);
-  const stranger = mounted && recordOfAnother(subjectOf(volume), readableRecord(host, volume));
+  const stranger = mounted && recordOfAnother(subjectOf(host, volume), readableRecord(host, volume));
   if (stranger !== undefined) throw new StorageError(stranger.code, stranger.message);
   return mounted;
 }
 
 // One that cannot be read forbids a mkfs; of what is mounted already it says nothing.
-function readableRecord(host: LoopHost, volume: LoopVolume): MemberRecord | undefined {
+function readableRecord<V extends OneMemberVolume>(host: BlockHost<V>, volume: V): MemberRecord | undefined {
   try {
-    return readMemberRecord(host.recordDirectory, volume.memberFile);
+    return readMemberRecord(host.recordDirectory, host.members.recordName(volume));
   } catch {
     return undefined;
   }
 }
 
 /** The volume when it is what is mounted at mountPath; throws WrongFilesystem when something else is. */
-export async function findMounted(
-  host: LoopHost,
-  volume: LoopVolume,
+export async function findMounted<V extends OneMemberVolume>(
+  { members }: BlockHost<V>,
+  volume: V,
   mountPath: string,
-): Promise<MountedLoop | undefined> {
+): Promise<Mounted<V> | undefined> {
   const mount = mountAt(mountPath);
   if (mount === undefined) return undefined;
-  const devices = await memberDevices(host, volume);
-  const device = devices.find((candidate) => mount.source === candidate);
+  const device = (await members.devices(volume)).find((candidate) => isMountOf(mount, candidate));
   if (device === undefined)
     throw new StorageError(
       "WrongFilesystem",
-      `${mountPath} of ${volume.handle} has ${mount.fsType} from ${mount.source} mounted, not member ${volume.memberFile}; ` +
+      `${mountPath} of ${volume.handle} has ${mount.fsType} from ${mount.source} mounted, not member ${members.nameOf(volume)}; ` +
         "unmount it by hand",
     );
   return { ...volume, device, mountPath };
-}
-
-/** The loop devices over the volume's member, also when its file was deleted meanwhile. */
-export async function memberDevices(host: LoopHost, volume: LoopVolume): Promise<string[]> {
-  const path = memberPath(host, volume);
-  if (memberExtent(path) !== undefined) return findLoopDevices(host.tools, path);
-  return findOrphanedLoopDevices(volume.memberFile);
-}
-
-async function makeMember(host: LoopHost, volume: LoopVolume, sizeBytes: number): Promise<void> {
-  const path = memberPath(host, volume);
-  const extent = memberExtent(path);
-  // Empty: the crash came between making it and giving it its size. Any other size is kept: only extend and shrink change it.
-  if (extent !== undefined && extent.sizeBytes > 0) return;
-  const record = readMemberRecord(host.recordDirectory, volume.memberFile);
-  if (record !== undefined && record.state !== "formatting")
-    throw new StorageError(
-      "AlreadyFormatted",
-      `member ${path} of ${volume.handle} is ${extent === undefined ? "gone" : "empty"} but was formatted before; bring the ` +
-        "file back, or delete the claim if its data is not needed",
-    );
-  const wholeBytes = wholeGrains(sizeBytes);
-  await growWithinRoom(host, volume, wholeBytes, async () => {
-    await host.files.makeDirectory("stage/make-record-directory", host.recordDirectory);
-    if (extent === undefined) await host.files.createNew("stage/create-member", path, 0o600);
-    await host.files.truncate("stage/size-member", path, wholeBytes);
-  });
-}
-
-/** Exactly one loop device, of the file's size. */
-async function attach(host: LoopHost, volume: LoopVolume): Promise<string> {
-  const path = memberPath(host, volume);
-  const task = `attaching member ${path} of ${volume.handle}`;
-  const [present, ...others] = await findLoopDevices(host.tools, path);
-  if (others.length > 0)
-    throw new StorageError(
-      "DeviceBusy",
-      `${task}: it is attached more than once (${present}, ${others.join(", ")}); detach what is not mounted by losetup -d`,
-    );
-  if (present === undefined) {
-    const made = await host.tools.run("stage/attach", "losetup", ["--find", "--show", "--nooverlap", path]);
-    return expectSuccess(made, task).trim();
-  }
-  if (deviceSizeBytes(present) !== memberExtent(path)?.sizeBytes)
-    expectSuccess(await host.tools.run("stage/refresh-loop", "losetup", ["--set-capacity", present]), task);
-  return present;
 }
 
 /** Throws DeviceBusy when somebody holds the device for longer than a dying command would. */
@@ -132,15 +88,17 @@ export async function waitForExclusive(volume: Volume, device: string): Promise<
   );
 }
 
-async function formatOnce(host: LoopHost, volume: LoopVolume, device: string): Promise<void> {
-  const record = readMemberRecord(host.recordDirectory, volume.memberFile);
+async function formatOnce<V extends OneMemberVolume>(host: BlockHost<V>, volume: V, device: string): Promise<void> {
+  const { members, recordDirectory } = host;
+  const record = readMemberRecord(recordDirectory, members.recordName(volume));
   const signatures = await probe(host.tools, volume, device);
-  const allocatedBytes = memberExtent(memberPath(host, volume))?.allocatedBytes ?? 0;
-  const decision = decideFormat(subjectOf(volume), { record, signatures, allocatedBytes });
+  const unknownData = await members.unknownData(volume);
+  const decision = decideFormat(subjectOf(host, volume), { record, signatures, unknownData });
   if (decision.kind === "refuse") throw new StorageError(decision.code, decision.message);
-  const recordPath = memberRecordPath(host.recordDirectory, volume.memberFile);
+  const recordPath = memberRecordPath(recordDirectory, members.recordName(volume));
   if (decision.kind === "format") {
     await host.files.writeWhole("stage/record-formatting", recordPath, memberRecordText(volume, "formatting"));
+    await members.noteFormatting(volume);
     const made = await host.tools.run(
       "stage/format",
       `mkfs.${volume.fsType}`,
@@ -155,8 +113,8 @@ async function formatOnce(host: LoopHost, volume: LoopVolume, device: string): P
     await host.files.writeWhole("stage/record-mounted", recordPath, memberRecordText(volume, "mounted"));
 }
 
-function subjectOf(volume: LoopVolume): FormatSubject {
-  return { ...volume, member: volume.memberFile, remedy: "Move the file away if its data is not needed" };
+function subjectOf<V extends OneMemberVolume>({ members }: BlockHost<V>, volume: V): FormatSubject {
+  return { ...volume, member: members.nameOf(volume), remedy: members.remedy };
 }
 
 // Never with a flag that overrides a signature: should one have appeared after the probe, mkfs must fail too.
@@ -183,12 +141,12 @@ export async function probe(tools: Tools, volume: Volume, device: string): Promi
     });
 }
 
-async function mountFilesystem(
-  host: LoopHost,
-  volume: LoopVolume,
+async function mountFilesystem<V extends OneMemberVolume>(
+  host: BlockHost<V>,
+  volume: V,
   device: string,
   mountPath: string,
-): Promise<MountedLoop> {
+): Promise<Mounted<V>> {
   assertNoLink(mountPath);
   await host.files.makeDirectory("stage/make-mount-point", mountPath);
   const args = ["-t", volume.fsType, "-o", "noatime", device, mountPath];

@@ -1,12 +1,30 @@
 // The storage port of a node with several backends: each volume goes to its own. No behaviour of its own.
-import { type LoopVolume, type SpanVolume, type Storage, StorageError, type Volume } from "./storage.ts";
+import {
+  type LoopVolume,
+  type LvmVolume,
+  type SpanVolume,
+  type Storage,
+  StorageError,
+  type Volume,
+} from "./storage.ts";
 
-/** Undefined: this node has no spans; a volume that is one is refused. */
-export function storageByBackend(loop: Storage<LoopVolume>, span: Storage<SpanVolume> | undefined): Storage {
+/** Those that are not there: this node has none, and a volume that is one is refused. */
+export interface OptionalBackends {
+  readonly lvm: Storage<LvmVolume> | undefined;
+  readonly span: Storage<SpanVolume> | undefined;
+}
+
+export function storageByBackend(loop: Storage<LoopVolume>, { lvm, span }: OptionalBackends): Storage {
   const of = (volume: Volume): Storage => {
     switch (volume.backend) {
       case "loop":
         return loop;
+      case "lvm":
+        if (lvm !== undefined) return lvm;
+        throw new StorageError(
+          "CommandFailed",
+          `the agent of this node has no lvmd, so ${volume.handle} cannot be used here; start it with --lvmd-socket`,
+        );
       case "span":
         if (span !== undefined) return span;
         throw new StorageError(
@@ -31,7 +49,7 @@ export function storageByBackend(loop: Storage<LoopVolume>, span: Storage<SpanVo
     trim: async (volume) => of(volume).trim(volume),
     freshReading: async (volume) => of(volume).freshReading(volume),
     remove: async (volume) => of(volume).remove(volume),
-    // Room for loop members: what other drivers have left nobody on this node can tell.
-    freeBytes: () => loop.freeBytes(),
+    // What other drivers have left nobody on this node can tell.
+    freeBytes: async (deviceClass) => (deviceClass === undefined ? loop.freeBytes() : lvm?.freeBytes(deviceClass)),
   };
 }

@@ -1,6 +1,6 @@
 // The port between the agent's process (what should be, who may write, what is reported) and storage (how a filesystem on
-// its members is made, mounted, grown and shrunk). Three adapters: real loop devices, the simulated disk of machines without
-// root, and members of other CSI drivers. Every method is idempotent: after a crash at any line the same call finishes the work.
+// its members is made, mounted, grown and shrunk). Four adapters: real loop devices, the simulated disk of machines without
+// root, logical volumes, and members of other CSI drivers. Every method is idempotent: after a crash at any line the same call finishes the work.
 import type { FsType } from "../../api/filesystem-layout.ts";
 import type { SpanMember } from "../member/span-member.ts";
 
@@ -17,6 +17,13 @@ export interface LoopVolume extends VolumeIdentity {
   readonly memberFile: string;
 }
 
+export interface LvmVolume extends VolumeIdentity {
+  readonly backend: "lvm";
+  readonly deviceClass: string;
+  /** What LVM calls it, within the class' volume group. */
+  readonly volumeID: string;
+}
+
 export interface SpanVolume extends VolumeIdentity {
   readonly backend: "span";
   /** As the layout has them, in its order. */
@@ -28,7 +35,7 @@ export interface SpanVolume extends VolumeIdentity {
 }
 
 /** What identifies one volume on this node; everything else is found on the disk. */
-export type Volume = LoopVolume | SpanVolume;
+export type Volume = LoopVolume | LvmVolume | SpanVolume;
 
 /** A staged volume. */
 export type Mounted<V extends Volume> = V & {
@@ -38,6 +45,7 @@ export type Mounted<V extends Volume> = V & {
 };
 export type MountedVolume = Mounted<Volume>;
 export type MountedLoop = Mounted<LoopVolume>;
+export type MountedLvm = Mounted<LvmVolume>;
 export type MountedSpan = Mounted<SpanVolume>;
 
 /** One of several members, as the kernel and the node's record have it. */
@@ -161,6 +169,9 @@ export interface Storage<V extends Volume = Volume> {
   freshReading(volume: Mounted<V>): Promise<Reading>;
   /** Removes the member and its record. Refused with DeviceBusy while mounted anywhere. Others' members are not touched. */
   remove(volume: V): Promise<void>;
-  /** Free bytes where members are made. At once, or within its own limit. */
-  freeBytes(): Promise<number>;
+  /**
+   * Free bytes where members are made: in a device class, without one on the node's own disk. Undefined where nobody can tell. At once,
+   * or within its own limit.
+   */
+  freeBytes(deviceClass?: string): Promise<number | undefined>;
 }

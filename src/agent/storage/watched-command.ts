@@ -19,7 +19,7 @@ export interface WatchedEnd {
   readonly cancelled: string | undefined;
 }
 
-/** What a host of loop members and one of a span's have both. */
+/** What a host of single members and one of a span's have both. */
 interface WatchingHost {
   readonly tools: Tools;
   readonly clock: Clock;

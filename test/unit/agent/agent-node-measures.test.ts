@@ -20,8 +20,8 @@ const state = { ...newVolumeState(recordWithLayout(buildLayout(), undefined), tr
 describe("a sample", () => {
   it("says how much is free where members are made", async () => {
     const measurer = startNodeMeasurer({ freeBytes: async () => 7 * GIB }, new Map(), systemClock, log);
-    await eventually("the measure", () => measurer.of(state.handle).freeBytes !== undefined);
-    expect(wireSample(state, measurer.of(state.handle))).toMatchObject({ nodeFreeBytes: 7 * GIB });
+    await eventually("the measure", () => measurer.of(state).freeBytes !== undefined);
+    expect(wireSample(state, measurer.of(state))).toMatchObject({ nodeFreeBytes: 7 * GIB });
     measurer.stop();
   });
 
@@ -29,7 +29,7 @@ describe("a sample", () => {
     const failing = () => Promise.reject(new Error("EIO"));
     const measurer = startNodeMeasurer({ freeBytes: failing }, new Map(), systemClock, log);
     await Promise.resolve();
-    expect(wireSample(state, measurer.of(state.handle))).toBeUndefined();
+    expect(wireSample(state, measurer.of(state))).toBeUndefined();
     measurer.stop();
   });
 

@@ -53,7 +53,8 @@ describe("decideFormat", () => {
     ["refuses another volume's record", recorded("formatting", { volumeUID: "uid-2" }), [], 0, "WrongFilesystem"],
     ["refuses a record of another type", recorded("formatting", { fsType: "xfs" }), [], 0, "WrongFilesystem"],
   ])("%s", (_name, record, signatures, allocatedBytes, expected) => {
-    const decision = decideFormat(volume, { record, signatures, allocatedBytes });
+    const unknownData = allocatedBytes === 0 ? undefined : `holds ${allocatedBytes} bytes of unknown data`;
+    const decision = decideFormat(volume, { record, signatures, unknownData });
     expect(decision.kind === "refuse" ? decision.code : decision.kind).toBe(expected);
     if (decision.kind === "refuse") expect(decision.message).toContain("fs-1");
   });

@@ -8,29 +8,42 @@ import type { ApplyConfiguration, ApplyOptions, KubeClient } from "../../../src/
 import { KubeError } from "../../../src/kube/kube-error.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { makeDeviceClass } from "../../builders/device-class.ts";
+import { eventually } from "../../fakes/eventually.ts";
 
 const log = createLogger("test", "silent");
+/** A node with neither lvmd nor other drivers. */
+const NOTHING_ELSE = { classes: () => undefined, csiNode: () => undefined, ioUtilizationRatio: () => undefined };
 
 /** An API server with nothing but NodeStorages: each as it was last applied. As the real one it takes no status of what is not there. */
 function nodeStorageServer() {
   const objects = new Map<string, ApplyConfiguration>();
+  const writes: string[] = [];
   const client = {
     apply: async (_point: string, _resource: unknown, given: ApplyConfiguration, options: ApplyOptions) => {
       const present = objects.get(given.metadata.name);
       if (options.subresource === "status" && present === undefined)
         throw new KubeError("NotFound", 404, given.metadata.name);
       objects.set(given.metadata.name, { ...present, ...given });
+      writes.push(options.subresource ?? "object");
       return given;
     },
   } as unknown as KubeClient;
-  return { objects, client };
+  return { objects, writes, client };
 }
 
 /** The NodeStorage after the first look of a reporter. */
 async function reportOf(freeBytes: () => Promise<number>): Promise<ApplyConfiguration | undefined> {
   const { objects, client } = nodeStorageServer();
   const clock = { monotonicMs: () => 0 };
-  const reporter = startNodeStorageReporter({ nodeName: "node-1", client, storage: { freeBytes }, clock, log });
+  const reporter = startNodeStorageReporter({
+    nodeName: "node-1",
+    client,
+    storage: { freeBytes },
+    ...NOTHING_ELSE,
+    clock,
+    log,
+  });
   await reporter.stop();
   return objects.get("node-1");
 }
@@ -64,6 +77,7 @@ describe("a node's report of free bytes", () => {
       nodeName: "node-1",
       client,
       storage,
+      ...NOTHING_ELSE,
       clock: { monotonicMs: () => atMs },
       log,
     });
@@ -85,6 +99,31 @@ describe("a node's report of free bytes", () => {
     [0, 0, 10_000, false],
     [0, 0, 300_000, true],
   ])("after %d bytes, %d are worth telling %d ms later: %s", (told, now, laterMs, worth) => {
-    expect(isWorthTelling({ freeBytes: told, atMs: 5 }, { freeBytes: now, atMs: 5 + laterMs })).toBe(worth);
+    const others = "as before";
+    expect(isWorthTelling({ freeBytes: told, others, atMs: 5 }, { freeBytes: now, others, atMs: 5 + laterMs })).toBe(
+      worth,
+    );
+  });
+
+  it("tells what lvmd tells within a second, and what changes at the same time at once", async () => {
+    const { objects, writes, client } = nodeStorageServer();
+    let freeBytes = 10 * GIB;
+    const reporter = startNodeStorageReporter({
+      nodeName: "node-1",
+      client,
+      storage: { freeBytes: async () => GIB },
+      ...NOTHING_ELSE,
+      classes: () => [makeDeviceClass({ freeBytes })],
+      clock: { monotonicMs: () => 0 },
+      log,
+    });
+    await eventually("the first report", () => writes.length === 2);
+    const startedMs = performance.now();
+    for (freeBytes = 9 * GIB; freeBytes > 5 * GIB; freeBytes -= MIB) reporter.changed();
+    await eventually("the second report", () => writes.length > 2);
+    expect(performance.now() - startedMs).toBeLessThan(1000);
+    await reporter.stop();
+    expect(writes).toEqual(["object", "status", "status"]);
+    expect(objects.get("node-1")).toMatchObject({ status: { deviceClasses: [{ name: "loop" }, { free: "5Gi" }] } });
   });
 });

@@ -24,6 +24,7 @@ function makeFacts(overrides: Partial<ShrinkFacts> = {}): ShrinkFacts {
     reserveBytes: 256 * MIB,
     filesystemMinBytes: 300 * MIB,
     stepMaxBytes: STEP_MAX_BYTES,
+    grainBytes: 4096,
     balancesDone: 0,
     ...overrides,
   };
@@ -60,6 +61,16 @@ describe("nextShrinkMove", () => {
       "never plans a device under 256 MiB",
       { sizeBytes: 400 * MIB, targetBytes: 10 * MIB, usedBytes: 1 * MIB, reserveBytes: 0, filesystemMinBytes: 2 * MIB },
       { kind: "resize", toBytes: DEVICE_MIN_BYTES },
+    ],
+    [
+      "goes to whole grains of the member, up, since down could be under the floor",
+      { sizeBytes: 4 * GIB, grainBytes: 48 * MIB, filesystemMinBytes: 3.5 * GIB, balancesDone: 3 },
+      { kind: "resize", toBytes: 3600 * MIB },
+    ],
+    [
+      "stays where whole grains leave no step that is worth it",
+      { sizeBytes: 3600 * MIB, grainBytes: 48 * MIB, filesystemMinBytes: 3530 * MIB, balancesDone: 3 },
+      expect.objectContaining({ kind: "floor", floorBytes: 3530 * MIB }),
     ],
   ] as const)("%s", (_name, overrides, move) => {
     expect(nextShrinkMove(makeFacts(overrides))).toEqual(move);

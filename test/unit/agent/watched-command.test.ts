@@ -1,5 +1,4 @@
 import { describe, expect, it } from "@jest/globals";
-import type { LoopHost } from "../../../src/agent/storage/loop-host.ts";
 import type { Reader } from "../../../src/agent/storage/read-filesystem.ts";
 import type { MountedVolume, ShrinkControl } from "../../../src/agent/storage/storage.ts";
 import type { Finished } from "../../../src/agent/storage/tools.ts";
@@ -18,7 +17,9 @@ describe("a command under watch whose filesystem cannot be read any more", () =>
   it("is cancelled, again and again, until it has ended; then the reader's error is told", async () => {
     let failedCancels = 0;
     const log = { warn: () => (failedCancels += 1) };
-    const host = { log, clock: { nowMs: () => 0, monotonicMs: () => 0 } } as unknown as LoopHost;
+    const host = { log, clock: { nowMs: () => 0, monotonicMs: () => 0 } } as unknown as Parameters<
+      typeof runWatched
+    >[0];
     const reader: Reader = {
       read: () => {
         throw new Error("statfs: EIO");

@@ -30,7 +30,7 @@ export async function formatFirst(host: SpanHost, volume: SpanVolume, members: r
     // A node that was down while others used the volume knows less than the cluster.
     record: volume.formatted ? { ...volume, state: "mounted" } : recorded,
     signatures: await probe(host.tools, volume, first.device.path),
-    allocatedBytes: 0, // Nobody can tell of a device what was never written.
+    unknownData: undefined, // Nobody can tell of a device what was never written.
   });
   if (decision.kind === "refuse") throw new StorageError(decision.code, decision.message);
   if (decision.kind === "format" && !(await anotherCarries(host, volume, members)))

@@ -1,0 +1,78 @@
+// The volume of LVM behind a LogicalVolume: found, or made once. Its name is the object's UID, so that whoever asks again after a crash
+// finds what was made before.
+import { status } from "@grpc/grpc-js";
+import { LOGICAL_VOLUMES, type LogicalVolume } from "../../api/logical-volume.ts";
+import type { Volume } from "../../gen/tidemark/lvmd/v1/lvmd.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { parseQuantity } from "../../units/quantity.ts";
+import type { LvmdCalls } from "../lvm/lvmd-calls.ts";
+import { LvmdError } from "../lvm/lvmd-error.ts";
+import { tagsOf } from "./volume-tags.ts";
+
+export interface FindOrMakeParts {
+  readonly nodeName: string;
+  readonly lvmd: LvmdCalls;
+  readonly client: Pick<KubeClient, "get">;
+  /** Its layout asks for the removal of its data. */
+  readonly isBeingRemoved: (name: string) => boolean;
+}
+
+/** `Gone`: nothing is to be told. Throws LvmdError and KubeError; what isForGood says of those is for good. */
+export type FoundOrMade = Volume | "Gone";
+
+export async function findOrMake(parts: FindOrMakeParts, wanted: LogicalVolume): Promise<FoundOrMade> {
+  const { deviceClass, volumeID } = wanted.spec;
+  const name = wanted.status?.volumeID ?? volumeID ?? uidOf(wanted);
+  const found = await parts.lvmd.volume(deviceClass, name);
+  if (found !== undefined) return found;
+  // Made once and not there any more: it was removed with its layout, or data is missing. No empty one takes its place.
+  if (wanted.status?.volumeID !== undefined) return "Gone";
+  if (volumeID !== undefined)
+    throw new LvmdError(status.NOT_FOUND, `device class ${deviceClass} has no volume ${volumeID}`, "looking for it");
+  if (!(await isStillWanted(parts, wanted))) return "Gone";
+  await make(parts, wanted);
+  return (await parts.lvmd.volume(deviceClass, name)) ?? "Gone";
+}
+
+/** What the watch has not said yet is asked for: a volume that is made for an object which has just gone belongs to nobody. */
+async function isStillWanted({ client, isBeingRemoved }: FindOrMakeParts, wanted: LogicalVolume): Promise<boolean> {
+  const { name } = wanted.metadata;
+  if (isBeingRemoved(name)) return false;
+  const live = await client.get(LOGICAL_VOLUMES, { name });
+  return live?.metadata.uid === wanted.metadata.uid && live?.metadata.deletionTimestamp === undefined;
+}
+
+async function make(parts: FindOrMakeParts, wanted: LogicalVolume): Promise<void> {
+  const { deviceClass, size, source, accessType = "rw" } = wanted.spec;
+  const common = { name: uidOf(wanted), deviceClass, tags: tagsOf(wanted), sizeBytes: parseQuantity(size) };
+  if (source === undefined) {
+    await parts.lvmd.create({ ...common, lvcreateOptionClass: "" });
+    return;
+  }
+  const sourceVolume = await sourceVolumeOf(parts, wanted, source);
+  await parts.lvmd.createSnapshot({ ...common, sourceVolume, accessType });
+}
+
+/** Throws where there is none, or not on this node, or not yet. */
+async function sourceVolumeOf(
+  { nodeName, client }: FindOrMakeParts,
+  { spec }: LogicalVolume,
+  source: string,
+): Promise<string> {
+  const task = `making a snapshot of LogicalVolume ${source}`;
+  const live = await client.get(LOGICAL_VOLUMES, { name: source });
+  if (live === undefined) throw new LvmdError(status.NOT_FOUND, "there is no such object", task);
+  if (live.spec.nodeName !== nodeName || live.spec.deviceClass !== spec.deviceClass)
+    throw new LvmdError(
+      status.INVALID_ARGUMENT,
+      `it is of device class ${live.spec.deviceClass} on node ${live.spec.nodeName}; a snapshot is of the same`,
+      task,
+    );
+  if (live.status?.volumeID === undefined) throw new LvmdError(status.UNAVAILABLE, "its volume is not made yet", task);
+  return live.status.volumeID;
+}
+
+function uidOf({ metadata: { name, uid } }: LogicalVolume): string {
+  if (uid === undefined) throw new Error(`bug: LogicalVolume ${name} has no UID, and did not come from an API server`);
+  return uid;
+}

@@ -1,0 +1,59 @@
+// What is under a filesystem of one member: a block device that can be made, grown and cut. The protocol of such filesystems (stage,
+// grow, shrink-btrfs, unstage) is written against this port; its adapters are the loop file and the logical volume.
+import type { Clock } from "../../process/clock.ts";
+import type { FilePort } from "../../process/file-port.ts";
+import type { Logger } from "../../process/log.ts";
+import type { LoopVolume, LvmVolume, Mounted } from "./storage.ts";
+import type { Tools } from "./tools.ts";
+
+export type OneMemberVolume = LoopVolume | LvmVolume;
+
+/** Sizes are bytes. All are idempotent and throw StorageError. */
+export interface BlockMembers<V extends OneMemberVolume> {
+  /** What people call the member. */
+  nameOf(volume: V): string;
+  /** Names its record; a plain file name. */
+  recordName(volume: V): string;
+  /** What a person does about one whose content is not wanted. */
+  readonly remedy: string;
+  /** Sizes are whole multiples of this. */
+  grainBytes(volume: V): number;
+  /** Undefined when there is none. */
+  sizeBytes(volume: V): Promise<number | undefined>;
+  /** Of a mounted volume, by what is on this node alone; undefined when it was taken away under the mount. */
+  mountedBytes(volume: Mounted<V>): number | undefined;
+  /** The devices that it is attached as now, by the kernel's names, also when it was taken away meanwhile. */
+  devices(volume: V): Promise<readonly string[]>;
+  /** Makes it where it never existed and is not made elsewhere; what is there is kept, with its size. */
+  make(volume: V, sizeBytes: number): Promise<void>;
+  /** The one device over it, of its size. */
+  attach(volume: V): Promise<string>;
+  /** "holds 4Ki of unknown data": why one without signature and record may hold data; undefined where it is new. */
+  unknownData(volume: V): Promise<string | undefined>;
+  /** Recorded, durably, before its only mkfs begins. */
+  noteFormatting(volume: V): Promise<void>;
+  /** Ends what an earlier cut may have left under way; nothing grows before that. */
+  settle(volume: V): Promise<void>;
+  /** From presentBytes to a size that is no smaller; with the same it only makes the device show it. */
+  grow(volume: Mounted<V>, presentBytes: number, toBytes: number): Promise<void>;
+  /** Where the superblocks that precede a cut are read. */
+  superblockPath(volume: Mounted<V>): string;
+  /** Cannot be undone: the caller has proof that the filesystem ends at toBytes or before. */
+  cut(volume: Mounted<V>, fromBytes: number, toBytes: number): Promise<void>;
+  /** Of a device on which nothing is mounted any more. */
+  detach(volume: V, device: string): Promise<void>;
+  /** Whether a member without a record may be deleted as this volume's. */
+  looksOwn(volume: V): Promise<boolean>;
+  /** Deletes it with its data; it is attached nowhere, and its own. */
+  remove(volume: V): Promise<void>;
+}
+
+export interface BlockHost<V extends OneMemberVolume> {
+  readonly members: BlockMembers<V>;
+  /** Where their records are. */
+  readonly recordDirectory: string;
+  readonly tools: Tools;
+  readonly files: FilePort;
+  readonly clock: Clock;
+  readonly log: Logger;
+}

@@ -1,0 +1,52 @@
+// The storage port on real filesystems of one member. This file only puts the operations together and keeps them one at a time per
+// volume; what each does is in the file of its name.
+import type { BlockHost, OneMemberVolume } from "./block-member.ts";
+import { stopExclusiveOperation } from "./exclusive-operation.ts";
+import { freshReading } from "./fresh-reading.ts";
+import { grow, type Linger } from "./grow.ts";
+import { mountsOfDevice } from "./mount-table.ts";
+import { shrinkBtrfs } from "./shrink-btrfs.ts";
+import { findOwn, stage } from "./stage.ts";
+import type { Mounted, Storage } from "./storage.ts";
+import { trim } from "./trim.ts";
+import { removeMember, unstage } from "./unstage.ts";
+import { createVolumeQueue } from "./volume-queue.ts";
+
+export function createBlockStorage<V extends OneMemberVolume>(
+  host: BlockHost<V>,
+  freeBytes: Storage<V>["freeBytes"],
+): Storage<V> {
+  const queue = createVolumeQueue();
+  const extend = (volume: Mounted<V>, sizeBytes: number): Promise<number> => {
+    const linger: Linger = (command) => void queue.run(volume.handle, () => command);
+    return grow(host, volume, sizeBytes, linger);
+  };
+  return {
+    kind: "real",
+    stage: (volume, sizeBytes, mountPath) => queue.run(volume.handle, () => stage(host, volume, sizeBytes, mountPath)),
+    unstage: (volume, mountPath) => queue.runPreempting(volume.handle, () => unstage(host, volume, mountPath)),
+    find: (volume, mountPath) => findOwn(host, volume, mountPath),
+    mountPath: async (volume) => (await host.members.devices(volume)).flatMap(mountsOfDevice)[0]?.mountPath,
+    sizeBytes: (volume) => host.members.sizeBytes(volume),
+    members: async () => [],
+    extend: (volume, sizeBytes) => queue.runPreempting(volume.handle, () => extend(volume, sizeBytes)),
+    shrink: (volume, sizeBytes, control) =>
+      queue.runPreemptible(volume.handle, control.signal, (signal) =>
+        shrinkBtrfs(host, volume, sizeBytes, { ...control, signal }),
+      ),
+    recover: (volume) =>
+      queue.run(volume.handle, async () => {
+        await stopExclusiveOperation(host.tools, volume);
+        // After an interrupted shrink the filesystem may end before its member: growing it back loses nothing, cutting the
+        // member could. Whoever recorded the shrink goes on from there.
+        return extend(volume, 0);
+      }),
+    settle: async () => undefined,
+    prepareSpares: async () => undefined,
+    trim: (volume) =>
+      queue.runPreemptible(volume.handle, new AbortController().signal, (signal) => trim(host.tools, volume, signal)),
+    freshReading: (volume) => freshReading(host.tools, volume),
+    remove: (volume) => queue.run(volume.handle, () => removeMember(host, volume)),
+    freeBytes,
+  };
+}

@@ -1,0 +1,45 @@
+// Makes a member as small as the btrfs on it has become. It never cuts before the superblocks on the member say that the filesystem has
+// left the part to be cut.
+import { formatBytes } from "../../units/quantity.ts";
+import type { BlockHost, OneMemberVolume } from "./block-member.ts";
+import { readCommittedSize } from "./btrfs-superblock.ts";
+import { syncFilesystem } from "./fresh-reading.ts";
+import { requireMember } from "./grow.ts";
+import type { Reader } from "./read-filesystem.ts";
+import { coveringGrains } from "./size-grain.ts";
+import { type Mounted, StorageError } from "./storage.ts";
+
+/**
+ * Makes the member end where the filesystem ends; returns that size. The cut cannot be undone, so the kernel's live size and
+ * every superblock on the member must agree on it first.
+ */
+export async function cutMember<V extends OneMemberVolume>(
+  host: BlockHost<V>,
+  volume: Mounted<V>,
+  devid: string,
+  reader: Reader,
+): Promise<number> {
+  const { members, tools } = host;
+  const presentBytes = requireMember(host, volume);
+  const endBytes = (): number => coveringGrains(reader.read().capacityBytes, members.grainBytes(volume));
+  if (endBytes() === presentBytes) return presentBytes;
+  const agreed = (): boolean => {
+    const committed = readCommittedSize(members.superblockPath(volume));
+    return (
+      committed?.fsid === volume.fsid &&
+      String(committed.devid) === devid &&
+      committed.deviceBytes === reader.read().capacityBytes
+    );
+  };
+  if (!agreed()) await syncFilesystem(tools, volume);
+  const toBytes = endBytes();
+  if (!agreed() || toBytes > presentBytes)
+    throw new StorageError(
+      "CommandFailed",
+      `member ${members.nameOf(volume)} of ${volume.handle} keeps its ${formatBytes(presentBytes)}: its superblocks do not confirm ` +
+        `that btrfs ${volume.fsid} ends at ${toBytes} bytes; compare with total_bytes of "btrfs inspect-internal dump-super -a ` +
+        `${members.superblockPath(volume)}"`,
+    );
+  if (toBytes < presentBytes) await members.cut(volume, presentBytes, toBytes);
+  return toBytes;
+}

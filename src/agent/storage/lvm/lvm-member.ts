@@ -1,0 +1,128 @@
+// Members of the backend lvm: logical volumes of this node, made, grown, cut and removed by lvmd. The volume itself is made before the
+// layout that names it; what is here only finds it.
+import { existsSync } from "node:fs";
+import { basename } from "node:path";
+import { formatBytes } from "../../../units/quantity.ts";
+import type { BlockMembers } from "../block-member.ts";
+import { deviceSizeBytes, mountedAnywhere } from "../loop-device.ts";
+import { probe } from "../stage.ts";
+import { type LvmVolume, type MountedLvm, StorageError } from "../storage.ts";
+import { deviceOf, findVolume, taggedVolumeUID } from "./find-volume.ts";
+import { askLvmd, type LvmHost, nameOf, requireClass } from "./lvm-host.ts";
+import { reduce, settleReduction } from "./reduce.ts";
+import { reductionRecordPath } from "./reduction-record.ts";
+
+/**
+ * On the volume itself, from before its only mkfs on: no node's record survives the loss of that node's disk, and a thick volume may show
+ * old bytes that are no signature, so that nothing else would tell one that has lost its superblock from a new one.
+ */
+const FORMATTED_TAG = "tidemark.dev/formatted";
+
+export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume> {
+  const { lvmd } = host;
+  /** Devices that volumes were last seen as. */
+  const seen = new Map<string, string>();
+  const locate = async (volume: LvmVolume) => {
+    const found = await findVolume(host, volume);
+    const device = found && deviceOf(found);
+    if (device === undefined) seen.delete(volume.handle);
+    else seen.set(volume.handle, device);
+    return found && { ...found, device };
+  };
+  /** What is in use stays what it is: it needs no lvmd to tell. */
+  const deviceInUse = ({ handle }: LvmVolume): string | undefined => {
+    const device = seen.get(handle);
+    return device !== undefined && mountedAnywhere(device) !== undefined ? device : undefined;
+  };
+  return {
+    nameOf,
+    recordName,
+    remedy: "Remove the logical volume by hand if its data is not needed",
+    grainBytes: (volume) => grainOf(host, volume),
+    sizeBytes: async (volume) => {
+      const device = deviceInUse(volume);
+      return device === undefined ? (await locate(volume))?.sizeBytes : deviceSizeBytes(device);
+    },
+    mountedBytes: ({ device }) => (existsSync(device) ? deviceSizeBytes(device) : undefined),
+    devices: async (volume) => {
+      const device = deviceInUse(volume) ?? (await locate(volume))?.device;
+      return device === undefined ? [] : [device];
+    },
+    make: async (volume) => {
+      recordName(volume);
+      if ((await locate(volume)) === undefined) throw gone(volume);
+      await host.files.makeDirectory("stage/make-record-directory", host.recordDirectory);
+    },
+    attach: async (volume) => {
+      const found = await locate(volume);
+      if (found === undefined) throw gone(volume);
+      if (found.device === undefined) throw inactive(volume);
+      return found.device;
+    },
+    unknownData: async (volume) => whyNotNew((await locate(volume))?.tags ?? []),
+    noteFormatting: (volume) => askLvmd(volume, lvmd.addTag(volume.deviceClass, volume.volumeID, FORMATTED_TAG)),
+    settle: (volume) => settleReduction(host, volume),
+    grow: (volume, presentBytes, toBytes) => grow(host, volume, presentBytes, toBytes),
+    superblockPath: ({ device }) => device,
+    cut: (volume, fromBytes, toBytes) => reduce(host, volume, fromBytes, toBytes),
+    detach: async ({ handle }) => {
+      seen.delete(handle); // it stays active: LVM has it, mounted or not
+    },
+    looksOwn: async (volume) => {
+      const found = await locate(volume);
+      if (found === undefined || taggedVolumeUID(found.tags) === volume.volumeUID) return true;
+      if (found.device === undefined) return false;
+      const signatures = await probe(host.tools, volume, found.device);
+      return signatures.length > 0 && signatures.every(({ uuid }) => uuid === volume.fsid);
+    },
+    remove: async (volume) => {
+      await askLvmd(volume, lvmd.wipeAndRemove(volume.deviceClass, volume.volumeID));
+      seen.delete(volume.handle);
+      await host.files.remove("remove/reduction-record", reductionRecordPath(host, volume));
+    },
+  };
+}
+
+/** Throws on a name that would lead out of the record directory. */
+function recordName({ handle, volumeID }: LvmVolume): string {
+  if (volumeID === basename(volumeID) && !volumeID.startsWith(".")) return volumeID;
+  throw new StorageError("CommandFailed", `"${volumeID}" of ${handle} is no plain file name, as those of volumes are`);
+}
+
+/** What the agent made for a volume was wiped by LVM, and is tagged with it. Of what others made nobody can tell. */
+function whyNotNew(tags: readonly string[]): string | undefined {
+  if (tags.includes(FORMATTED_TAG)) return `is tagged ${FORMATTED_TAG}`;
+  return taggedVolumeUID(tags) === undefined ? "was not made for this volume" : undefined;
+}
+
+/** As last told: a class' grain does not change while it has volumes. */
+function grainOf(host: LvmHost, volume: LvmVolume): number {
+  return host.classes.get(volume.deviceClass)?.sizeGrainBytes ?? requireClass(host, volume).sizeGrainBytes;
+}
+
+async function grow({ lvmd }: LvmHost, volume: MountedLvm, presentBytes: number, toBytes: number): Promise<void> {
+  if (toBytes === presentBytes) return;
+  await askLvmd(volume, lvmd.resize(volume.deviceClass, volume.volumeID, toBytes));
+  const shownBytes = deviceSizeBytes(volume.device);
+  if (shownBytes >= toBytes) return;
+  throw new StorageError(
+    "CommandFailed",
+    `member ${nameOf(volume)} of ${volume.handle} was grown to ${formatBytes(toBytes)}, but ${volume.device} has ${shownBytes} bytes; ` +
+      `see dmesg on the node, and run lvchange --refresh on it`,
+  );
+}
+
+function gone(volume: LvmVolume): StorageError {
+  return new StorageError(
+    "AlreadyFormatted",
+    `lvmd of this node has no logical volume ${nameOf(volume)} of ${volume.handle}; it was made, and no empty one takes its place. ` +
+      "Bring it back, or delete the claim if its data is not needed",
+  );
+}
+
+function inactive(volume: LvmVolume): StorageError {
+  return new StorageError(
+    "WaitingForMember",
+    `logical volume ${nameOf(volume)} of ${volume.handle} is not active on this node; activate it by lvchange --activate y`,
+  );
+}

@@ -1,0 +1,34 @@
+// The storage port on logical volumes. Only wiring.
+import type { Clock } from "../../../process/clock.ts";
+import type { CommandPort } from "../../../process/command-port.ts";
+import type { FilePort } from "../../../process/file-port.ts";
+import type { Logger } from "../../../process/log.ts";
+import type { DeviceClasses } from "../../lvm/follow-classes.ts";
+import type { LvmdCalls } from "../../lvm/lvmd-calls.ts";
+import { createBlockStorage } from "../block-storage.ts";
+import type { LvmVolume, Storage } from "../storage.ts";
+import { createTools } from "../tools.ts";
+import type { LvmHost } from "./lvm-host.ts";
+import { createLvmMembers } from "./lvm-member.ts";
+
+export interface LvmStorageParts {
+  readonly lvmd: LvmdCalls;
+  readonly classes: DeviceClasses;
+  /** Where the records of formattings and reductions are kept. */
+  readonly recordDirectory: string;
+  readonly commands: CommandPort;
+  readonly files: FilePort;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+export function createLvmStorage(parts: LvmStorageParts): Storage<LvmVolume> {
+  const { lvmd, classes, recordDirectory, commands, files, clock, log } = parts;
+  const tools = createTools(commands);
+  const host: LvmHost = { lvmd, classes, recordDirectory, tools, files };
+  const members = createLvmMembers(host);
+  return createBlockStorage({ members, recordDirectory, tools, files, clock, log }, async (deviceClass = "") => {
+    const found = classes.get(deviceClass);
+    return found === undefined || found.problem !== "" ? undefined : found.freeBytes;
+  });
+}

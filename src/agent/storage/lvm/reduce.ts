@@ -1,0 +1,46 @@
+// Makes a logical volume smaller, and makes sure what became of it. The token is on the node's disk before lvmd hears it, and stays there
+// until lvmd has said the outcome: a reduction that comes late would cut what has grown since.
+import { randomUUID } from "node:crypto";
+import { formatBytes } from "../../../units/quantity.ts";
+import { deviceSizeBytes } from "../loop-device.ts";
+import { type LvmVolume, type MountedLvm, StorageError } from "../storage.ts";
+import { findVolume } from "./find-volume.ts";
+import { askLvmd, type LvmHost, nameOf } from "./lvm-host.ts";
+import {
+  type ReductionRecord,
+  readReductionRecord,
+  reductionRecordPath,
+  reductionRecordText,
+} from "./reduction-record.ts";
+
+/** Throws with the record in place when lvmd did not do it, whatever it answered: settleReduction asks it what became of it. */
+export async function reduce(host: LvmHost, volume: MountedLvm, fromBytes: number, toBytes: number): Promise<void> {
+  const found = await findVolume(host, volume);
+  if (found?.sizeBytes !== fromBytes)
+    throw new StorageError(
+      "CommandFailed",
+      `member ${nameOf(volume)} of ${volume.handle} is not reduced: its device has ${fromBytes} bytes, and LVM says ` +
+        `${found?.sizeBytes ?? "that there is none"}; compare lvs with blockdev --getsize64 ${volume.device}`,
+    );
+  const record: ReductionRecord = { token: randomUUID(), lvUUID: found.uuid, fromBytes, toBytes };
+  const path = reductionRecordPath(host, volume);
+  await host.files.writeWhole("shrink/record-reduction", path, reductionRecordText(record));
+  const { token } = record;
+  const reachedBytes = await askLvmd(volume, host.lvmd.reduce({ lvUuid: found.uuid, fromBytes, toBytes, token }));
+  await host.files.remove("shrink/forget-reduction", path);
+  const shownBytes = deviceSizeBytes(volume.device);
+  if (reachedBytes === toBytes && shownBytes === toBytes) return;
+  throw new StorageError(
+    "CommandFailed",
+    `member ${nameOf(volume)} of ${volume.handle} was to be reduced to ${formatBytes(toBytes)}: lvmd says ${reachedBytes} bytes, and ` +
+      `${volume.device} has ${shownBytes}`,
+  );
+}
+
+/** Returns when no reduction of the volume is under way, or can begin, any more. Throws WaitingForMember while lvmd does not say so. */
+export async function settleReduction(host: LvmHost, volume: LvmVolume): Promise<void> {
+  const record = readReductionRecord(host, volume);
+  if (record === undefined) return;
+  await askLvmd(volume, host.lvmd.cancelReduce(record.token));
+  await host.files.remove("shrink/forget-reduction", reductionRecordPath(host, volume));
+}

@@ -1,0 +1,244 @@
+// The agent's part of the backend lvm, from the LogicalVolume to the end of its volume: the agent's own process and real filesystems, on a
+// fake lvmd's loop devices.
+import { randomUUID } from "node:crypto";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { status } from "@grpc/grpc-js";
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import type { FilesystemLayoutSpec } from "../../../src/api/filesystem-layout.ts";
+import { LOGICAL_VOLUMES, type LogicalVolume, type LogicalVolumeSpec } from "../../../src/api/logical-volume.ts";
+import { API_VERSION } from "../../../src/api/names.ts";
+import { NODE_STORAGES, type NodeStorageStatus } from "../../../src/api/node-storage.ts";
+import { EVENTS } from "../../../src/kube/resources.ts";
+import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { type FakeLvmd, startFakeLvmd } from "../../fakes/fake-lvmd.ts";
+import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import {
+  type AgentUnderTest,
+  NODE_NAME,
+  startAgentUnderTest,
+  type VolumeUnderTest,
+  volumeUnderTest,
+  waitFor,
+} from "./agent-under-test.ts";
+
+const target = (size: string, from: string) => ({ size, from, epoch: 1, decidedAt: new Date().toISOString() });
+
+describeReal("an agent with an lvmd", LOOP_PARTS, () => {
+  let agent: AgentUnderTest;
+  let lvmd: FakeLvmd;
+  let volume: VolumeUnderTest;
+  const volumeUID = randomUUID();
+
+  beforeAll(async () => {
+    agent = await startAgentUnderTest();
+    const directory = join(agent.directory, "lvmd");
+    mkdirSync(directory);
+    lvmd = await startFakeLvmd(directory);
+    volume = volumeUnderTest(agent, volumeUID, "1Gi");
+    await startAgent();
+  });
+  afterAll(async () => {
+    await agent.killAgent();
+    await lvmd.stop();
+    await agent.dispose();
+  });
+
+  const startAgent = (): Promise<void> => agent.startAgent({}, { "lvmd-socket": lvmd.socketPath });
+  const order = (name: string, spec: Partial<LogicalVolumeSpec> = {}): Promise<LogicalVolume> =>
+    agent.client.create("test/logical-volume", LOGICAL_VOLUMES, {
+      apiVersion: API_VERSION,
+      kind: "LogicalVolume",
+      metadata: { name },
+      spec: {
+        nodeName: NODE_NAME,
+        deviceClass: "thick",
+        size: "1Gi",
+        claimRef: { namespace: "shop", name: "data", uid: volumeUID },
+        ...spec,
+      },
+    });
+  const logicalVolume = (name: string) => agent.client.get(LOGICAL_VOLUMES, { name });
+  const orderedStatus = async (name: string): Promise<NonNullable<LogicalVolume["status"]>> => {
+    await waitFor(`what the agent says of ${name}`, async () => (await logicalVolume(name))?.status !== undefined);
+    return (await logicalVolume(name))?.status ?? {};
+  };
+  const nodeStorage = async (): Promise<NodeStorageStatus> =>
+    (await agent.client.get(NODE_STORAGES, { name: NODE_NAME }))?.status ?? {};
+  const freeOf = async (name: string): Promise<string | undefined> =>
+    (await nodeStorage()).deviceClasses?.find((deviceClass) => deviceClass.name === name)?.free;
+  const members = (volumeID: string, state: "Present" | "Removed" = "Present"): FilesystemLayoutSpec["members"] => [
+    {
+      name: "member-0",
+      size: "1Gi",
+      state,
+      source: { logicalVolume: { name: volume.handle, volumeID, deviceClass: "thick" } },
+    },
+  ];
+  const made = (name: string): number => lvmd.calls.filter((call) => call === `CreateLV ${name}`).length;
+  let uid = "";
+
+  it("tells every device class on the node's NodeStorage, beside its own disk", async () => {
+    await waitFor("the classes", async () => (await freeOf("thin")) !== undefined);
+    expect((await nodeStorage()).deviceClasses).toEqual([
+      expect.objectContaining({ name: "loop", backend: "loop" }),
+      { name: "thick", backend: "lvm", free: "64Gi", size: "64Gi", default: true },
+      { name: "thin", backend: "lvm", free: "64Gi", size: "64Gi", thinPool: { dataPercent: 13, metadataPercent: 4 } },
+    ]);
+  });
+
+  it("makes the volume of a LogicalVolume once, named by its UID and tagged with its claim", async () => {
+    uid = (await order(volume.handle)).metadata.uid ?? "";
+    expect(await orderedStatus(volume.handle)).toEqual({ observedGeneration: 1, volumeID: uid, currentSize: "1Gi" });
+    expect(lvmd.lvm.volumeOf("thick", uid).tags).toEqual([
+      `tidemark.dev/volume-uid=${volumeUID}`,
+      "tidemark.dev/claim=shop/data",
+    ]);
+    expect(made(uid)).toBe(1);
+  });
+
+  it("tells within a second what is free then", async () => {
+    const startedMs = performance.now();
+    lvmd.setClass("thin", { freeBytes: 10 * GIB });
+    await waitFor("the new figure", async () => (await freeOf("thin")) === "10Gi");
+    expect(performance.now() - startedMs).toBeLessThan(1500);
+    expect(await freeOf("thick")).toBe("63Gi");
+  });
+
+  it("makes a filesystem on the volume when kubelet stages it", async () => {
+    await volume.applyLayout({ backend: "lvm", members: members(uid) });
+    await volume.stage();
+    expect(volume.capacityBytes()).toBe(GIB);
+    writeFileSync(join(volume.stagingPath, "kept"), "water");
+    await waitFor("its status", async () => (await volume.layout()).status?.members?.[0]?.state === "Present");
+    expect((await volume.layout()).status?.members).toEqual([{ name: "member-0", size: "1Gi", state: "Present" }]);
+  });
+
+  it("says in samples how far its class lets it grow", async () => {
+    await waitFor("a sample", () => agent.samples.some(({ nodeFreeBytes }) => nodeFreeBytes === 63 * GIB));
+  });
+
+  it("grows it to the target, in whole extents and never above, and the LogicalVolume follows", async () => {
+    await volume.applyLayout({ backend: "lvm", members: members(uid), target: target("3073Mi", "1Gi") });
+    await waitFor("the extend", () => volume.capacityBytes() === 3 * GIB);
+    await waitFor("its size", async () => (await logicalVolume(volume.handle))?.status?.currentSize === "3Gi");
+    expect(lvmd.lvm.volumeOf("thick", uid).sizeBytes).toBe(3 * GIB);
+  });
+
+  it("shrinks the filesystem, then the volume, and the LogicalVolume follows", async () => {
+    await volume.applyLayout({ backend: "lvm", members: members(uid), target: target("2Gi", "3Gi") });
+    await waitFor("the shrink", () => lvmd.lvm.volumeOf("thick", uid).sizeBytes === 2 * GIB);
+    await waitFor("its end", async () => (await volume.layout()).status?.lastOperation?.kind === "Shrink");
+    await waitFor("its size", async () => (await logicalVolume(volume.handle))?.status?.currentSize === "2Gi");
+    expect(volume.capacityBytes()).toBe(2 * GIB);
+    expect(readFileSync(join(volume.stagingPath, "kept"), "utf8")).toBe("water");
+  });
+
+  it("follows a volume that somebody grows by hand", async () => {
+    await lvmd.lvm.grow(lvmd.lvm.volumeOf("thick", uid), 2 * GIB + 64 * MIB);
+    lvmd.setClass("thick", {});
+    await waitFor("its size", async () => (await logicalVolume(volume.handle))?.status?.currentSize === "2112Mi");
+  });
+
+  it("finds it again after a restart, and makes nothing anew", async () => {
+    await agent.killAgent();
+    await startAgent();
+    await waitFor("its status", async () => (await volume.layout()).status?.mounted === true);
+    expect(made(uid)).toBe(1);
+  });
+
+  it("is served with a mounted volume while lvmd is away, and grows it once that is back", async () => {
+    await lvmd.stop();
+    await volume.applyLayout({ backend: "lvm", members: members(uid), target: target("3Gi", "2112Mi") });
+    await waitFor("a failed extend", async () => (await volume.layout()).status?.lastOperation?.outcome === "Failed");
+    expect(readFileSync(join(volume.stagingPath, "kept"), "utf8")).toBe("water");
+    await waitFor("the problem", async () => JSON.stringify(await nodeStorage()).includes("lvmd does not answer"));
+    expect(await freeOf("thick")).toBe("0");
+    await lvmd.start();
+    await waitFor("the class again", async () => (await freeOf("thick")) !== "0");
+    await volume.applyLayout({ backend: "lvm", members: members(uid), target: target("3Gi", "2112Mi") });
+    await waitFor("the extend", () => volume.capacityBytes() === 3 * GIB);
+  });
+
+  it.each<[string, Partial<LogicalVolumeSpec>, number, string]>([
+    ["too large", { size: "1Pi" }, status.RESOURCE_EXHAUSTED, "no enough space left"],
+    ["of a class that is not there", { deviceClass: "none" }, status.NOT_FOUND, "device-class not found: none"],
+    ["said to be there", { volumeID: "by-hand" }, status.NOT_FOUND, "has no volume by-hand"],
+    ["a snapshot of nothing", { source: `fs-${randomUUID()}` }, status.NOT_FOUND, "there is no such object"],
+    ["a snapshot of a thick volume", { source: `fs-${volumeUID}` }, status.UNIMPLEMENTED, "not thin"],
+  ])("says why a volume that is %s is not made, and does not try again", async (_which, spec, code, message) => {
+    const name = `fs-${randomUUID()}`;
+    await order(name, spec);
+    expect(await orderedStatus(name)).toMatchObject({ code, message: expect.stringContaining(message) });
+    const calls = lvmd.calls.length;
+    lvmd.setClass("thin", { freeBytes: 9 * GIB });
+    await waitFor("a later look", async () => (await freeOf("thin")) === "9Gi");
+    lvmd.setClass("thin", { freeBytes: 10 * GIB });
+    await waitFor("and another", async () => (await freeOf("thin")) === "10Gi");
+    expect(lvmd.calls.slice(calls).filter((call) => /^Create/.test(call))).toEqual([]);
+    await agent.client.delete("test/delete", LOGICAL_VOLUMES, { name });
+  });
+
+  it("tries again what lvmd could not answer", async () => {
+    lvmd.refusals.set("CreateLV", { code: status.UNAVAILABLE, details: "busy" });
+    const name = `fs-${randomUUID()}`;
+    const { metadata } = await order(name);
+    await waitFor("two attempts", () => made(metadata.uid ?? "") >= 2);
+    expect((await logicalVolume(name))?.status).toBeUndefined();
+    lvmd.refusals.clear();
+    expect(await orderedStatus(name)).toMatchObject({ volumeID: metadata.uid });
+    expect((await orderedStatus(name)).code).toBeUndefined();
+  });
+
+  it("finds a volume that is said to be there", async () => {
+    await lvmd.lvm.make("thick", "by-hand", 16 * MIB, []);
+    const name = `fs-${randomUUID()}`;
+    await order(name, { volumeID: "by-hand" });
+    expect(await orderedStatus(name)).toMatchObject({ volumeID: "by-hand", currentSize: "16Mi" });
+  });
+
+  it("begins a volume as a snapshot of another", async () => {
+    const source = `fs-${randomUUID()}`;
+    await order(source, { deviceClass: "thin", size: "64Mi" });
+    await orderedStatus(source);
+    const name = `fs-${randomUUID()}`;
+    const { metadata } = await order(name, { deviceClass: "thin", size: "128Mi", source, accessType: "ro" });
+    expect(await orderedStatus(name)).toMatchObject({ volumeID: metadata.uid, currentSize: "128Mi" });
+    expect(lvmd.calls).toContain(`CreateLVSnapshot ${metadata.uid}`);
+  });
+
+  it("leaves another node's alone", async () => {
+    const name = `fs-${randomUUID()}`;
+    const { metadata } = await order(name, { nodeName: "node-b" });
+    const later = `fs-${randomUUID()}`;
+    await order(later);
+    await orderedStatus(later);
+    expect(made(metadata.uid ?? "")).toBe(0);
+    expect((await logicalVolume(name))?.status).toBeUndefined();
+  });
+
+  it("reports a volume of ours that nobody names, and never removes it", async () => {
+    const tags = [`tidemark.dev/volume-uid=${randomUUID()}`];
+    await lvmd.lvm.make("thick", "lost", 16 * MIB, tags);
+    lvmd.setClass("thick", {});
+    await waitFor("the event", async () => {
+      const { items } = await agent.client.list(EVENTS, { namespace: "default" });
+      return items.some(({ reason, message }) => reason === "LogicalVolumeOrphaned" && message?.includes("lost"));
+    });
+    const metrics = await (await fetch(agent.metricsUrl)).text();
+    expect(metrics).toContain('tidemark_agent_orphaned_logical_volumes{device_class="thick"} 1');
+    expect(lvmd.lvm.volumeOf("thick", "lost").name).toBe("lost");
+  });
+
+  it("removes the volume with its layout's member, and never makes it again", async () => {
+    await volume.unstage();
+    await volume.applyLayout({ backend: "lvm", members: members(uid, "Removed") });
+    await waitFor("its status", async () => (await volume.layout()).status?.members?.[0]?.state === "Removed");
+    expect(() => lvmd.lvm.volumeOf("thick", uid)).toThrow("not found");
+    lvmd.setClass("thick", {});
+    const later = `fs-${randomUUID()}`;
+    await order(later);
+    await orderedStatus(later);
+    expect(made(uid)).toBe(1);
+  });
+});
