@@ -21,13 +21,17 @@ export function columnsOf(
   const stripes = countOption(chosen, "i", "stripes") ?? (options === undefined ? stripe : undefined);
   const mirrors = countOption(chosen, "m", "mirrors");
   const type = option(chosen, undefined, "type") ?? typeOf(stripes ?? 1, mirrors ?? 0);
+  return columnsOfType(type, stripes, mirrors);
+}
+
+/** What is not said is lvmraid(7)'s default. */
+function columnsOfType(type: string, stripes: number | undefined, mirrors: number | undefined): Columns {
   if (/^raid[45]/.test(type)) return parity(stripes ?? 2, 1);
   if (type.startsWith("raid6")) return parity(stripes ?? 3, 2);
   if (type.startsWith("raid10")) return copies(stripes ?? 2, mirrors ?? 1);
   if (type === "raid1" || type === "mirror") return copies(1, mirrors ?? 1);
   if (type.startsWith("raid0")) return { all: stripes ?? 2, data: stripes ?? 2, apart: true };
-  const spread = stripes ?? 1;
-  return spread === 1 ? LINEAR : { all: spread, data: spread, apart: false };
+  return stripes === undefined || stripes === 1 ? LINEAR : { all: stripes, data: stripes, apart: false };
 }
 
 function typeOf(stripes: number, mirrors: number): string {

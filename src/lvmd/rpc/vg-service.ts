@@ -2,9 +2,11 @@
 import { isDeepStrictEqual } from "node:util";
 import { Refusal } from "../../csi/refusal.ts";
 import {
+  type GetFreeBytesRequest,
+  type GetFreeBytesResponse,
+  type GetLVListRequest,
   GetLVListResponse,
   type LogicalVolume,
-  type VGServiceServer,
   VGServiceService,
   type WatchItem,
   type WatchResponse,
@@ -28,14 +30,14 @@ export function createVGService(method: LvmdMethod, host: VolumeHost): GrpcServi
     () => (host.reports.latest() === undefined ? undefined : watchResponse(host)),
     isDeepStrictEqual,
   );
-  const implementation: Omit<VGServiceServer, "getLvList"> & { getLvList: unknown } = {
-    getLvList: method<{ deviceClass: string }, EncodedList>("GetLVList", async (request) => {
+  const implementation: GrpcService["implementation"] = {
+    getLvList: method<GetLVListRequest, EncodedList>("GetLVList", async (request) => {
       const deviceClass = classOf(host, request.deviceClass);
       if (deviceClass instanceof Refusal) return deviceClass;
       const state = await wholeStateOf(host, deviceClass);
       return state instanceof Refusal ? state : lists.encoded(host.reports.latest(), state);
     }),
-    getFreeBytes: method("GetFreeBytes", async (request) => {
+    getFreeBytes: method<GetFreeBytesRequest, GetFreeBytesResponse>("GetFreeBytes", async (request) => {
       const deviceClass = classOf(host, request.deviceClass);
       if (deviceClass instanceof Refusal) return deviceClass;
       const state = await stateOf(host, deviceClass);
@@ -46,7 +48,7 @@ export function createVGService(method: LvmdMethod, host: VolumeHost): GrpcServi
   const { getLvList, ...others } = readableRequests(VGServiceService);
   return {
     definition: { ...others, getLvList: { ...getLvList, responseSerialize: (bytes: EncodedList) => bytes } },
-    implementation: implementation as unknown as GrpcService["implementation"],
+    implementation,
     changed: streams.changed,
   };
 }

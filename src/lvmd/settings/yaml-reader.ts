@@ -9,7 +9,6 @@ import {
   type Pair,
   type ParsedNode,
   parseDocument,
-  type YAMLMap,
 } from "yaml";
 
 /** The configuration cannot be used; the message says where and why. */
@@ -77,7 +76,7 @@ function fieldsOf<Key extends string>(
 ): Partial<Record<Key, Entry>> {
   if (!isMap(entry.node)) return refuse(entry, "is no mapping");
   const found: Partial<Record<Key, Entry>> = {};
-  for (const { key, value } of (entry.node as YAMLMap).items as Pair<ParsedNode, ParsedNode | null>[]) {
+  for (const { key, value } of entry.node.items as Pair<ParsedNode, ParsedNode | null>[]) {
     const name = String(isScalar(key) ? key.value : key);
     const here: Entry = { name: `"${name}"`, node: key };
     const field = known.find((candidate) => candidate === name);
