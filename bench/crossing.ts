@@ -1,7 +1,10 @@
 // How long a filesystem stays over its threshold before it is larger: the real processes, a real writer, an observer that looks
-// every millisecond. CELLS=100x4,300x1 (MB/s x GiB) and SAMPLES=6 shorten it.
+// every millisecond. CELLS=100x4,300x1 (MB/s x GiB) and SAMPLES=6 shorten it. On loop files, and on logical volumes: real LVM commands by
+// lvmd, on volumes that are loop devices where there is no device-mapper.
 
-import { startStack } from "../test/harness/stack.ts";
+import { LOOP_CLASS_NAME } from "../src/standalone/bootstrap.ts";
+import { LVM_CLASS_NAME } from "../test/harness/lvm-of-stack.ts";
+import { type Stack, startStack } from "../test/harness/stack.ts";
 import { type Benchmark, quantile, round, type Say, settingFromEnvironment } from "./benchmark.ts";
 import {
   type Cell,
@@ -24,10 +27,40 @@ interface CellResult {
   readonly emergencies: readonly VolumeResult[];
 }
 
+const LVM_GROUP_BYTES = 2 ** 41;
+const EXTENDS_ALONE = 20;
+
 export const crossingBenchmark: Benchmark = async (say) => {
+  const stack = await startStack();
+  return measureAll({ stack, storageClassName: LOOP_CLASS_NAME }, say);
+};
+
+export const crossingLvmBenchmark: Benchmark = async (say) => {
+  const stack = await startStack({ lvm: { groupBytes: LVM_GROUP_BYTES } });
+  const lvextendP50Ms = await lvextendAlone(stack);
+  say(`LVM's own lvextend takes ${lvextendP50Ms} ms (p50 of ${EXTENDS_ALONE})`);
+  return { ...(await measureAll({ stack, storageClassName: LVM_CLASS_NAME }, say)), lvextendP50Ms };
+};
+
+/** The command that each of the crossings waits for. */
+async function lvextendAlone({ lvm }: Stack): Promise<number> {
+  if (lvm === undefined) throw new Error("this stack has no LVM");
+  const volume = `${lvm.group}/alone`;
+  await lvm.ground.lvm("lvcreate", "--yes", "--name", "alone", "--size", "64m", lvm.group);
+  const durationsMs: number[] = [];
+  for (let index = 0; index < EXTENDS_ALONE; index += 1) {
+    const startMs = performance.now();
+    await lvm.ground.lvm("lvresize", "--size", "+64m", volume);
+    durationsMs.push(performance.now() - startMs);
+  }
+  await lvm.ground.lvm("lvremove", "--force", volume);
+  return round(quantile(durationsMs, 0.5), 1);
+}
+
+async function measureAll(place: Pick<Instruments, "stack" | "storageClassName">, say: Say) {
   const samples = settingFromEnvironment("SAMPLES", SAMPLES_PER_CELL);
   const instruments: Instruments = {
-    stack: await startStack(),
+    ...place,
     sampler: startLineProcess("sampler-process.ts"),
     writer: startLineProcess("writer-process.ts"),
   };
@@ -46,7 +79,7 @@ export const crossingBenchmark: Benchmark = async (say) => {
     await instruments.stack.close();
   }
   return summary(results);
-};
+}
 
 function chosenCells(text: string | undefined): Cell[] {
   if (text === undefined || text === "")

@@ -5,11 +5,14 @@ const BENCHMARKS: Readonly<Record<string, () => Promise<Benchmark>>> = {
   decide: async () => (await import("./decide.ts")).decideBenchmark,
   "agent-idle": async () => (await import("./agent-idle.ts")).agentIdleBenchmark,
   crossing: async () => (await import("./crossing.ts")).crossingBenchmark,
+  "crossing-lvm": async () => (await import("./crossing.ts")).crossingLvmBenchmark,
   "crossing-span": async () => (await import("./crossing-span.ts")).crossingSpanBenchmark,
   "provision-span": async () => (await import("./provision-span.ts")).provisionSpanBenchmark,
   failover: async () => (await import("./failover.ts")).failoverBenchmark,
+  lvmd: async () => (await import("./lvmd.ts")).lvmdBenchmark,
   "io-overhead": async () => (await import("./io-overhead.ts")).ioOverheadBenchmark,
   "shrink-stall": async () => (await import("./shrink-stall.ts")).shrinkStallBenchmark,
+  "lvm-shrink": async () => (await import("./shrink-stall.ts")).lvmShrinkBenchmark,
 };
 
 async function main(): Promise<void> {

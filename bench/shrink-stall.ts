@@ -1,31 +1,43 @@
 // How long a writer stalls while its filesystem shrinks under it, and whether it ever loses a byte: a checksummed 60 MB/s writer
-// beside data that has to be moved; in every other run it tries to outgrow the shrink. RUNS=100 for the figure in the docs.
+// beside data that has to be moved; in every other run it tries to outgrow the shrink. RUNS=100 for the figure in the docs. On loop files,
+// and on logical volumes of real LVM, which lvmd reduces behind the filesystem.
 
-import { startStack } from "../test/harness/stack.ts";
-import { type Benchmark, round, type Say, settingFromEnvironment } from "./benchmark.ts";
+import { LOOP_CLASS_NAME } from "../src/standalone/bootstrap.ts";
+import { GIB } from "../src/units/quantity.ts";
+import { LVM_CLASS_NAME } from "../test/harness/lvm-of-stack.ts";
+import { type StackOptions, startStack } from "../test/harness/stack.ts";
+import { type Benchmark, quantile, round, type Say, settingFromEnvironment } from "./benchmark.ts";
 import { runShrink, type ShrinkRun, WRITER_MBPS } from "./shrink-stall/shrink-run.ts";
 
 const RUNS = 20;
 /** Where "on disk" is. */
 const DISK_BASE = "/var/tmp/tidemark-bench";
+const LVM_GROUP_BYTES = 16 * GIB;
 
 export const shrinkStallBenchmark: Benchmark = async (say) => {
   const runs = settingFromEnvironment("RUNS", RUNS);
-  const inMemory = await runAll(runs, "memory", undefined, say);
-  const onDisk = await runAll(settingFromEnvironment("DISK_RUNS", runs), "disk", DISK_BASE, say);
+  const inMemory = await runAll(runs, "memory", {}, say);
+  const onDisk = await runAll(settingFromEnvironment("DISK_RUNS", runs), "disk", { base: DISK_BASE }, say);
   return { ...figures(inMemory), disk: figures(onDisk) };
 };
 
-async function runAll(runs: number, place: string, base: string | undefined, say: Say): Promise<ShrinkRun[]> {
-  const stack = await startStack({ initialSize: "1Gi", ...(base === undefined ? {} : { base }) });
+export const lvmShrinkBenchmark: Benchmark = async (say) => {
+  const runs = await runAll(settingFromEnvironment("RUNS", RUNS), "lvm", { lvm: { groupBytes: LVM_GROUP_BYTES } }, say);
+  const steady = runs.filter(({ hostile }) => !hostile).map(({ shrinkMs }) => shrinkMs);
+  return { ...figures(runs), p50Ms: round(quantile(steady, 0.5), 0) };
+};
+
+async function runAll(runs: number, place: string, options: StackOptions, say: Say): Promise<ShrinkRun[]> {
+  const stack = await startStack({ initialSize: "1Gi", ...options });
+  const storageClassName = options.lvm === undefined ? LOOP_CLASS_NAME : LVM_CLASS_NAME;
   const done: ShrinkRun[] = [];
   try {
     for (let index = 0; index < runs; index += 1) {
-      const run = await runShrink(stack, `${place}-${index}`, index % 2 === 1);
+      const run = await runShrink(stack, { name: `${place}-${index}`, storageClassName }, index % 2 === 1);
       done.push(run);
       const kind = run.hostile ? "outgrown" : "steady";
       say(
-        `${place} ${index + 1}/${runs} ${kind}: ${run.outcome}, longest write ${round(run.maxStallMs, 0)} ms, ` +
+        `${place} ${index + 1}/${runs} ${kind}: ${run.outcome} after ${round(run.shrinkMs, 0)} ms, longest write ${round(run.maxStallMs, 0)} ms, ` +
           `${run.corruptBytes} of ${run.writtenBytes} bytes corrupt, ${round(run.reclaimedBytes / 2 ** 20, 0)} MiB given back`,
       );
     }

@@ -19,6 +19,7 @@ export interface Cell {
 
 export interface Instruments {
   readonly stack: Stack;
+  readonly storageClassName: string;
   readonly sampler: LineProcess<Watch | { stop: true }, Seen | { ready: true }>;
   readonly writer: LineProcess<Load | { stop: true }, Written>;
 }
@@ -112,12 +113,12 @@ function leadInBytes({ rateMBps }: Cell): number {
 }
 
 async function withVolume<T>(
-  { stack }: Instruments,
+  { stack, storageClassName }: Instruments,
   cell: Cell,
   name: string,
   use: (volume: TestVolume) => Promise<T>,
 ): Promise<T> {
-  const volume = await createVolume(stack, name, { request: formatQuantity(cell.sizeGiB * GIB) });
+  const volume = await createVolume(stack, name, { request: formatQuantity(cell.sizeGiB * GIB), storageClassName });
   try {
     return await use(volume);
   } finally {

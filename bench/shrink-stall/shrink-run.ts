@@ -39,6 +39,8 @@ const END_LIMIT_MS = 300_000;
 export interface ShrinkRun {
   readonly hostile: boolean;
   readonly outcome: string;
+  /** From the moment that it was seen to begin. */
+  readonly shrinkMs: number;
   readonly maxStallMs: number;
   readonly writtenBytes: number;
   readonly corruptBytes: number;
@@ -47,7 +49,16 @@ export interface ShrinkRun {
   readonly reclaimedBytes: number;
 }
 
-export async function runShrink(stack: Stack, name: string, hostile: boolean): Promise<ShrinkRun> {
+export interface ShrinkClaim {
+  readonly name: string;
+  readonly storageClassName: string;
+}
+
+export async function runShrink(
+  stack: Stack,
+  { name, storageClassName }: ShrinkClaim,
+  hostile: boolean,
+): Promise<ShrinkRun> {
   await applyPolicy(stack, "shrink-stall", {
     mode: { extend: "Enforce", shrink: "Enforce" },
     limits: { min: "1Gi", max: "10Gi" },
@@ -58,7 +69,11 @@ export async function runShrink(stack: Stack, name: string, hostile: boolean): P
     ],
     behavior: { extend: { cooldown: "0s", minStep: "256Mi" }, shrink: { cooldown: "0s", minStep: "256Mi" } },
   });
-  const volume = await createVolume(stack, name, { request: "2Gi", labels: { size: "full" } });
+  const volume = await createVolume(stack, name, {
+    request: "2Gi",
+    labels: { size: "full" },
+    storageClassName,
+  });
   try {
     await waitForSize(stack, volume, FULL_BYTES);
     const old = await fill(volume);
@@ -97,8 +112,10 @@ async function shrinkUnderWriter(
     await sleep(LEAD_IN_MS);
     await labelClaim(stack, volume, { size: "small" });
     await waitForShrinkToBegin(stack, volume);
+    const beganMs = performance.now();
     if (hostile) writer.send({ rate: HOSTILE_MBPS * 1_000_000 });
     const ended = await waitForShrinkToEnd(stack, volume);
+    const shrinkMs = performance.now() - beganMs;
     await labelClaim(stack, volume, { size: "as-it-is" });
     clearInterval(deleting);
     await writer.stop();
@@ -108,6 +125,7 @@ async function shrinkUnderWriter(
     return {
       hostile,
       outcome: `${ended.outcome}${writer.errors().length > 0 ? `, ${writer.errors().length} writes refused` : ""}`,
+      shrinkMs,
       maxStallMs: writer.totals().maxWriteStallMs,
       writtenBytes: verified.reduce((sum, { bytes }) => sum + bytes, 0),
       corruptBytes: verified.reduce((sum, { corruptBytes }) => sum + corruptBytes, 0),

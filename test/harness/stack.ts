@@ -81,7 +81,7 @@ export async function createStack(options: StackOptions = {}): Promise<Stack> {
 export async function startStack(options: StackOptions = {}): Promise<Stack> {
   const stack = await createStack(options);
   try {
-    await stack.lvm?.start();
+    await stack.lvm?.lvmd.start();
     await Promise.all(STACK_PROCESSES.map((name) => stack.start(name)));
     return stack;
   } catch (error) {
@@ -119,10 +119,10 @@ async function createStackIn(directory: string, options: StackOptions): Promise<
     agent: process("agent", [
       ...["--node-name", NODE_NAME, "--csi-socket", at("agent.sock"), "--state-directory", stateDirectory],
       ...["--member-directory", memberDirectory, "--kubelet-directory", kubeletDirectory, ...stream],
-      ...(lvm === undefined ? [] : ["--lvmd-socket", lvm.socket]),
+      ...(lvm === undefined ? [] : ["--lvmd-socket", lvm.lvmd.socket]),
     ]),
   };
-  const everyProcess = [standalone, ...Object.values(processes), ...(lvm === undefined ? [] : [lvm.lvmd])];
+  const everyProcess = [standalone, ...Object.values(processes), ...(lvm === undefined ? [] : [lvm.lvmd.process])];
   return {
     ...{ directory, memberDirectory, stateDirectory, kubeletDirectory, server, client, processes, httpPorts, lvm },
     start: async (name, environment, before) => {
@@ -134,7 +134,7 @@ async function createStackIn(directory: string, options: StackOptions): Promise<
       await client.close();
       for (const one of everyProcess) one.signal("SIGCONT");
       await removeRun(directory, commands);
-      await lvm?.remove();
+      await lvm?.ground.remove();
     },
   };
 }
