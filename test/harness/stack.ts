@@ -5,6 +5,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
+import { NODE_STORAGES } from "../../src/api/node-storage.ts";
 import { freePort } from "../../src/demo/free-port.ts";
 import { createRunDirectory, removeRun, removeStaleRuns } from "../../src/demo/run-directory.ts";
 import type { KubeClient } from "../../src/kube/client.ts";
@@ -83,6 +84,7 @@ export async function startStack(options: StackOptions = {}): Promise<Stack> {
   try {
     await stack.lvm?.lvmd.start();
     await Promise.all(STACK_PROCESSES.map((name) => stack.start(name)));
+    if (stack.lvm !== undefined) await untilClassIsTold(stack.client);
     return stack;
   } catch (error) {
     const logs = stack.tellLogs();
@@ -150,6 +152,14 @@ function standaloneFlags(at: (name: string) => string, { initialSize, fsType = "
     ...["--crd-directory", CRD_DIRECTORY, "--fs-type", fsType],
     ...(initialSize === undefined ? [] : ["--initial-size", initialSize]),
   ];
+}
+
+/** The operator makes no volume in a class that the node has not told of. */
+async function untilClassIsTold(client: KubeClient): Promise<void> {
+  await waitFor("the node to tell its device class of lvm", async () => {
+    const storage = await client.get(NODE_STORAGES, { name: NODE_NAME });
+    return storage?.status?.deviceClasses?.find(({ backend }) => backend === "lvm");
+  });
 }
 
 /** Ready, or dead: a planted fault may end a process before it is ready. */
