@@ -21,6 +21,7 @@ const PORT_CALLS: Readonly<Record<string, number>> = {
   makeDirectory: 0,
   remove: 0,
   zeroExclusively: 0,
+  zeroWritten: 0,
   callAsEffect: 1,
   makeLayout: 1,
 };

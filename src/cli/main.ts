@@ -30,6 +30,10 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     summary: "the process on each node",
     run: async (args) => (await import("../agent/main.ts")).runAgent(args),
   },
+  lvmd: {
+    summary: "the process that runs LVM, on each node that has volume groups",
+    run: async (args) => (await import("../lvmd/main.ts")).runLvmd(args),
+  },
   standalone: {
     summary: "the embedded control plane, for demo and tests",
     run: async (args) => (await import("../standalone/main.ts")).runStandalone(args),

@@ -12,6 +12,8 @@ export type RefusalCode =
   /** Another call for the same volume, or its own work, is still under way: the caller repeats it. */
   | "ABORTED"
   | "UNAVAILABLE"
+  /** It took too long; whether it was done is not known. */
+  | "DEADLINE_EXCEEDED"
   | "UNIMPLEMENTED"
   | "INTERNAL";
 

@@ -1,5 +1,5 @@
-// One CSI method as grpc-js serves it: the answer or the refusal goes out, a throw becomes a gRPC status. Here both are
-// logged, once; of the request nothing is logged but the volume's id, since it may carry secrets and tokens.
+// One method, of CSI or of lvmd, as grpc-js serves it: the answer or the refusal goes out, a throw becomes a gRPC status. Here both are
+// logged, once; of the request nothing is logged but the volume's id or name, since it may carry secrets and tokens.
 import { type handleUnaryCall, status } from "@grpc/grpc-js";
 import { KubeError, type KubeErrorReason } from "../kube/kube-error.ts";
 import type { Logger } from "../process/log.ts";
@@ -22,7 +22,7 @@ export function unaryMethod<Request extends object, Response>(
 ): handleUnaryCall<Request, Response> {
   return ({ request }, callback) => {
     const startedMs = performance.now();
-    const volume = "volumeId" in request ? shownVolumeId(String(request.volumeId)) : undefined;
+    const volume = volumeOf(request);
     void answerOrRefuse(serving, { method, volume }, () => answer(request)).then((result) => {
       const refused = result instanceof Refusal;
       serving.answered(method, refused ? result.code : "OK", performance.now() - startedMs);
@@ -30,6 +30,11 @@ export function unaryMethod<Request extends object, Response>(
       else callback(null, result);
     });
   };
+}
+
+function volumeOf(request: object): string | undefined {
+  const id = "volumeId" in request ? request.volumeId : "name" in request ? request.name : undefined;
+  return typeof id === "string" ? shownVolumeId(id) : undefined;
 }
 
 async function answerOrRefuse<Response>(
@@ -40,11 +45,11 @@ async function answerOrRefuse<Response>(
   try {
     const result = await answer();
     if (result instanceof Refusal)
-      log.info({ ...call, code: result.code, reason: result.message }, "a CSI call was refused");
+      log.info({ ...call, code: result.code, reason: result.message }, "a call was refused");
     return result;
   } catch (error) {
     const refusal = refusalOf(error) ?? refusalOfKubeError(error) ?? unforeseen(error);
-    log.warn({ ...call, code: refusal.code, err: error }, "a CSI call failed");
+    log.warn({ ...call, code: refusal.code, err: error }, "a call failed");
     return refusal;
   }
 }

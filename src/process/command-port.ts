@@ -18,11 +18,20 @@ export class CommandError extends Error {
   override name = "CommandError";
   readonly code: CommandFailure;
   readonly command: string;
+  /** Resolves when what was left behind has ended after all; for code TimedOut, OutputTooLarge and for an early end. */
+  readonly gone: Promise<void>;
 
-  constructor(code: CommandFailure, command: string, message: string, cause?: unknown) {
+  constructor(
+    code: CommandFailure,
+    command: string,
+    message: string,
+    cause?: unknown,
+    gone: Promise<void> = Promise.resolve(),
+  ) {
     super(`${code}: ${command}: ${message}`, { cause });
     this.code = code;
     this.command = command;
+    this.gone = gone;
   }
 }
 
@@ -32,6 +41,13 @@ export interface CommandOptions {
   readonly signal?: AbortSignal;
   /** Open files that the child inherits as its descriptors 3, 4, …. */
   readonly inherit?: readonly number[];
+  /**
+   * The program starts others that do the work (nsenter): at the time limit all of them are killed, and they count as left behind
+   * until the last one has ended.
+   */
+  readonly withDescendants?: boolean;
+  /** Of stdout and of stderr, each; default 1 MiB. */
+  readonly outputLimitBytes?: number;
 }
 
 export interface CommandPort {
@@ -68,11 +84,13 @@ function runToEnd(
   countStranded: (change: 1 | -1) => void,
 ): Promise<CommandResult> {
   const command = [path, ...args].join(" ");
+  const { outputLimitBytes = OUTPUT_LIMIT_BYTES } = options;
   return new Promise((resolve, reject) => {
     const child = spawn(path, args, {
       env: ENVIRONMENT,
       stdio: ["ignore", "pipe", "pipe", ...(options.inherit ?? [])],
-    }) as ChildProcessByStdio<null, Readable, Readable>;
+      detached: options.withDescendants === true,
+    }) as Child;
     const output = { stdout: "", stderr: "" };
     let settled = false;
     const settle = (finish: () => void): void => {
@@ -83,14 +101,10 @@ function runToEnd(
       finish();
     };
     const giveUp = (code: CommandFailure, message: string): void => {
-      child.kill("SIGKILL");
       countStranded(1);
-      child.once("exit", () => countStranded(-1));
-      child.unref();
-      // A grandchild may hold the pipes open for as long as it likes.
-      child.stdout.destroy();
-      child.stderr.destroy();
-      settle(() => reject(new CommandError(code, command, message)));
+      const gone = leaveBehind(child, options.withDescendants === true);
+      void gone.then(() => countStranded(-1));
+      settle(() => reject(new CommandError(code, command, message, undefined, gone)));
     };
     const abort = (): void => giveUp("Failed", "ended early by its caller");
     const timer = setTimeout(() => giveUp("TimedOut", `no end after ${options.timeLimitMs} ms`), options.timeLimitMs);
@@ -98,9 +112,10 @@ function runToEnd(
     options.signal?.addEventListener("abort", abort, { once: true });
     for (const stream of ["stdout", "stderr"] as const) {
       child[stream].setEncoding("utf8").on("data", (text: string) => {
+        if (settled) return;
         output[stream] += text;
-        if (output[stream].length > OUTPUT_LIMIT_BYTES)
-          giveUp("OutputTooLarge", `more than ${OUTPUT_LIMIT_BYTES} bytes of ${stream}`);
+        if (output[stream].length > outputLimitBytes)
+          giveUp("OutputTooLarge", `more than ${outputLimitBytes} bytes of ${stream}`);
       });
     }
     child.once("error", (error: NodeJS.ErrnoException) => {
@@ -116,4 +131,33 @@ function runToEnd(
       );
     });
   });
+}
+
+type Child = ChildProcessByStdio<null, Readable, Readable>;
+
+/** Kills it, and stops waiting; resolves when it is gone. */
+function leaveBehind(child: Child, withDescendants: boolean): Promise<void> {
+  const gone = new Promise<void>((resolve) => {
+    // Descendants hold the pipes open for as long as they live.
+    child.once(withDescendants ? "close" : "exit", () => resolve());
+  });
+  child.unref();
+  if (withDescendants) {
+    if (child.pid !== undefined) killGroup(child.pid);
+    for (const stream of [child.stdout, child.stderr]) (stream as Readable & { unref(): void }).unref();
+  } else {
+    child.kill("SIGKILL");
+    child.stdout.destroy();
+    child.stderr.destroy();
+  }
+  return gone;
+}
+
+/** It leads a group of its own. */
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // All of them have ended meanwhile.
+  }
 }

@@ -35,6 +35,11 @@ export interface FilePort {
     ranges: readonly FileRange[],
     mayBeZeroed: (block: Buffer) => boolean,
   ): Promise<"Zeroed" | "Refused">;
+  /**
+   * Overwrites with zeros, and syncs, those parts of a block device that read as anything else: of a thin one, nothing is taken from its
+   * pool for what was never written.
+   */
+  zeroWritten(point: EffectPoint, devicePath: string, sizeBytes: number): Promise<void>;
   makeDirectory(point: EffectPoint, path: string, mode?: number): Promise<void>;
   /** Removes a file or an empty directory tree of ours; no error when there is none. */
   remove(point: EffectPoint, path: string): Promise<void>;
@@ -51,6 +56,7 @@ export function createFilePort(effects: Effects): FilePort {
     writeKernel: (point, path, text) => effects.run(point, () => withHandle(path, "w", (file) => file.writeFile(text))),
     zeroExclusively: (point, devicePath, ranges, mayBeZeroed) =>
       effects.run(point, () => zeroExclusively(devicePath, ranges, mayBeZeroed)),
+    zeroWritten: (point, devicePath, sizeBytes) => effects.run(point, () => zeroWritten(devicePath, sizeBytes)),
     makeDirectory: (point, path, mode = 0o700) =>
       effects.run(point, async () => {
         await mkdir(path, { recursive: true, mode });
@@ -102,6 +108,21 @@ async function zeroExclusively(
       await device.write(Buffer.alloc(lengthBytes), 0, lengthBytes, offsetBytes);
     await device.sync();
     return "Zeroed";
+  });
+}
+
+const PIECE_BYTES = 1 << 20;
+
+async function zeroWritten(devicePath: string, sizeBytes: number): Promise<void> {
+  const piece = Buffer.alloc(PIECE_BYTES);
+  const zeros = Buffer.alloc(PIECE_BYTES);
+  await withHandle(devicePath, "r+", async (device) => {
+    for (let offset = 0; offset < sizeBytes; offset += PIECE_BYTES) {
+      const { bytesRead } = await device.read(piece, 0, Math.min(PIECE_BYTES, sizeBytes - offset), offset);
+      const zero = zeros.subarray(0, bytesRead);
+      if (!piece.subarray(0, bytesRead).equals(zero)) await device.write(zero, 0, bytesRead, offset);
+    }
+    await device.sync();
   });
 }
 

@@ -107,7 +107,7 @@ describeReal("csi-sanity on local.tidemark.dev", [...STACK_PARTS, "csi-sanity"],
     const texts = logs.map((name) => [name, readFileSync(join(stack.directory, name), "utf8")] as const);
     for (const [process, port] of Object.entries(stack.httpPorts))
       texts.push([`${process}'s metrics`, await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()]);
-    expect(texts.find(([name]) => name === "agent.log")?.[1]).toContain("a CSI call was refused");
+    expect(texts.find(([name]) => name === "agent.log")?.[1]).toContain("a call was refused");
     expect(texts.filter(([, text]) => text.includes(CANARY)).map(([name]) => name)).toEqual([]);
   });
 });

@@ -54,7 +54,16 @@ modprobe -d /run/modules -a $modules || fail "no module among: $modules"
 root=/run/root
 for place in proc sys dev; do mount --move /$place $root/$place; done
 for place in run tmp var/tmp dev/shm; do mkdir -p $root/$place && mount -t tmpfs tmpfs $root/$place; done
-mkdir -p "$root$work" "$root$directory"
+# Nobody runs udevd here: LVM makes its device nodes itself and waits for no one.
+if [ -d $root/etc/lvm ]; then
+  rm -rf $root/etc/lvm/devices $root/etc/lvm/backup $root/etc/lvm/archive
+  cat >$root/etc/lvm/lvmlocal.conf <<'LVM'
+activation { udev_sync=0 udev_rules=0 monitoring=0 }
+devices { obtain_device_list_from_udev=0 use_devicesfile=0 }
+global { event_activation=0 use_lvmpolld=0 notify_dbus=0 }
+LVM
+fi
+mkdir -p $root/run/lock/lvm $root/run/lvm "$root$work" "$root$directory"
 mount -t hostfs -o "$work" none "$root$work" && mount -t hostfs -o "$directory" none "$root$directory" || fail "mounting $directory"
 exec chroot $root /bin/bash "$work/session" "$work"
 INIT

@@ -1,0 +1,154 @@
+// One report of LVM: all volume groups with their devices and volumes, by a single command. Pure: arguments out, JSON in.
+import { LvmError } from "./lvm-error.ts";
+
+export interface ReportedVolume {
+  readonly name: string;
+  /** Of LVM; "" until a report has told it of a volume that lvmd has just made. */
+  readonly uuid: string;
+  readonly sizeBytes: number;
+  readonly path: string;
+  /** Absent: not active. */
+  readonly device: DeviceNumber | undefined;
+  readonly tags: readonly string[];
+  /** lvs(8), "lv_attr". */
+  readonly attr: string;
+  /** The thin pool's name; "": it is in none. */
+  readonly pool: string;
+  /** The volume that it is a snapshot of; "": of none. */
+  readonly origin: string;
+  readonly dataPercent: number;
+  readonly metadataPercent: number;
+  readonly metadataSizeBytes: number;
+  /** Devices that its data is spread over in turn: its size is a multiple of as many extents. */
+  readonly dataColumns: number;
+}
+
+export interface DeviceNumber {
+  readonly major: number;
+  readonly minor: number;
+}
+
+export interface ReportedDevice {
+  readonly path: string;
+  readonly freeBytes: number;
+}
+
+export interface ReportedGroup {
+  readonly name: string;
+  readonly sizeBytes: number;
+  readonly freeBytes: number;
+  readonly extentBytes: number;
+  /** vgs(8), "vg_attr". */
+  readonly attr: string;
+  readonly missingDevices: number;
+  readonly devices: readonly ReportedDevice[];
+  /** Thin pools among them. */
+  readonly volumes: ReadonlyMap<string, ReportedVolume>;
+}
+
+export type Report = ReadonlyMap<string, ReportedGroup>;
+
+const SECTIONS = {
+  vg: ["vg_name", "vg_size", "vg_free", "vg_extent_size", "vg_attr", "vg_missing_pv_count"],
+  pv: ["pv_name", "pv_free"],
+  lv: [
+    "lv_name",
+    "lv_uuid",
+    "lv_size",
+    "origin_size",
+    "lv_path",
+    "lv_kernel_major",
+    "lv_kernel_minor",
+    "lv_tags",
+    "lv_attr",
+    "origin",
+    "data_percent",
+    "metadata_percent",
+    "pool_lv",
+    "lv_metadata_size",
+  ],
+  seg: ["lv_uuid", "data_stripes", "segtype"],
+  pvseg: ["pvseg_start"],
+} as const;
+/** What is the rule is left out: segments that are not spread, and everything about segments of devices. */
+const SELECTED: Readonly<Partial<Record<string, string>>> = { seg: "stripes>1", pvseg: "pvseg_start<0" };
+
+/** Of the subcommand fullreport. */
+export const REPORT_ARGUMENTS: readonly string[] = [
+  ...["--reportformat", "json", "--units", "b", "--nosuffix"],
+  ...Object.entries(SECTIONS).flatMap(([section, fields]) => {
+    const selected = SELECTED[section];
+    return ["--configreport", section, "-o", fields.join(","), ...(selected === undefined ? [] : ["-S", selected])];
+  }),
+];
+
+type Row = Readonly<Record<string, string>>;
+type Sections = Partial<Record<keyof typeof SECTIONS, Row[]>>;
+
+/** Throws LvmError "Unreadable". */
+export function parseReport(json: string): Report {
+  let parsed: { report?: Sections[] };
+  try {
+    parsed = JSON.parse(json) as typeof parsed;
+  } catch (error) {
+    throw new LvmError("Unreadable", `LVM's report is no JSON: ${(error as Error).message}`, error);
+  }
+  const groups = (parsed.report ?? []).flatMap((sections) => (sections.vg ?? []).map((row) => groupOf(row, sections)));
+  return new Map(groups.map((group) => [group.name, group]));
+}
+
+function groupOf(row: Row, { pv = [], lv = [], seg = [] }: Sections): ReportedGroup {
+  const columns = new Map(seg.filter(isSpread).map((part) => [textOf(part, "lv_uuid"), countOf(part, "data_stripes")]));
+  const volumes = lv.map((volume) => volumeOf(volume, columns.get(textOf(volume, "lv_uuid")) ?? 1));
+  return {
+    name: textOf(row, "vg_name"),
+    sizeBytes: countOf(row, "vg_size"),
+    freeBytes: countOf(row, "vg_free"),
+    extentBytes: countOf(row, "vg_extent_size"),
+    attr: textOf(row, "vg_attr"),
+    missingDevices: countOf(row, "vg_missing_pv_count"),
+    devices: pv.map((device) => ({ path: textOf(device, "pv_name"), freeBytes: countOf(device, "pv_free") })),
+    volumes: new Map(volumes.map((volume) => [volume.name, volume])),
+  };
+}
+
+/** Copies are called stripes, too: of a mirror, and of RAID 1. */
+function isSpread(segment: Row): boolean {
+  return !["mirror", "raid1"].includes(textOf(segment, "segtype"));
+}
+
+function volumeOf(row: Row, dataColumns: number): ReportedVolume {
+  const major = Number(textOf(row, "lv_kernel_major"));
+  const pool = textOf(row, "pool_lv");
+  const originBytes = Number(row["origin_size"] ?? 0);
+  return {
+    name: textOf(row, "lv_name"),
+    uuid: textOf(row, "lv_uuid"),
+    // The size of a thick snapshot is its origin's; lv_size is what it may take for changes.
+    sizeBytes: pool === "" && originBytes > 0 && textOf(row, "origin") !== "" ? originBytes : countOf(row, "lv_size"),
+    path: textOf(row, "lv_path"),
+    device: major > 0 ? { major, minor: countOf(row, "lv_kernel_minor") } : undefined,
+    tags: textOf(row, "lv_tags").split(",").filter(Boolean),
+    attr: textOf(row, "lv_attr"),
+    pool,
+    origin: textOf(row, "origin"),
+    dataPercent: Number(row["data_percent"] ?? 0),
+    metadataPercent: Number(row["metadata_percent"] ?? 0),
+    metadataSizeBytes: Number(row["lv_metadata_size"] ?? 0),
+    dataColumns,
+  };
+}
+
+function textOf(row: Row, field: string): string {
+  const value = row[field];
+  if (typeof value !== "string") throw new LvmError("Unreadable", `LVM's report lacks ${field}`);
+  return value;
+}
+
+function countOf(row: Row, field: string): number {
+  const text = textOf(row, field);
+  const count = Number(text);
+  if (text === "" || !Number.isSafeInteger(count) || count < 0)
+    throw new LvmError("Unreadable", `LVM reports "${text}" as ${field}`);
+  return count;
+}

@@ -1,0 +1,145 @@
+// tidemark.lvmd.v1.Lvmd: what TopoLVM's services lack. Only wire: requests in, answers out.
+import { isDeepStrictEqual } from "node:util";
+import { Refusal } from "../../csi/refusal.ts";
+import {
+  type LvmdServer,
+  LvmdService,
+  CancelReduceResponse_Outcome as Outcome,
+  type Volume,
+  type WatchClassesResponse,
+  type DeviceClass as WireClass,
+} from "../../gen/tidemark/lvmd/v1/lvmd.ts";
+import type { GrpcService } from "../../process/grpc.ts";
+import { type ClassState, classState, type UnusableClass } from "../classes/class-state.ts";
+import { figuresOf, readDiskFigures } from "../diskstats.ts";
+import { changeTags, renameVolume } from "../volumes/describe-volume.ts";
+import { extendThinPool } from "../volumes/extend-thin-pool.ts";
+import type { ReduceTokens } from "../volumes/reduce-tokens.ts";
+import { cancelReduce, reduceVolume } from "../volumes/reduce-volume.ts";
+import { impairment } from "../volumes/sizes.ts";
+import {
+  classOf,
+  type FoundVolume,
+  freshVolumeOf,
+  isUnusable,
+  type VolumeHost,
+  volumeOf,
+} from "../volumes/volume-host.ts";
+import { wipeAndRemove } from "../volumes/wipe-volume.ts";
+import type { LvmdMethod } from "./lvmd-method.ts";
+import { createNewestStreams } from "./newest-stream.ts";
+import { readableRequests } from "./readable-requests.ts";
+
+export function createLvmdService(
+  method: LvmdMethod,
+  host: VolumeHost,
+  tokens: ReduceTokens,
+): GrpcService & { changed(): void } {
+  const streams = createNewestStreams(
+    () => (host.reports.latest() === undefined ? undefined : watchClassesResponse(host)),
+    (one, other) => isDeepStrictEqual(inWholePercent(one), inWholePercent(other)),
+  );
+  const implementation: LvmdServer = {
+    getVolume: method("GetVolume", async (request) => wireVolume(await getVolume(host, request))),
+    reduceLv: method("ReduceLV", async ({ lvUuid, fromBytes, toBytes, token }) => {
+      const size = await reduceVolume(host, tokens, { volumeUUID: lvUuid, fromBytes, toBytes, token });
+      return size instanceof Refusal ? size : { sizeBytes: size };
+    }),
+    cancelReduce: method("CancelReduce", async ({ token }) => {
+      const outcome = await cancelReduce(host, tokens, token);
+      if (outcome instanceof Refusal) return outcome;
+      const { reducedTo } = outcome;
+      return { outcome: reducedTo === undefined ? Outcome.BURNT : Outcome.REDUCED, sizeBytes: reducedTo ?? 0 };
+    }),
+    extendThinPool: method("ExtendThinPool", async ({ deviceClass, sizeBytes, metadataSizeBytes }) => {
+      const sizes = await extendThinPool(host, deviceClass, { sizeBytes, metadataSizeBytes });
+      if (sizes instanceof Refusal) return sizes;
+      return { sizeBytes: sizes.sizeBytes, metadataSizeBytes: sizes.metadataSizeBytes };
+    }),
+    wipeAndRemoveLv: method(
+      "WipeAndRemoveLV",
+      async ({ name, deviceClass }) => (await wipeAndRemove(host, deviceClass, name)) ?? {},
+    ),
+    renameLv: method("RenameLV", async ({ name, deviceClass, newName }) =>
+      wireVolume(await renameVolume(host, deviceClass, name, newName)),
+    ),
+    changeTags: method("ChangeTags", async ({ name, deviceClass, add, remove }) =>
+      wireVolume(await changeTags(host, deviceClass, name, { add, remove })),
+    ),
+    watchClasses: streams.open,
+  };
+  return { definition: readableRequests(LvmdService), implementation, changed: streams.changed };
+}
+
+async function getVolume(
+  host: VolumeHost,
+  { deviceClass: className, name }: { deviceClass: string; name: string },
+): Promise<FoundVolume | Refusal> {
+  const deviceClass = classOf(host, className);
+  if (deviceClass instanceof Refusal) return deviceClass;
+  const found = await volumeOf(host, deviceClass, name);
+  if (found instanceof Refusal || found.volume.uuid !== "") return found;
+  return freshVolumeOf(host, deviceClass, name); // lvmd has just made it
+}
+
+function wireVolume(found: FoundVolume | Refusal): Volume | Refusal {
+  if (found instanceof Refusal) return found;
+  const { state, volume } = found;
+  return {
+    name: volume.name,
+    uuid: volume.uuid,
+    deviceClass: state.deviceClass.name,
+    sizeBytes: volume.sizeBytes,
+    path: volume.path,
+    devMajor: volume.device?.major ?? 0,
+    devMinor: volume.device?.minor ?? 0,
+    tags: [...volume.tags],
+    attr: volume.attr,
+    thin: state.thin !== undefined,
+    origin: volume.origin,
+    dataPercent: volume.dataPercent,
+    io: figuresOf(readDiskFigures(), volume.device),
+  };
+}
+
+function watchClassesResponse({ settings, reports }: VolumeHost): WatchClassesResponse {
+  const states = settings().deviceClasses.map((deviceClass) => classState(reports.latest(), deviceClass));
+  const unheard = reports.problem();
+  return { classes: states.map((state) => wireClass(state, unheard)) };
+}
+
+function wireClass(state: ClassState | UnusableClass, unheard: string | undefined): WireClass {
+  const { name, isDefault, volumeGroup, spareBytes } = state.deviceClass;
+  const common = { name, isDefault, volumeGroup, spareBytes };
+  if (isUnusable(state))
+    return { ...common, sizeBytes: 0, freeBytes: 0, sizeGrainBytes: 0, thinPool: undefined, problem: state.problem };
+  const { group, thin } = state;
+  const problem = unheard ?? impairment(state) ?? "";
+  return {
+    ...common,
+    sizeBytes: state.sizeBytes,
+    freeBytes: problem === "" ? state.freeBytes : 0,
+    sizeGrainBytes: state.grainBytes,
+    thinPool: thin && {
+      name: thin.pool.name,
+      sizeBytes: thin.pool.sizeBytes,
+      dataPercent: thin.pool.dataPercent,
+      metadataPercent: thin.pool.metadataPercent,
+      metadataSizeBytes: thin.pool.metadataSizeBytes,
+      overprovisionRatio: thin.settings.overprovisionRatio,
+      groupFreeBytes: Math.max(0, group.freeBytes - spareBytes),
+    },
+    problem,
+  };
+}
+
+function inWholePercent({ classes }: WatchClassesResponse): WireClass[] {
+  return classes.map((wireClass) => ({
+    ...wireClass,
+    thinPool: wireClass.thinPool && {
+      ...wireClass.thinPool,
+      dataPercent: Math.floor(wireClass.thinPool.dataPercent),
+      metadataPercent: Math.floor(wireClass.thinPool.metadataPercent),
+    },
+  }));
+}

@@ -1,0 +1,84 @@
+// lvmd's wiring: settings → LVM and what is known of it → services on the socket.
+import { mkdirSync } from "node:fs";
+import { systemClock } from "../process/clock.ts";
+import { createCommandPort } from "../process/command-port.ts";
+import { effectsOf } from "../process/fault-effects.ts";
+import { createFilePort } from "../process/file-port.ts";
+import { serveOnSocket } from "../process/grpc.ts";
+import type { Logger } from "../process/log.ts";
+import { startMetricsServer } from "../process/metrics-server.ts";
+import type { Stoppable } from "../process/shutdown.ts";
+import type { LvmdConfig } from "./config.ts";
+import { readDiskFigures } from "./diskstats.ts";
+import { followChanges } from "./lvm/follow-changes.ts";
+import { createGroupLanes } from "./lvm/group-lanes.ts";
+import { createLvm } from "./lvm/lvm.ts";
+import { refusalOfLvmError } from "./lvm/lvm-error.ts";
+import { createReportCache } from "./lvm/report-cache.ts";
+import { lvmdProblem } from "./lvmd-health.ts";
+import { createLvmdMetrics, registerLvmdGauges } from "./metrics.ts";
+import { createHealthService } from "./rpc/health-service.ts";
+import { createLVService } from "./rpc/lv-service.ts";
+import { lvmdMethods } from "./rpc/lvmd-method.ts";
+import { createLvmdService } from "./rpc/lvmd-service.ts";
+import { createVGService } from "./rpc/vg-service.ts";
+import { followSettings } from "./settings/follow-settings.ts";
+import { loadReduceTokens } from "./volumes/reduce-tokens.ts";
+import { settleReductions } from "./volumes/reduce-volume.ts";
+import type { VolumeHost } from "./volumes/volume-host.ts";
+
+/** Starts everything, in this order; stop it in reverse. Throws where the settings cannot be used at all. */
+export async function startLvmd(config: LvmdConfig, log: Logger): Promise<Stoppable[]> {
+  const effects = effectsOf(config);
+  const commands = createCommandPort(effects);
+  const files = createFilePort(effects);
+  const settings = followSettings(config.settingsFile, log);
+  const metrics = createLvmdMetrics();
+  const lvm = createLvm({
+    commands,
+    prefix: () => settings.now().commandPrefix,
+    limitMs: config.commandLimitMs,
+    ended: metrics.commandEnded,
+  });
+  const reports = createReportCache(lvm, log);
+  const host: VolumeHost = { settings: settings.now, lvm, lanes: createGroupLanes(), reports, commands, files, log };
+  registerLvmdGauges(metrics.registry, {
+    settings: settings.now,
+    report: reports.latest,
+    strandedCommands: commands.strandedChildren,
+  });
+  mkdirSync(config.stateDirectory, { recursive: true, mode: 0o700 });
+  const tokens = loadReduceTokens(config.stateDirectory, files, systemClock);
+
+  const problem = (): string | undefined => lvmdProblem(settings, reports);
+  const method = lvmdMethods({ log, refusalOf: refusalOfLvmError, answered: metrics.callAnswered });
+  const groups = createVGService(method, host);
+  const own = createLvmdService(method, host, tokens);
+  const health = createHealthService(problem);
+  const tellOfChange = (): void => {
+    for (const { changed } of [groups, own, health]) changed();
+  };
+  reports.onChange(tellOfChange);
+  settings.onChange(tellOfChange);
+
+  await reports.fresh().catch((err: unknown) => log.error({ err }, "LVM gave no report; it is asked again"));
+  void settleReductions(host, tokens);
+  const following = followChanges({ reports, backupDirectory: config.backupDirectory, figures: readDiskFigures, log });
+  const { socketName } = settings.now();
+  const grpc = await serveOnSocket(socketName, [createLVService(method, host, tokens), groups, own, health]);
+  const http = await startMetricsServer({
+    host: config.httpHost,
+    port: config.httpPort,
+    registry: metrics.registry,
+    unhealthy: () => undefined,
+    notReady: problem,
+  });
+  log.info({ socketName, httpPort: http.port }, "serving");
+  return [
+    { name: "settings", stop: () => settings.stop() },
+    { name: "reports", stop: () => reports.stop() },
+    { name: "changes of LVM", stop: () => following.stop() },
+    { name: "HTTP server", stop: () => http.close() },
+    { name: "gRPC services", stop: () => grpc.close() },
+  ];
+}

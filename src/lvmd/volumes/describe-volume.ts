@@ -1,0 +1,62 @@
+// Renaming and tagging, which change nothing on a volume. Each looks first, does only what is missing, and looks again.
+import { Refusal } from "../../csi/refusal.ts";
+import { findVolume } from "../classes/class-state.ts";
+import { tagArguments } from "../lvm/arguments.ts";
+import { refuseTags, refuseVolumeName } from "../lvm/lvm-names.ts";
+import { classOf, type FoundVolume, freshStateOf, freshVolumeOf, type VolumeHost } from "./volume-host.ts";
+
+/** The same call again finds the new name, and is content. */
+export async function renameVolume(
+  host: VolumeHost,
+  className: string,
+  name: string,
+  newName: string,
+): Promise<FoundVolume | Refusal> {
+  const deviceClass = classOf(host, className);
+  if (deviceClass instanceof Refusal) return deviceClass;
+  const refusal = refuseVolumeName(name) ?? refuseVolumeName(newName);
+  if (refusal !== undefined) return refusal;
+  return host.lanes.run(deviceClass.volumeGroup, async () => {
+    const state = await freshStateOf(host, deviceClass);
+    if (state instanceof Refusal) return state;
+    const present = findVolume(state, newName);
+    if (findVolume(state, name) === undefined)
+      return present === undefined
+        ? new Refusal("NOT_FOUND", `there is no volume ${name} in device class ${deviceClass.name}`)
+        : { state, volume: present };
+    if (name !== newName && state.group.volumes.has(newName))
+      return new Refusal("ALREADY_EXISTS", `volume group ${state.group.name} has a volume ${newName} already`);
+    if (name !== newName) await host.lvm.run("rename/lvrename", "lvrename", [state.group.name, name, newName]);
+    return freshVolumeOf(host, deviceClass, newName);
+  });
+}
+
+export async function changeTags(
+  host: VolumeHost,
+  className: string,
+  name: string,
+  tags: { readonly add: readonly string[]; readonly remove: readonly string[] },
+): Promise<FoundVolume | Refusal> {
+  const deviceClass = classOf(host, className);
+  if (deviceClass instanceof Refusal) return deviceClass;
+  const refusal = refuseVolumeName(name) ?? refuseTags(tags.add) ?? refuseTags(tags.remove);
+  if (refusal !== undefined) return refusal;
+  return host.lanes.run(deviceClass.volumeGroup, async () => {
+    const found = await freshVolumeOf(host, deviceClass, name);
+    if (found instanceof Refusal) return found;
+    const present = new Set(found.volume.tags);
+    const args = [
+      ...tagArguments(
+        "--addtag",
+        tags.add.filter((tag) => !present.has(tag)),
+      ),
+      ...tagArguments(
+        "--deltag",
+        tags.remove.filter((tag) => present.has(tag) && !tags.add.includes(tag)),
+      ),
+    ];
+    if (args.length === 0) return found;
+    await host.lvm.run("tags/lvchange", "lvchange", [...args, `${found.state.group.name}/${name}`]);
+    return freshVolumeOf(host, deviceClass, name);
+  });
+}

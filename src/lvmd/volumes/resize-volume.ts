@@ -1,0 +1,81 @@
+// Makes a volume larger, never smaller.
+import { Refusal } from "../../csi/refusal.ts";
+import type { ClassState } from "../classes/class-state.ts";
+import { type Columns, columnsOf, LINEAR } from "../classes/columns.ts";
+import { roundUp, takenBytes, thickRoomBytes } from "../classes/room.ts";
+import { resizeArguments } from "../lvm/arguments.ts";
+import { refuseVolumeName } from "../lvm/lvm-names.ts";
+import type { ReportedVolume } from "../lvm/report.ts";
+import type { DeviceClass } from "../settings/settings.ts";
+import type { ReduceTokens } from "./reduce-tokens.ts";
+import { askedBytes, refuseShortage, refuseSize } from "./sizes.ts";
+import { classOf, freshVolumeOf, type VolumeHost, volumeOf, withDevice } from "./volume-host.ts";
+
+/** The size now: what was asked for, in whole extents, or what it was when that is not less. */
+export async function resizeVolume(
+  host: VolumeHost,
+  tokens: ReduceTokens,
+  className: string,
+  name: string,
+  sizeBytes: number,
+): Promise<number | Refusal> {
+  const deviceClass = classOf(host, className);
+  if (deviceClass instanceof Refusal) return deviceClass;
+  const refusal = refuseVolumeName(name) ?? refuseSize(sizeBytes);
+  if (refusal !== undefined) return refusal;
+  return host.lanes.run(deviceClass.volumeGroup, () => resizeInTurn(host, tokens, deviceClass, name, sizeBytes));
+}
+
+async function resizeInTurn(
+  host: VolumeHost,
+  tokens: ReduceTokens,
+  deviceClass: DeviceClass,
+  name: string,
+  sizeBytes: number,
+): Promise<number | Refusal> {
+  let found = await volumeOf(host, deviceClass, name);
+  if (found instanceof Refusal) return found;
+  // What became of a reduction is told by the size: it must be known before the size changes.
+  const open = tokens.openOf(found.volume.uuid);
+  if (open !== undefined)
+    return new Refusal("FAILED_PRECONDITION", `the end of the reduction ${open.token} is not known: cancel it first`);
+  if (sizeBytes <= found.volume.sizeBytes) return found.volume.sizeBytes;
+  const shortage = (state: ClassState, volume: ReportedVolume): Refusal | undefined =>
+    refuseGrowth(state, volume, sizeBytes, columnsFor(deviceClass));
+  if (shortage(found.state, found.volume) !== undefined) found = await freshVolumeOf(host, deviceClass, name);
+  if (found instanceof Refusal) return found;
+  const refusal = shortage(found.state, found.volume);
+  if (refusal !== undefined) return refusal;
+  await host.lvm.run(
+    "resize/lvresize",
+    "lvresize",
+    resizeArguments(deviceClass.volumeGroup, name, askedBytes(sizeBytes)),
+  );
+  const now = await withDevice(host, deviceClass, name);
+  if (now instanceof Refusal) return now;
+  const grownBytes = now.sizeBytes - found.volume.sizeBytes;
+  host.reports.note({
+    kind: "Resized",
+    group: deviceClass.volumeGroup,
+    name,
+    sizeBytes: now.sizeBytes,
+    takenBytes: deviceClass.thinPool === undefined ? takenBytes(grownBytes, columnsFor(deviceClass)) : 0,
+  });
+  return now.sizeBytes;
+}
+
+function columnsFor(deviceClass: DeviceClass): Columns {
+  return deviceClass.thinPool === undefined ? columnsOf(deviceClass, undefined) : LINEAR;
+}
+
+function refuseGrowth(
+  state: ClassState,
+  volume: ReportedVolume,
+  sizeBytes: number,
+  columns: Columns,
+): Refusal | undefined {
+  const { group, thin, freeBytes, deviceClass } = state;
+  const wholeBytes = roundUp(sizeBytes, group.extentBytes * volume.dataColumns);
+  const roomBytes = thin === undefined ? thickRoomBytes(group, deviceClass.spareBytes, columns) : freeBytes;
+  return refuseShortage(state, wholeBytes - volume.sizeBytes, roomBytes);
+}

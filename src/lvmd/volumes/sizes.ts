@@ -1,0 +1,39 @@
+// Sizes that callers ask for: refused or rounded before LVM sees them, and whether there is room. Pure.
+import { invalidArgument, Refusal } from "../../csi/refusal.ts";
+import type { ClassState } from "../classes/class-state.ts";
+
+/** TopoLVM refuses what is no multiple of it; here it is rounded up. */
+const SECTOR_BYTES = 4096;
+
+export function refuseSize(sizeBytes: number): Refusal | undefined {
+  if (Number.isSafeInteger(sizeBytes) && sizeBytes > 0) return undefined;
+  return invalidArgument(`a size of ${sizeBytes} bytes cannot be: it is a whole number from 1`);
+}
+
+/** As it is written into LVM's arguments; LVM itself rounds up to whole extents. */
+export function askedBytes(sizeBytes: number): number {
+  return Math.ceil(sizeBytes / SECTOR_BYTES) * SECTOR_BYTES;
+}
+
+/** Why the group cannot be changed at all, or has not this much room. */
+export function refuseShortage(state: ClassState, neededBytes: number, roomBytes: number): Refusal | undefined {
+  const { deviceClass, group } = state;
+  const broken = impairment(state);
+  if (broken !== undefined) return new Refusal("FAILED_PRECONDITION", broken);
+  if (neededBytes <= roomBytes) return undefined;
+  return new Refusal(
+    "RESOURCE_EXHAUSTED",
+    `device class ${deviceClass.name} has ${roomBytes} bytes left for a volume and ${neededBytes} are needed ` +
+      `(volume group ${group.name}: ${group.freeBytes} bytes free, ${deviceClass.spareBytes} of them to spare)`,
+  );
+}
+
+/** Why LVM would change nothing in this group. */
+export function impairment({ group }: Pick<ClassState, "group">): string | undefined {
+  const { name, missingDevices, attr } = group;
+  if (missingDevices > 0)
+    return `volume group ${name} lacks ${missingDevices} of its devices; LVM changes nothing in it before they are back`;
+  if (attr.startsWith("r")) return `volume group ${name} is read-only`;
+  if (attr.charAt(2) === "x") return `volume group ${name} is exported`;
+  return undefined;
+}
