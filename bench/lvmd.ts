@@ -73,7 +73,7 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
 }
 
 function create(client: LVServiceClient, name: string): Promise<void> {
-  const request = { name, tags: [TAG], deviceClass: "", lvcreateOptionClass: "", sizeBytes: BigInt(VOLUME_BYTES) };
+  const request = { name, tags: [TAG], deviceClass: "", lvcreateOptionClass: "", sizeBytes: VOLUME_BYTES };
   return new Promise((resolve, reject) => {
     client.createLv(request, (error) => (error === null ? resolve() : reject(error)));
   });
