@@ -59,6 +59,7 @@ export const CONDITION_REASONS = [
   "SignatureFound", // the device already carries a signature; it is never formatted
   "DiskFull", // the host has no room for the member
   "RecordNotWritten", // the node's disk takes no records: nothing begins without one
+  "NodeLost", // the node that alone has the data is gone or out of service
   "MountFailed",
   "ResizeFailed",
   "NodeResizePending", // the driver has expanded the volume; kubelet is to grow the filesystem

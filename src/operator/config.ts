@@ -4,7 +4,14 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
 import type { ConnectionSettings } from "../kube/kube-config.ts";
-import { PROCESS_FLAGS, type ProcessSettings, quantityFlag, readFlags, readProcessSettings } from "../process/flags.ts";
+import {
+  durationFlag,
+  PROCESS_FLAGS,
+  type ProcessSettings,
+  quantityFlag,
+  readFlags,
+  readProcessSettings,
+} from "../process/flags.ts";
 import { ownNamespace, ownUserName } from "../process/pod-environment.ts";
 
 export interface OperatorConfig extends ProcessSettings {
@@ -20,6 +27,8 @@ export interface OperatorConfig extends ProcessSettings {
   readonly spanCsiSocket: string | undefined;
   /** What the spans of a namespace may have of a class where none of its ResourceQuotas limits it. */
   readonly namespaceBudgetBytes: number;
+  /** How long a node must have been lost before a claim that says so is deleted. */
+  readonly nodeLossDelayMs: number;
 }
 
 const FLAGS = {
@@ -30,6 +39,7 @@ const FLAGS = {
   "lease-namespace": { type: "string" },
   "span-csi-socket": { type: "string" },
   "default-namespace-budget": { type: "string", default: "1Ti" },
+  "node-loss-delay": { type: "string", default: "30s" },
   "csi-socket": { type: "string", default: "/run/tidemark/csi-controller.sock" },
 } as const;
 
@@ -44,6 +54,7 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
     userName: ownUserName(environment),
     csiSocket: values["csi-socket"],
     spanCsiSocket: values["span-csi-socket"],
+    nodeLossDelayMs: durationFlag("node-loss-delay", values["node-loss-delay"], 0),
     namespaceBudgetBytes: quantityFlag("default-namespace-budget", values["default-namespace-budget"]),
   };
 }

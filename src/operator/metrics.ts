@@ -8,6 +8,7 @@ export interface OperatorMetrics {
   csiCall(method: string, code: string, durationMs: number): void;
   reconciled(end: string, durationMs: number): void;
   rebuilt(kind: "Filesystem" | "FilesystemLayout" | "LogicalVolume"): void;
+  lostNodeClaimDeleted(): void;
 }
 
 const DURATION_BUCKETS_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -34,10 +35,16 @@ export function createOperatorMetrics(): OperatorMetrics {
     labelNames: ["kind"],
     registers: [registry],
   });
+  const lostNodeClaims = new Counter({
+    name: "tidemark_operator_lost_node_claims_deleted_total",
+    help: "Claims that were deleted, as they say themselves, since the only node of their volume was lost.",
+    registers: [registry],
+  });
   return {
     registry,
     csiCall: (method, code, durationMs) => csiCalls.observe({ method, code }, durationMs / 1000),
     reconciled: (end, durationMs) => reconciles.observe({ end }, durationMs / 1000),
     rebuilt: (kind) => rebuilds.inc({ kind }),
+    lostNodeClaimDeleted: () => lostNodeClaims.inc(),
   };
 }

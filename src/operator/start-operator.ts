@@ -23,6 +23,8 @@ import { registerMemberBytes } from "./member/member-bytes.ts";
 import { createPace } from "./member/pace.ts";
 import { createTurns } from "./member/turns.ts";
 import { createOperatorMetrics } from "./metrics.ts";
+import { registerLostNodeVolumes } from "./node-loss/lost-node-volumes.ts";
+import { createNodeLossLoop } from "./node-loss/node-loss-loop.ts";
 import { createLayoutWatch } from "./volume/layout-watch.ts";
 import { createLayoutWriter } from "./volume/layout-writer.ts";
 import { createVolumeCaches } from "./volume/volume-caches.ts";
@@ -70,7 +72,12 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const guard = config.userName === undefined ? undefined : createGuardKeeper(client, caches, config.userName, log);
   const capacityCaches = createCapacityCaches(client, claimCaches.storageClasses, config.leaseNamespace, log);
   const capacities = createCapacityLoop(client, capacityCaches, config.leaseNamespace, log);
-  const duties = [loop, claimLoop, capacities, ...(guard === undefined ? [] : [guard])];
+  const lossSynced = Promise.all([caches.synced, claimCaches.synced]).then(() => undefined);
+  const { claims } = claimCaches;
+  const settleMs = config.nodeLossDelayMs;
+  const nodeLoss = createNodeLossLoop({ client, caches, claims, events, metrics, clock, settleMs }, lossSynced, log);
+  registerLostNodeVolumes(metrics.registry, caches, claims);
+  const duties = [loop, claimLoop, capacities, nodeLoss, ...(guard === undefined ? [] : [guard])];
   const election = elect(config, client, duties, log);
 
   let ready = false;
@@ -121,6 +128,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
     { name: "reconciler", stop: () => loop.end() },
     { name: "reconciler of claims", stop: () => claimLoop.end() },
     { name: "capacities", stop: () => capacities.end() },
+    { name: "node loss", stop: () => nodeLoss.end() },
     ...(guard === undefined ? [] : [{ name: "guard of members", stop: () => guard.end() }]),
     { name: "CSI services", stop: () => csi.close() },
     ...(spanCsi === undefined ? [] : [{ name: "CSI services of span", stop: () => spanCsi.close() }]),

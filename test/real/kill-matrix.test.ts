@@ -33,6 +33,11 @@ const NOT_PASSED: readonly (readonly [pattern: RegExp, why: string])[] = [
   ],
   [/^claim\//, "claims of other drivers; test/real/ordinary-claim-crash.test.ts dies at each of them"],
   [/^node-storage\//, "when an agent starts, and then at its own times"],
+  [/^(capacity|node-loss)\//, "in the background, at the nodes' own times"],
+  [
+    /\/(layout-of-)?logical-volume$|^create-volume\/take-back$/,
+    "the backend lvm; test/real/lvm-operator-crash.test.ts dies at each of them",
+  ],
   [/^rebuild\//, "only after an object was deleted"],
   [/^new-layout\/drop$/, "only where a crash has left a layout's name alone and its claim is gone by then"],
   [/^expand-volume\//, "only where a claim's request is raised"],

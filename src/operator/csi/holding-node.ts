@@ -3,9 +3,8 @@
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { NODES } from "../../kube/resources.ts";
+import { lossOf } from "../node-loss/lost-node.ts";
 import { isUnheard, saidHolder } from "../volume/layout-facts.ts";
-
-const OUT_OF_SERVICE = "node.kubernetes.io/out-of-service";
 
 export async function holdingNode(client: KubeClient, layout: FilesystemLayout): Promise<string | undefined> {
   const holder = saidHolder(layout);
@@ -29,6 +28,5 @@ export function describeHolder(layout: FilesystemLayout, holder: string): string
 }
 
 export async function isLost(client: KubeClient, nodeName: string): Promise<boolean> {
-  const node = await client.get(NODES, { name: nodeName });
-  return node === undefined || (node.spec?.taints ?? []).some(({ key }) => key === OUT_OF_SERVICE);
+  return lossOf(await client.get(NODES, { name: nodeName })) !== undefined;
 }

@@ -1,5 +1,5 @@
-// Keeps the ConfigMap that the admission policies of kustomize/base/member-guard.yaml ask: whether there are members, and who may
-// take one away. While it is missing nothing of a member may be deleted, so it is looked for again and again.
+// Keeps the ConfigMap that the admission policies of kustomize/base/member-guard.yaml ask: whether there are members, logical volumes
+// among them, and who may take one away. While it is missing nothing of a member may be deleted, so it is looked for again and again.
 import { FIELD_MANAGERS, MEMBER_NAMESPACE } from "../../api/names.ts";
 import { shows } from "../../kube/apply.ts";
 import type { KubeClient } from "../../kube/client.ts";
@@ -17,18 +17,19 @@ const BACK_OFF = { baseMs: 100, capMs: 10_000 };
 /** `userName`: the operator's, as the API server knows it. */
 export function createGuardKeeper(
   client: KubeClient,
-  caches: Pick<VolumeCaches, "memberClaims" | "synced">,
+  caches: Pick<VolumeCaches, "memberClaims" | "logicalVolumes" | "synced">,
   userName: string,
   log: Logger,
 ): Duty {
-  const { memberClaims, synced } = caches;
+  const { memberClaims, logicalVolumes, synced } = caches;
   const queue = createLedQueue(
     { synced, keys: () => [NAME] },
     {
       name: "member-guard",
       concurrency: 1,
       run: async () => {
-        await keep(client, { members: memberClaims.store.size === 0 ? "none" : "some", operator: userName });
+        const count = memberClaims.store.size + logicalVolumes.store.size;
+        await keep(client, { members: count === 0 ? "none" : "some", operator: userName });
         return { againAfterMs: LOOK_AGAIN_MS };
       },
       log,
@@ -36,6 +37,7 @@ export function createGuardKeeper(
     },
   );
   memberClaims.subscribe({ added: queue.addAll, deleted: queue.addAll });
+  logicalVolumes.subscribe({ added: queue.addAll, deleted: queue.addAll });
   return queue;
 }
 

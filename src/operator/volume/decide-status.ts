@@ -22,6 +22,8 @@ export interface StatusFacts {
   readonly refusal: TargetRefusal | undefined;
   /** Of a span. */
   readonly members: MemberReport | undefined;
+  /** "node n1 is out of service", where the only data of the volume is there. */
+  readonly lostNode: string | undefined;
 }
 
 export function decideStatus(facts: StatusFacts, nowMs: number): ApplyConfiguration {
@@ -32,8 +34,9 @@ export function decideStatus(facts: StatusFacts, nowMs: number): ApplyConfigurat
   return filesystemStatus(filesystem, { handle, capacityBytes, nodeName, ...said }, nowMs);
 }
 
-function readyOf({ layout, missing, handle }: StatusFacts): Statement {
+function readyOf({ layout, missing, handle, lostNode }: StatusFacts): Statement {
   if (missing.length > 0) return statement("Ready", false, "MembersMissing", missingMessage(handle, missing));
+  if (lostNode !== undefined) return statement("Ready", false, "NodeLost", lostMessage(lostNode));
   const node = layout?.spec.nodeName ?? "its node";
   if (layout?.status === undefined && isUnused(layout))
     return statement("Ready", false, "WaitingForNode", "no pod has used it yet: it is formatted on its first node");
@@ -50,7 +53,9 @@ function readyOf({ layout, missing, handle }: StatusFacts): Statement {
 }
 
 function reconcilingOf(facts: StatusFacts): Statement | undefined {
-  const { layout, missing } = facts;
+  const { layout, missing, lostNode } = facts;
+  // Nothing goes on there, whatever was reported last.
+  if (lostNode !== undefined) return undefined;
   const reported = layout && conditionOf(layout, "Reconciling");
   const running = runningOf(layout) ?? (reported?.status === "True" ? { ...reported, type: "Reconciling" } : undefined);
   const statementOfOurs = running ?? waitingOf(facts) ?? heldOf(facts) ?? sparelessOf(facts, reported);
@@ -93,8 +98,10 @@ function isUnused(layout: FilesystemLayout | undefined): boolean {
   return layout?.spec.backend === "span" && layout.spec.nodeName === undefined;
 }
 
-function stalledOf({ layout, missing, refusal, members, handle }: StatusFacts): Statement | undefined {
+function stalledOf(facts: StatusFacts): Statement | undefined {
+  const { layout, missing, refusal, members, handle, lostNode } = facts;
   if (missing.length > 0) return statement("Stalled", true, "MembersMissing", missingMessage(handle, missing));
+  if (lostNode !== undefined) return statement("Stalled", true, "NodeLost", lostMessage(lostNode));
   // A layout put back from a backup has much else that does not fit, and this is why.
   const unnamed = layout === undefined ? [] : unnamedMembers(layout);
   if (unnamed.length > 0) return statement("Stalled", true, "MembersMissing", unnamedMessage(handle, unnamed));
@@ -112,6 +119,10 @@ function missingMessage(handle: string, missing: readonly string[]): string {
     `FilesystemLayout ${handle} was deleted and cannot be made again: what is left of the volume lacks ${missing.join(", ")}; ` +
     "the data is untouched; restore the FilesystemLayout from a backup"
   );
+}
+
+function lostMessage(lostNode: string): string {
+  return `${lostNode}, and the volume's data is there alone: it goes on when the node returns`;
 }
 
 function missingMembers({ status }: FilesystemLayout): string[] {

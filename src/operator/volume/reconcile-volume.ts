@@ -5,6 +5,7 @@ import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
 import { shows } from "../../kube/apply.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
+import { NODES } from "../../kube/resources.ts";
 import type { Outcome } from "../../kube/work-queue.ts";
 import type { Clock } from "../../process/clock.ts";
 import { tendLogicalVolume } from "../lvm/tend-logical-volume.ts";
@@ -13,6 +14,7 @@ import { restoreClaims } from "../member/restore-claims.ts";
 import { type MemberReport, tendMembers } from "../member/tend-members.ts";
 import { tendSpare } from "../member/tend-spare.ts";
 import type { OperatorMetrics } from "../metrics.ts";
+import { describeLoss, lossOf, nodeOfLocal } from "../node-loss/lost-node.ts";
 import { carryTarget, type TargetCarrying } from "./carry-target.ts";
 import { decideRebuild, looksLost, needsMembers } from "./decide-rebuild.ts";
 import { decideStatus } from "./decide-status.ts";
@@ -51,7 +53,9 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   if (layout?.spec.backend === "lvm") await tendLvm(reconciling, layout, filesystem);
   const members = layout?.spec.backend === "span" ? await tendSpan(reconciling, layout) : undefined;
   if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcomeOf(members, refusal);
-  const untoldMs = await reportStatus(reconciling, { handle, filesystem, layout, missing, refusal, members });
+  const lostNode = layout && (await lostNodeOf(reconciling, layout));
+  const said = { handle, filesystem, layout, missing, refusal, members, lostNode };
+  const untoldMs = await reportStatus(reconciling, said);
   return untoldMs === undefined ? outcomeOf(members, refusal) : { againAfterMs: untoldMs };
 }
 
@@ -69,6 +73,17 @@ async function tendLvm(
     "Rebuilt",
     `LogicalVolume ${layout.metadata.name} had been deleted, and was made again from the FilesystemLayout`,
   );
+}
+
+/** What the caches show is no loss before the API server says so. */
+async function lostNodeOf(
+  { client, caches }: VolumeReconciling,
+  layout: FilesystemLayout,
+): Promise<string | undefined> {
+  const name = nodeOfLocal(layout);
+  if (name === undefined || lossOf(caches.nodes.store.get(name)) === undefined) return undefined;
+  const loss = lossOf(await client.get(NODES, { name }));
+  return loss && describeLoss(name, loss);
 }
 
 async function tendSpan(reconciling: VolumeReconciling, layout: FilesystemLayout): Promise<MemberReport> {

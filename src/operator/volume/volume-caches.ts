@@ -10,6 +10,8 @@ import { type ReflectorSet, reflectorSet } from "../../kube/reflector-set.ts";
 import {
   CSI_DRIVERS,
   type CSIDriver,
+  NODES,
+  type Node,
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   type PersistentVolume,
@@ -19,6 +21,7 @@ import {
 } from "../../kube/resources.ts";
 import type { Logger } from "../../process/log.ts";
 import { labelledHandle } from "../member/member-names.ts";
+import { lossOf, nodeOfLocal } from "../node-loss/lost-node.ts";
 import { isOurVolume } from "./volume-record.ts";
 
 export interface VolumeCaches extends ReflectorSet {
@@ -32,10 +35,13 @@ export interface VolumeCaches extends ReflectorSet {
   readonly attachments: Reflector<VolumeAttachment>;
   readonly csiDrivers: Reflector<CSIDriver>;
   readonly logicalVolumes: Reflector<LogicalVolume>;
+  readonly nodes: Reflector<Node>;
   /** Handles of all volumes that any object tells of. */
   handles(): Set<string>;
   /** Calls `changed` with the volume's handle on each change, at once for what is there. */
   onChange(changed: (handle: string) => void): void;
+  /** Calls `changed` with the handles of volumes whose only node is lost from now on, or is no more. */
+  onNodeLossChange(changed: (handle: string) => void): void;
 }
 
 const oneOrNone = (value: string | undefined): string[] => (value === undefined ? [] : [value]);
@@ -45,7 +51,10 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
     client,
     resource: FILESYSTEM_LAYOUTS,
     log,
-    indexes: { "claim-uid": ({ spec }) => oneOrNone(spec.claimRef?.uid) },
+    indexes: {
+      "claim-uid": ({ spec }) => oneOrNone(spec.claimRef?.uid),
+      "local-node": (layout) => oneOrNone(nodeOfLocal(layout)),
+    },
   });
   const filesystems = createReflector({ client, resource: FILESYSTEMS, log });
   const persistentVolumes = createReflector({
@@ -74,6 +83,7 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
   });
   const csiDrivers = createReflector({ client, resource: CSI_DRIVERS, log });
   const logicalVolumes = createReflector({ client, resource: LOGICAL_VOLUMES, log });
+  const nodes = createReflector({ client, resource: NODES, log });
 
   const handlesOfFilesystem = ({ spec }: Filesystem): string[] => {
     const uid = spec.claimRef?.uid ?? "";
@@ -89,7 +99,17 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
     attachments,
     csiDrivers,
     logicalVolumes,
-    ...reflectorSet([layouts, filesystems, persistentVolumes, memberClaims, attachments, csiDrivers, logicalVolumes]),
+    nodes,
+    ...reflectorSet([
+      layouts,
+      filesystems,
+      persistentVolumes,
+      memberClaims,
+      attachments,
+      csiDrivers,
+      logicalVolumes,
+      nodes,
+    ]),
     handles: () =>
       new Set([
         ...layouts.store.list().map(({ metadata }) => metadata.name),
@@ -102,6 +122,19 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
       subscribeAll(memberClaims, (claim) => oneOrNone(labelledHandle(claim)), changed);
       subscribeAll(attachments, (attachment) => oneOrNone(labelledHandle(attachment)), changed);
       subscribeAll(logicalVolumes, ({ metadata }) => [metadata.name], changed);
+    },
+    onNodeLossChange: (changed) => {
+      const tell = ({ metadata }: Node): void => {
+        for (const layout of layouts.store.byIndex("local-node", metadata.name)) changed(layout.metadata.name);
+      };
+      nodes.subscribe({
+        added: tell,
+        // A node reports every few seconds.
+        updated: (node, before) => {
+          if (lossOf(node) !== lossOf(before)) tell(node);
+        },
+        deleted: tell,
+      });
     },
   };
 }

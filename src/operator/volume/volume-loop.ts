@@ -21,5 +21,6 @@ export function createVolumeLoop(reconciling: VolumeReconciling, log: Logger): D
     },
   );
   caches.onChange(queue.add);
+  caches.onNodeLossChange(queue.add);
   return queue;
 }

@@ -37,6 +37,9 @@ export interface TestCluster {
 const BUDGET_BYTES = 1024 * GIB;
 const LOG_LEVEL = process.env["TIDEMARK_TEST_LOG"] === "debug" ? "debug" : "silent";
 
+/** Long enough to be noticed. */
+const NODE_LOSS_DELAY_MS = 500;
+
 export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Promise<TestCluster> {
   const log = createLogger("test", LOG_LEVEL);
   const directory = mkdtempSync(join(tmpdir(), "tidemark-operator-test-"));
@@ -68,6 +71,7 @@ export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Pro
         csiSocket,
         spanCsiSocket,
         namespaceBudgetBytes,
+        nodeLossDelayMs: NODE_LOSS_DELAY_MS,
         httpHost: "127.0.0.1",
         httpPort: 0,
         logLevel: LOG_LEVEL,

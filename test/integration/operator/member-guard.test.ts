@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { LOGICAL_VOLUMES } from "../../../src/api/logical-volume.ts";
 import { CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/resources.ts";
 import { type TestCluster, untilRead } from "./cluster.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
@@ -42,5 +43,18 @@ it("says whether there are members, also when somebody has deleted it, and is no
   expect(items).toHaveLength(1);
   expect(await version()).toBe(before);
   await span.remove(second.handle);
+  await untilGuarded("none");
+}, 60_000);
+
+it("counts logical volumes, which the definitions would take with them", async () => {
+  const name = "fs-11111111-2222-4333-8444-555555555555";
+  await cluster.client.create("test/logical-volume", LOGICAL_VOLUMES, {
+    apiVersion: "tidemark.dev/v1alpha1",
+    kind: "LogicalVolume",
+    metadata: { name },
+    spec: { nodeName: "node-1", deviceClass: "ssd", size: "1Gi" },
+  });
+  await untilGuarded("some");
+  await cluster.client.delete("test/logical-volume", LOGICAL_VOLUMES, { name });
   await untilGuarded("none");
 }, 60_000);

@@ -11,6 +11,7 @@ describe("the operator's configuration", () => {
       csiSocket: "/run/tidemark/csi-controller.sock",
       httpPort: 9465,
       namespaceBudgetBytes: 1024 ** 4,
+      nodeLossDelayMs: 30_000,
       logLevel: "info",
       fault: undefined,
     });

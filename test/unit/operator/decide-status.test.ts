@@ -18,6 +18,7 @@ function statusOf(layout: FilesystemLayout | undefined, more: Partial<StatusFact
     missing: [],
     refusal: undefined,
     members: undefined,
+    lostNode: undefined,
     ...more,
   };
   return decideStatus(facts, NOW_MS)["status"] as FilesystemStatus;
@@ -198,5 +199,33 @@ describe("a Filesystem's status", () => {
     const status = statusOf(buildLayout({ status: reported("1Gi") }), { filesystem });
     expect(conditionOf(status, "Ready")).toMatchObject({ status: "True", reason: "Ready", lastTransitionTime: BEFORE });
     expect(conditionOf(status, "Reconciling")).toMatchObject({ status: "False", lastTransitionTime: NOW });
+  });
+});
+
+describe("of a volume whose only node is lost", () => {
+  const lostNode = "node node-1 is out of service";
+
+  it("the Filesystem is not Ready and Stalled as NodeLost, whatever its node said last", () => {
+    const ready: Condition = {
+      type: "Ready",
+      status: "True",
+      reason: "Ready",
+      message: "",
+      lastTransitionTime: BEFORE,
+    };
+    const layout = buildLayout({ status: reported("2Gi", { conditions: [ready] }) });
+    const status = statusOf(layout, { lostNode });
+    expect(summary(status)).toEqual({
+      Ready: "False NodeLost",
+      Reconciling: "False NodeLost",
+      Stalled: "True NodeLost",
+    });
+    expect(conditionOf(status, "Stalled")?.message).toContain(lostNode);
+    expect(status.capacity).toBe("2Gi");
+  });
+
+  it("it is as before when the node is back", () => {
+    const layout = buildLayout({ status: reported("2Gi") });
+    expect(summary(statusOf(layout, { lostNode: undefined }))).toMatchObject({ Ready: "True Ready" });
   });
 });
