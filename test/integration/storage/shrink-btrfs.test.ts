@@ -114,7 +114,7 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
     });
     await until(() => ended || exclusiveOperation(mounted.fsid) === "resize");
     controller.abort(new Error("an extend goes first"));
-    expect((await result).outcome).toBe("Cancelled");
+    expect(await result).toMatchObject({ outcome: "Cancelled" });
     expect(exclusiveOperation(mounted.fsid)).toBe("none");
     expect((await result).sizeBytes).toBe(statSync(fixture.memberPathOf(mounted)).size);
     await expectWhole();

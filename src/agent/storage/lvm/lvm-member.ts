@@ -34,6 +34,16 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume> {
     const device = seen.get(handle);
     return device !== undefined && mountedAnywhere(device) !== undefined ? device : undefined;
   };
+  /** While nobody can tell it is the last one: what is let go of right now is still that. */
+  const deviceNow = async (volume: LvmVolume): Promise<string | undefined> => {
+    try {
+      return (await locate(volume))?.device;
+    } catch (error) {
+      const last = seen.get(volume.handle);
+      if (last === undefined || !(error instanceof StorageError) || error.code !== "WaitingForMember") throw error;
+      return last;
+    }
+  };
   return {
     nameOf,
     recordName,
@@ -45,7 +55,7 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume> {
     },
     mountedBytes: ({ device }) => (existsSync(device) ? deviceSizeBytes(device) : undefined),
     devices: async (volume) => {
-      const device = deviceInUse(volume) ?? (await locate(volume))?.device;
+      const device = deviceInUse(volume) ?? (await deviceNow(volume));
       return device === undefined ? [] : [device];
     },
     make: async (volume) => {
