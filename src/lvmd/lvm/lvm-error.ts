@@ -83,7 +83,7 @@ const SAID: readonly (readonly [LvmFailure, RegExp])[] = [
     "DeviceMissing",
     /PVs? (are|is) missing|missing PVs?|missing physical volume|Couldn't find device|partial mode|is partial/i,
   ],
-  ["ReadOnly", /read-only|metadata_read_only|prohibited while|exported/i],
+  ["ReadOnly", /read-only|exported|Failed to write (metadata|VG)/i],
   ["Locked", /get lock|locking failed|waiting for lock|can't lock/i],
   ["Shortage", /insufficient|not enough|no free|free space in .*pool|new volumes are not allowed|Maximum number of/i],
   ["Exists", /already exists/i],

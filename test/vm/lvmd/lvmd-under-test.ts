@@ -188,6 +188,11 @@ export async function refusalOf(answer: Promise<unknown>): Promise<{ code: strin
   }
 }
 
+/** Of several calls at once. */
+export function refusalsOf(answers: readonly Promise<unknown>[]): Promise<{ code: string; message: string }[]> {
+  return Promise.all(answers.map(refusalOf));
+}
+
 /** The calls that suites make over and over. */
 export function callsOf({ volumes, groups, lvmd }: LvmdClients) {
   return {
