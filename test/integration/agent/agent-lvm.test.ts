@@ -230,6 +230,31 @@ describeReal("an agent with an lvmd", LOOP_PARTS, () => {
     expect(lvmd.lvm.volumeOf("thick", "lost").name).toBe("lost");
   });
 
+  it("makes no volume any more whose layout asks for its removal already", async () => {
+    const unmadeUID = randomUUID();
+    const unmade = volumeUnderTest(agent, unmadeUID, "1Gi");
+    lvmd.refusals.set("CreateLV", { code: status.UNAVAILABLE, details: "busy" });
+    const { metadata } = await order(unmade.handle);
+    const volumeID = metadata.uid ?? "";
+    await waitFor("an attempt", () => made(volumeID) > 0);
+    const source = { logicalVolume: { name: unmade.handle, volumeID, deviceClass: "thick" } };
+    await unmade.applyLayout({ backend: "lvm", members: [{ name: "member-0", state: "Removed", source }] });
+    await waitFor("its removal", async () => (await unmade.layout()).status?.members?.[0]?.state === "Removed");
+    lvmd.refusals.clear();
+    const attempts = made(volumeID);
+    const later = `fs-${randomUUID()}`;
+    await agent.client.mergePatch(
+      "test/look",
+      LOGICAL_VOLUMES,
+      { name: unmade.handle },
+      { metadata: { labels: { a: "b" } } },
+    );
+    await order(later);
+    await orderedStatus(later);
+    expect(made(volumeID)).toBe(attempts);
+    expect(() => lvmd.lvm.volumeOf("thick", volumeID)).toThrow("not found");
+  });
+
   it("removes the volume with its layout's member, and never makes it again", async () => {
     await volume.unstage();
     await volume.applyLayout({ backend: "lvm", members: members(uid, "Removed") });
