@@ -31,6 +31,7 @@ const NOT_PASSED: readonly (readonly [pattern: RegExp, why: string])[] = [
     /^(member|member-guard|remove-member|detach|span|publish-volume|unpublish-volume)\/|^create-volume\/member$/,
     "the backend span",
   ],
+  [/^lvmd-/, "the process lvmd; test/vm/lvmd/kill.vm.ts dies at each of them"],
   [/^claim\//, "claims of other drivers; test/real/ordinary-claim-crash.test.ts dies at each of them"],
   [/^node-storage\//, "when an agent starts, and then at its own times"],
   [/^(capacity|node-loss)\//, "in the background, at the nodes' own times"],

@@ -57,7 +57,7 @@ export function loadReduceTokens(directory: string, files: FilePort, clock: Cloc
     for (const { token, end, atMs } of records.values()) {
       if (end.state === "Begun" || clock.nowMs() - atMs < KEPT_MS) continue;
       records.delete(token);
-      await files.remove("reduce/forget", pathOf(token));
+      await files.remove("lvmd-reduce/forget", pathOf(token));
     }
   };
   const textOf = (record: ReduceRecord): string => `${JSON.stringify(record, null, 2)}\n`;
@@ -68,18 +68,18 @@ export function loadReduceTokens(directory: string, files: FilePort, clock: Cloc
     begin: async (request, targetBytes) => {
       await forgetOld();
       const record: ReduceRecord = { ...request, end: { state: "Begun", targetBytes }, atMs: clock.nowMs() };
-      await files.writeWhole("reduce/record-begin", pathOf(request.token), textOf(record));
+      await files.writeWhole("lvmd-reduce/record-begin", pathOf(request.token), textOf(record));
       records.set(request.token, record);
     },
     end: async (request, end) => {
       const record: ReduceRecord = { ...request, end, atMs: clock.nowMs() };
-      await files.writeWhole("reduce/record-end", pathOf(request.token), textOf(record));
+      await files.writeWhole("lvmd-reduce/record-end", pathOf(request.token), textOf(record));
       records.set(request.token, record);
       return end;
     },
     burn: async (token) => {
       const record: ReduceRecord = { ...records.get(token), token, end: { state: "Burnt" }, atMs: clock.nowMs() };
-      await files.writeWhole("reduce/burn", pathOf(token), textOf(record));
+      await files.writeWhole("lvmd-reduce/burn", pathOf(token), textOf(record));
       records.set(token, record);
     },
   };

@@ -124,7 +124,11 @@ async function cut(host: VolumeHost, { state, volume }: Found, target: number): 
   const group = state.group.name;
   const ignoresFilesystem = await checksFilesystems(host);
   try {
-    await host.lvm.run("reduce/lvreduce", "lvreduce", reduceArguments(group, volume.name, target, ignoresFilesystem));
+    await host.lvm.run(
+      "lvmd-reduce/lvreduce",
+      "lvreduce",
+      reduceArguments(group, volume.name, target, ignoresFilesystem),
+    );
     return undefined;
   } catch (error) {
     const refusal = refusalOfLvmError(error);
