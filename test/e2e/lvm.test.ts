@@ -121,7 +121,7 @@ async function scaleEngine(replicas: number): Promise<void> {
 /** By its pid on the node: its container ends with it, and kubelet starts it again. */
 async function killLvmd(node: string): Promise<void> {
   const script =
-    'for p in /proc/[0-9]*; do tr "\\0" " " <$p/cmdline | grep -q "tidemark.mjs lvmd" && echo ${p#/proc/}; done';
+    'for p in /proc/[0-9]*; do tr "\\0" " " <$p/cmdline | grep -q "tidemark.mjs[ ]lvmd" && echo ${p#/proc/}; done';
   const pids = (await onNode(clusterOf(tested), node, "sh", "-c", `${script}; true`)).trim().split("\n");
   expect(pids).toHaveLength(1);
   await onNode(clusterOf(tested), node, "kill", "-9", ...pids);
