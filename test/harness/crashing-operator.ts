@@ -28,6 +28,9 @@ const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 const ATTEMPTS_LIMIT = 5;
 const RETRY_MS = 50;
 const RETRIES_LIMIT = 600;
+/** What a life's last effect takes to be logged, or to end the operator. */
+const LAST_WORDS_MS = 2000;
+const LOOK_MS = 20;
 const DIED: string = "the operator died there, and the life ended as it should";
 const NOT_PASSED: string = "the operator did not die there";
 /** In the background, at their own times; and once in a cluster. */
@@ -109,6 +112,7 @@ export async function liveWithEachDeath(
   writeFileSync(log, "");
   await operator.start({ TIDEMARK_EFFECT_LOG: log });
   await live();
+  await sleep(LAST_WORDS_MS);
   await operator.stop();
   const passages = new Set(readFileSync(log, "utf8").split("\n").filter(Boolean));
   const points = [...passages].filter((passage) => !NOT_OF_A_LIFE.test(passage));
@@ -128,6 +132,9 @@ async function liveAndDie(operator: CrashingOperator, point: string, live: () =>
   await operator.start({ TIDEMARK_FAULT: point });
   try {
     await live();
+    // What ends the life is seen before the operator has died of it.
+    for (let waitedMs = 0; operator.deaths() === 0 && waitedMs < LAST_WORDS_MS; waitedMs += LOOK_MS)
+      await sleep(LOOK_MS);
     return operator.deaths() === 0 ? NOT_PASSED : DIED;
   } catch (error) {
     return String(error);
