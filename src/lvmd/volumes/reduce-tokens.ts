@@ -38,8 +38,7 @@ export interface ReduceTokens {
   burn(token: string): Promise<void>;
 }
 
-export const TOKEN = /^[A-Za-z0-9._-]{1,128}$/;
-/** A dot first: a token may be "..", a file's name not. */
+/** A token may be "..", a file's name not. */
 const fileOf = (token: string): string => `token-${token}.json`;
 const KEPT_MS = 30 * 24 * 3_600_000;
 

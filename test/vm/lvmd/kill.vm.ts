@@ -179,17 +179,30 @@ describe("an lvmd that is killed", () => {
     writeFileSync(join(directory, "state", "token-old.json"), JSON.stringify(record));
   }
 
-  async function perform(
-    { name, prepare, call, orElse, ends }: Operation,
-    fault: string | undefined,
-    volume: string,
-  ): Promise<string[]> {
+  async function perform(operation: Operation, fault: string | undefined, volume: string): Promise<string[]> {
     const log = join(directory, `${volume}.effects`);
     writeFileSync(log, "");
-    prepare(volume);
-    if (name === "reduce") plantOldToken();
+    operation.prepare(volume);
+    if (operation.name === "reduce") plantOldToken();
     const uuid = lvs(`a/${volume}`, "lv_uuid");
-    await start({ TIDEMARK_EFFECT_LOG: log, ...(fault === undefined ? {} : { TIDEMARK_FAULT: fault }) });
+    try {
+      await start({ TIDEMARK_EFFECT_LOG: log, ...(fault === undefined ? {} : { TIDEMARK_FAULT: fault }) });
+      await callUntilDone(operation, fault, volume, uuid);
+    } finally {
+      await lvmd.kill();
+    }
+    const left = sh(`ls /dev/a /dev/b | grep -- '${volume}' || true`).split("\n").filter(Boolean);
+    for (const found of new Set(left))
+      sh(`lvremove -qq -f a/${found} 2>/dev/null || lvremove -qq -f b/${found} 2>/dev/null || true`);
+    return readFileSync(log, "utf8").split("\n").filter(Boolean);
+  }
+
+  async function callUntilDone(
+    { call, orElse, ends }: Operation,
+    fault: string | undefined,
+    volume: string,
+    uuid: string,
+  ): Promise<void> {
     const first = await refusalOf(call(calls, volume, uuid));
     if (fault === undefined) expect(first).toMatchObject({ code: "OK" });
     else {
@@ -199,20 +212,15 @@ describe("an lvmd that is killed", () => {
       if (second.code !== orElse) expect(second).toMatchObject({ code: "OK" });
     }
     ends(volume);
-    await lvmd.kill();
-    const left = sh(`ls /dev/a /dev/b | grep -- '${volume}' || true`).split("\n").filter(Boolean);
-    for (const found of new Set(left))
-      sh(`lvremove -qq -f a/${found} 2>/dev/null || lvremove -qq -f b/${found} 2>/dev/null || true`);
-    return readFileSync(log, "utf8").split("\n").filter(Boolean);
   }
 
   it.each(OPERATIONS)(
     "during $name finishes it",
     async (operation) => {
-      const passages = await perform(operation, undefined, `${operation.name}-clean`);
+      const passages = await perform(operation, undefined, `k-${operation.name}-clean`);
       expect(passages.length).toBeGreaterThan(0);
       for (const [index, passage] of [...new Set(passages)].entries()) {
-        await perform(operation, passage, `${operation.name}-${index}`);
+        await perform(operation, passage, `k-${operation.name}-${index}`);
         passed.add(passage);
       }
     },
