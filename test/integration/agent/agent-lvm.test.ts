@@ -266,4 +266,29 @@ describeReal("an agent with an lvmd", LOOP_PARTS, () => {
     await orderedStatus(later);
     expect(made(uid)).toBe(1);
   });
+
+  it("spends a grant with the API server down, and not before it is sure of a reduction that nobody answered", async () => {
+    const other = volumeUnderTest(agent, randomUUID(), "2Gi");
+    const volumeID = (await order(other.handle, { size: "2Gi" })).metadata.uid ?? "";
+    await orderedStatus(other.handle);
+    const source = { logicalVolume: { name: other.handle, volumeID, deviceClass: "thick" } };
+    const layout = { backend: "lvm" as const, members: [{ name: "member-0", source }] };
+    await other.applyLayout(layout);
+    await other.stage();
+    for (const method of ["ReduceLV", "CancelReduce"])
+      lvmd.refusals.set(method, { code: status.UNAVAILABLE, details: "gone" });
+    await other.applyLayout({ ...layout, target: target("1Gi", "2Gi") });
+    await waitFor("the unanswered reduction", () => lvmd.calls.some((call) => call.startsWith("ReduceLV")));
+    await waitFor("its end", async () => (await other.layout()).status?.lastOperation?.outcome === "Failed");
+    // More than can be available: the next reading crosses it.
+    await other.applyGrant({ size: "3Gi", minAvailable: "6Gi", expiry: "2099-01-01T00:00:00Z", epoch: 1 });
+    await waitFor("the crossing to be seen", () => agent.log().includes("minAvailable is crossed"));
+    await agent.stopControlPlane();
+    const callsSince = lvmd.calls.length;
+    await waitFor("a look", () => lvmd.calls.slice(callsSince).some((call) => call.startsWith("CancelReduce")));
+    expect(lvmd.calls).not.toContain(`ResizeLV ${volumeID}`);
+    lvmd.refusals.clear();
+    await waitFor("the emergency", () => other.capacityBytes() === 3 * GIB);
+    expect(lvmd.lvm.volumeOf("thick", volumeID).sizeBytes).toBe(3 * GIB);
+  });
 });
