@@ -180,6 +180,26 @@ describe("a claim of the backend lvm", () => {
   }, 60_000);
 });
 
+it("a claim of a class that no node has is told so, although nobody provisions it", async () => {
+  const name = "lvm-nvme";
+  await cluster.client.create("test/class", STORAGE_CLASSES, {
+    apiVersion: "storage.k8s.io/v1",
+    kind: "StorageClass",
+    metadata: { name },
+    provisioner: "local.tidemark.dev",
+    parameters: { backend: "lvm", deviceClass: "nvme" },
+  });
+  const claim = buildClaim({ name: "impossible", storageClassName: name });
+  await cluster.client.create("test/claim", PERSISTENT_VOLUME_CLAIMS, claim);
+  await eventMessage(
+    cluster.client,
+    "impossible",
+    "StorageClassInvalid",
+    'none of 1 nodes has the device class "nvme"',
+  );
+  await cluster.client.delete("test/claim", PERSISTENT_VOLUME_CLAIMS, { namespace, name: "impossible" });
+}, 60_000);
+
 describe("CreateVolume of the backend lvm", () => {
   it("repeated, answers the same and makes nothing", async () => {
     const request = byHand("repeated");

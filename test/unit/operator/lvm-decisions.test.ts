@@ -4,6 +4,7 @@ import type { NodeStorage } from "../../../src/api/node-storage.ts";
 import { LOCAL, SPAN } from "../../../src/csi/driver.ts";
 import { Refusal } from "../../../src/csi/refusal.ts";
 import type { StorageClass } from "../../../src/kube/resources.ts";
+import { classProblem } from "../../../src/operator/capacity/class-problem.ts";
 import { wantedCapacities } from "../../../src/operator/capacity/decide-capacity.ts";
 import { freeBytesOf, refusalOfRoom } from "../../../src/operator/csi/node-room.ts";
 import { parseClassParameters } from "../../../src/operator/csi/volume-parameters.ts";
@@ -135,6 +136,46 @@ describe("what is published of a node", () => {
     const wanted = wantedCapacities(classes, NODE, buildStorage(lvm("ssd", "20Gi", { default: true })));
     expect(wanted).toEqual([{ storageClassName: "lvm", nodeName: NODE, freeBytes: 20 * GIB, maximumBytes: 20 * GIB }]);
     expect(wantedCapacities(classes, NODE, undefined)).toEqual([]);
+  });
+});
+
+describe("a class of which no node can ever give a volume", () => {
+  const problemOf = (parameters: Record<string, string>, ...storages: NodeStorage[]) =>
+    classProblem(
+      {
+        apiVersion: "storage.k8s.io/v1",
+        kind: "StorageClass",
+        metadata: { name: "class" },
+        provisioner: "local.tidemark.dev",
+        parameters,
+      },
+      storages,
+    );
+  const silent: NodeStorage = {
+    apiVersion: "tidemark.dev/v1alpha1",
+    kind: "NodeStorage",
+    metadata: { name: "silent" },
+  };
+  const hdd = buildStorage(lvm("hdd", "0"));
+
+  it.each([
+    ["parameters that are refused", { backend: "lvm", speed: "1" }, [hdd], "unknown StorageClass parameters speed"],
+    ["no backend", {}, [hdd], "has no parameter backend; local.tidemark.dev has: loop, lvm"],
+    [
+      "a class that nobody has",
+      { backend: "lvm", deviceClass: "nvme" },
+      [hdd],
+      'none of 1 nodes has the device class "nvme"',
+    ],
+    ["no default anywhere", { backend: "lvm" }, [hdd, hdd], "none of 2 nodes has a default device class"],
+    ["a class that is only full", { backend: "lvm", deviceClass: "hdd" }, [hdd], undefined],
+    ["a class that a silent node may have", { backend: "lvm", deviceClass: "nvme" }, [hdd, silent], undefined],
+    ["a class before any node has reported", { backend: "lvm", deviceClass: "nvme" }, [], undefined],
+    ["another backend", { backend: "loop" }, [hdd], undefined],
+  ])("%s", (_what, parameters, storages, text) => {
+    const problem = problemOf(parameters as Record<string, string>, ...storages);
+    if (text === undefined) expect(problem).toBeUndefined();
+    else expect(problem).toContain(text);
   });
 });
 
