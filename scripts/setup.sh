@@ -38,7 +38,7 @@ case $purpose in
   test) wanted+=("${tests[@]}") ;;
   test-real) wanted+=("${tests[@]}" "${vm[@]}" "${cluster[@]}") ;;
   cluster) wanted+=("${cluster[@]}") ;;
-  bench) wanted+=("${cluster[@]}" fio:fio lvm2:lvm) ;;
+  bench) wanted+=("${cluster[@]}" "${vm[@]}" lvm2:lvm fio:fio strace:strace) ;;
 esac
 missing=()
 for entry in "${wanted[@]}"; do
