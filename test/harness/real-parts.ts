@@ -17,7 +17,7 @@ const PROBES = {
   strace: () => (runs("strace", "--version") ? undefined : "package strace is not installed"),
   uml: () => (existsSync("/usr/bin/linux.uml") ? undefined : "package user-mode-linux is not installed"),
   "newer-uml": newerKernelProblem,
-  lvm: () =>
+  "device-mapper": () =>
     ["/sbin/lvm", "/sbin/dmsetup", "/usr/sbin/thin_check"].every((path) => existsSync(path))
       ? undefined
       : "packages lvm2, dmsetup and thin-provisioning-tools are not installed",

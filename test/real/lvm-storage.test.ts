@@ -5,7 +5,7 @@ import { describeReal } from "../harness/real-parts.ts";
 const LIMIT_MS = 1_260_000;
 const TESTS = 33;
 
-describeReal("the agent's storage on real LVM", ["root", "uml"], () => {
+describeReal("the agent's storage on real LVM", ["root", "device-mapper", "uml"], () => {
   it(
     "keeps the contract and every byte, thick and thin",
     () => {

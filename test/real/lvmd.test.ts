@@ -18,7 +18,7 @@ const SUITES: readonly (readonly [name: string, disks: string])[] = [
 ];
 
 for (const { name: kernel, environment, parts } of KERNELS)
-  describeReal(`lvmd on real LVM, under the kernel ${kernel}`, ["root", "lvm", "bundle", ...parts], () => {
+  describeReal(`lvmd on real LVM, under the kernel ${kernel}`, ["root", "device-mapper", "bundle", ...parts], () => {
     it.each(SUITES)(
       "passes its suite %s",
       (suite, disks) => {
