@@ -2,7 +2,10 @@
 const PROCESSES = "policy-engine|operator|agent|extender|lvmd";
 const FOUNDATIONS = "units|api|kube|process|gen|csi";
 /** The policy-engine's core, and where operator, agent and lvmd decide. */
-const DECIDING = ["^src/policy-engine/(?!process/)", "^src/(operator|agent|lvmd)/.*(decide-|plan-member|-decision\\.ts)"];
+const DECIDING = [
+  "^src/policy-engine/(?!process/)",
+  "^src/(operator|agent|lvmd)/.*(decide-|plan-member|-decision\\.ts)",
+];
 
 /** @type {import("dependency-cruiser").IConfiguration} */
 export default {
