@@ -68,6 +68,7 @@ describe("LVM in trouble", () => {
       });
     await healthy(2);
     sh('sed -i \'0,/"READ"/s//"READ", "WRITE"/\' /tmp/metadata; vgcfgrestore -qq -f /tmp/metadata b');
+    sh("vgchange -qq --addtag touched b"); // a restore makes no backup
     await healthy(1);
   });
 
