@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import {
   type HealthCheckResponse,
-  HealthCheckResponse_ServingStatus as ServingStatus,
+  HealthCheckResponse_ServingStatus as Serving,
 } from "../../../src/gen/grpc/health/v1/health.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {
@@ -125,13 +125,9 @@ describe("a bad request", () => {
   it("to a configuration that has become unusable is answered by the one before, and health says so", async () => {
     const good = `${"" /* written as a whole, as kubelet does */}socket-name: /elsewhere\nlvm-command-prefix: [${lvmd.recorder.program}]\n`;
     writeFileSync(lvmd.settingsFile, `${good}${CLASSES}- { name: second, volume-group: b, default: true }\n`);
-    await waitFor(
-      "health to tell",
-      async () => ((await healthy()).status === ServingStatus.NOT_SERVING ? true : undefined),
-      {
-        limitMs: 20_000,
-      },
-    );
+    await waitFor("health to tell", async () => ((await healthy()).status === Serving.NOT_SERVING ? true : undefined), {
+      limitMs: 20_000,
+    });
     expect((await calls.create("meanwhile", 4 * MIB)).volume?.name).toBe("meanwhile");
     writeFileSync(lvmd.settingsFile, `${good}${CLASSES}- { name: gone, volume-group: nowhere }\n`);
     await waitFor(
@@ -142,7 +138,7 @@ describe("a bad request", () => {
       },
       { limitMs: 20_000 },
     );
-    expect((await healthy()).status).toBe(ServingStatus.NOT_SERVING);
+    expect((await healthy()).status).toBe(Serving.NOT_SERVING);
     for (const refusal of await refusalsOf([
       calls.remove("x", "gone"),
       calls.wipe("x", "gone"),
@@ -154,12 +150,8 @@ describe("a bad request", () => {
         message: expect.stringContaining("nowhere"),
       });
     writeFileSync(lvmd.settingsFile, `${good}${CLASSES}`);
-    await waitFor(
-      "health to be good",
-      async () => ((await healthy()).status === ServingStatus.SERVING ? true : undefined),
-      {
-        limitMs: 20_000,
-      },
-    );
+    await waitFor("health to be good", async () => ((await healthy()).status === Serving.SERVING ? true : undefined), {
+      limitMs: 20_000,
+    });
   });
 });

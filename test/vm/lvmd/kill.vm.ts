@@ -262,7 +262,7 @@ describe("an lvmd that is killed", () => {
       await start({});
       const unanswered = refusalOf(calls.reduce(uuid, LARGE, SMALL, "slow"));
       await waitFor("LVM to be at work", () =>
-        sh("pgrep -fc 'lvm lvreduce' || true").trim() === "0" ? undefined : true,
+        sh("pgrep -fc '[l]vm lvreduce' || true").trim() === "0" ? undefined : true,
       );
       await lvmd.kill();
       expect((await unanswered).code).toBe("UNAVAILABLE");
