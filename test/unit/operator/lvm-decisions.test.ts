@@ -173,7 +173,7 @@ describe("a class of which no node can ever give a volume", () => {
     ["a class before any node has reported", { backend: "lvm", deviceClass: "nvme" }, [], undefined],
     ["another backend", { backend: "loop" }, [hdd], undefined],
   ])("%s", (_what, parameters, storages, text) => {
-    const problem = problemOf(parameters as Record<string, string>, ...storages);
+    const problem = problemOf(parameters, ...storages);
     if (text === undefined) expect(problem).toBeUndefined();
     else expect(problem).toContain(text);
   });
