@@ -91,6 +91,9 @@ const ANSWER_OF: Readonly<Record<FinalCode, RefusalCode>> = {
   INVALID_ARGUMENT: "INVALID_ARGUMENT",
   NOT_FOUND: "RESOURCE_EXHAUSTED",
   RESOURCE_EXHAUSTED: "RESOURCE_EXHAUSTED",
+  OUT_OF_RANGE: "OUT_OF_RANGE",
+  // A thick snapshot, which no node of this class can make.
+  UNIMPLEMENTED: "INVALID_ARGUMENT",
 };
 
 /** Only while nothing was made: a node that has made it since has changed the object. */
