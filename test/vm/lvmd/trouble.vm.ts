@@ -83,7 +83,7 @@ describe("LVM in trouble", () => {
   });
 
   it("says DEADLINE_EXCEEDED behind a lock that nobody releases, and works on once it is gone", async () => {
-    sh("(flock 9; sleep 12) 9>/run/lock/lvm/V_a </dev/null >/dev/null 2>&1 &");
+    sh("exec 9>/run/lock/lvm/V_a; flock 9; sleep 12 </dev/null >/dev/null 2>&1 &");
     const begunMs = performance.now();
     const answers = await Promise.all(["l1", "l2"].map((name) => refusalOf(calls.create(name, 4 * MIB))));
     expect(answers[0]).toMatchObject({ code: "DEADLINE_EXCEEDED", message: expect.stringContaining("lvcreate") });
