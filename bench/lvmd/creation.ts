@@ -9,7 +9,7 @@ import { MIB } from "../../src/units/quantity.ts";
 const execute = promisify(execFile);
 const UNCOUNTED_PAIRS = 3;
 /** What a change has started, such as lvmd's look at what others have changed, is over then. */
-const QUIET_MS = 500;
+const QUIET_MS = 1000;
 const VOLUME_BYTES = 64 * MIB;
 const TAG = "tidemark.dev/claim=shop/cart";
 
