@@ -236,8 +236,8 @@ describe("the policy-engine", () => {
     expect(second.leadership.isLeader()).toBe(false);
     const epoch = before.spec.target?.epoch ?? 0;
     const target = { sizeBytes: 2 * GIB, fromBytes: GIB, decidedAt: new Date().toISOString() };
-    await applyTarget(cluster.client, before, { ...target, epoch: epoch + 1 });
-    await expect(applyTarget(cluster.client, before, { ...target, sizeBytes: 9 * GIB, epoch })).rejects.toMatchObject({
+    await applyTarget(cluster.client, before, { ...target, epoch: epoch + 1 }, undefined);
+    await expect(applyTarget(cluster.client, before, { ...target, sizeBytes: 9 * GIB, epoch }, undefined)).rejects.toMatchObject({
       reason: "Invalid",
     });
     const after = await cluster.client.get(FILESYSTEMS, { namespace: "default", name: "two" });
@@ -278,7 +278,7 @@ describe("the policy-engine", () => {
     const started = await leader();
     const filesystem = await untilFilesystem(cluster, "behind", "being there", () => true);
     const decidedAt = new Date(Date.now() + 3_600_000).toISOString();
-    await applyTarget(cluster.client, filesystem, { sizeBytes: GIB, fromBytes: GIB, epoch: 1, decidedAt });
+    await applyTarget(cluster.client, filesystem, { sizeBytes: GIB, fromBytes: GIB, epoch: 1, decidedAt }, undefined);
     await waitFor("an extend", async () => {
       started.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB });
       const { spec } = await untilFilesystem(cluster, "behind", "being there", () => true);
