@@ -69,6 +69,7 @@ function recordOfLayout(layout: FilesystemLayout): NodeRecord {
     lastOperation: status?.lastOperation,
     operation: status?.operation ?? undefined,
     endedDecidedAt: status?.lastOperation?.decidedAt,
+    lastTrim: status?.lastTrim,
   };
   const { fsType } = spec;
   const common = { handle, fsType, ...past };

@@ -30,6 +30,7 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
     ...(members.length === 0 ? {} : { members }),
     ...(running === undefined ? {} : { operation: running.operation }),
     ...(record.lastOperation === undefined ? {} : { lastOperation: record.lastOperation }),
+    ...(record.lastTrim === undefined ? {} : { lastTrim: record.lastTrim }),
     conditions: conditionsOf(state).map((said) =>
       datedCondition(said, live.status?.conditions, live.metadata.generation, nowMs),
     ),

@@ -6,6 +6,7 @@ import { z } from "zod";
 import { claimReference } from "../api/filesystem.ts";
 import { emergencyGrant, FS_TYPES, lastOperation, operation } from "../api/filesystem-layout.ts";
 import { volumeUIDOf } from "../api/identity.ts";
+import { lastTrim } from "../api/trim.ts";
 import type { Durability, FilePort } from "../process/file-port.ts";
 import { spanMember } from "./member/span-member.ts";
 
@@ -26,6 +27,9 @@ const commonFields = {
   lastOperation: lastOperation.optional(),
   /** The target that was carried out or given up last; an emergency's end does not change it. */
   endedDecidedAt: z.string().optional(),
+  /** When trims by a policy's schedule were first wanted. */
+  trimWantedAt: z.string().optional(),
+  lastTrim: lastTrim.optional(),
 };
 
 const loopRecord = z.object({

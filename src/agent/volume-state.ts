@@ -54,6 +54,8 @@ export interface VolumeState {
   running: RunningOperation | undefined;
   /** Unix time; 0: none since the mount. */
   operationEndedAtMs: number;
+  /** The trimmer; an operation that begins aborts it. */
+  trimming: AbortController | undefined;
   emergencyRetryAtMs: number;
   /** Member and filesystem may be of two sizes: since the mount, or since an operation that failed. */
   unsettled: boolean;
@@ -88,6 +90,7 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
     hung: false,
     running: undefined,
     operationEndedAtMs: 0,
+    trimming: undefined,
     emergencyRetryAtMs: 0,
     unsettled: false,
     settleProblem: undefined,

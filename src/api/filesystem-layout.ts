@@ -5,6 +5,7 @@ import type { KubeObject, Resource } from "../kube/object.ts";
 import { claimReference, sizeTarget } from "./filesystem.ts";
 import { GROUP, VERSION } from "./names.ts";
 import { conditions, epochNumber, keyedList, observedGeneration, quantity, timestamp } from "./schema.ts";
+import { lastTrim, trimRequest } from "./trim.ts";
 
 /** Those whose volumes our own CSI drivers make. */
 export const OWN_BACKENDS = ["loop", "lvm", "span"] as const;
@@ -141,6 +142,7 @@ export const filesystemLayoutSpec = z
       "The devices under the filesystem.",
     ).optional(),
     target: sizeTarget.optional(),
+    trim: trimRequest.optional(),
     emergency: emergencyGrant.optional(),
   })
   .meta({ description: "What the filesystem should be made of. Written by Tidemark only: it is the map of the data." });
@@ -220,6 +222,7 @@ export const filesystemLayoutStatus = z
       .meta({ description: "The running operation, recorded before its first side effect. Absent: none runs." })
       .optional(),
     lastOperation: lastOperation.optional(),
+    lastTrim: lastTrim.optional(),
     conditions: conditions.optional(),
   })
   .meta({ description: "What the agent of its node finds and does." });

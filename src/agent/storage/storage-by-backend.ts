@@ -46,7 +46,7 @@ export function storageByBackend(loop: Storage<LoopVolume>, { lvm, span }: Optio
     recover: async (volume) => of(volume).recover(volume),
     settle: async (volume) => of(volume).settle(volume),
     prepareSpares: async (volume, signal) => of(volume).prepareSpares(volume, signal),
-    trim: async (volume) => of(volume).trim(volume),
+    trim: async (volume, signal) => of(volume).trim(volume, signal),
     freshReading: async (volume) => of(volume).freshReading(volume),
     remove: async (volume) => of(volume).remove(volume),
     // What other drivers have left nobody on this node can tell.

@@ -163,8 +163,11 @@ export interface Storage<V extends Volume = Volume> {
    * wait for that driver, as an extend does.
    */
   prepareSpares(volume: Mounted<V>, signal?: AbortSignal): Promise<void>;
-  /** Gives the filesystem's unused blocks back to the host. Returns the bytes trimmed. */
-  trim(volume: Mounted<V>): Promise<number>;
+  /**
+   * Gives the filesystem's unused blocks back to the host. Returns the bytes trimmed; undefined where it gave way before its end, to
+   * another operation or to the signal.
+   */
+  trim(volume: Mounted<V>, signal?: AbortSignal): Promise<number | undefined>;
   /** One reading now, after making pending deletions and writes visible (syncfs). */
   freshReading(volume: Mounted<V>): Promise<Reading>;
   /** Removes the member and its record. Refused with DeviceBusy while mounted anywhere. Others' members are not touched. */

@@ -8,19 +8,19 @@ const TRIM_LIMIT_MS = 300_000;
 
 /**
  * Bytes that fstrim reports; it counts all that is unused, whether it was a hole before or not. The signal ends it early, since
- * a writer that needs room must not wait for it: 0 then.
+ * a writer that needs room must not wait for it: undefined then.
  */
-export async function trim(tools: Tools, volume: MountedVolume, signal: AbortSignal): Promise<number> {
-  // What ext4 and xfs have freed since their last commit is not trimmed; on btrfs the shrink before it has committed.
-  if (volume.fsType !== "btrfs") await Promise.race([syncFilesystem(tools, volume), untilAborted(signal)]);
-  if (signal.aborted) return 0;
+export async function trim(tools: Tools, volume: MountedVolume, signal: AbortSignal): Promise<number | undefined> {
+  // What was freed since the last commit is not trimmed.
+  await Promise.race([syncFilesystem(tools, volume), untilAborted(signal)]);
+  if (signal.aborted) return undefined;
   const args = ["--verbose", volume.mountPath];
   try {
     const trimmed = await tools.run("trim/fstrim", "fstrim", args, TRIM_LIMIT_MS, signal);
     const said = expectSuccess(trimmed, `trimming ${volume.mountPath} of ${volume.handle}`);
     return Number(/\((\d+) bytes\)/.exec(said)?.[1] ?? 0);
   } catch (error) {
-    if (signal.aborted) return 0;
+    if (signal.aborted) return undefined;
     throw error;
   }
 }
