@@ -1,5 +1,5 @@
 // Gives unused blocks back: fstrim makes holes in the member file where the filesystem holds nothing.
-import type { MountedVolume } from "./storage.ts";
+import type { MountedFilesystem } from "./storage.ts";
 import { expectSuccess, type Tools } from "./tools.ts";
 
 const TRIM_LIMIT_MS = 300_000;
@@ -8,7 +8,7 @@ const TRIM_LIMIT_MS = 300_000;
  * Bytes that fstrim reports; it counts all that is unused, whether it was a hole before or not. The signal ends it early, since
  * a writer that needs room must not wait for it: 0 then.
  */
-export async function trim(tools: Tools, volume: MountedVolume, signal: AbortSignal): Promise<number> {
+export async function trim(tools: Tools, volume: MountedFilesystem, signal: AbortSignal): Promise<number> {
   if (signal.aborted) return 0;
   const args = ["--verbose", volume.mountPath];
   try {
