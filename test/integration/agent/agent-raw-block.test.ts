@@ -184,7 +184,7 @@ describeReal("a raw block volume on its node", LOOP_PARTS, () => {
     execFileSync("rm", ["-r", records]);
     await startAgent();
     await waitFor("its record", () => existsSync(records) && readdirSync(records).length === 1);
-    const record = JSON.parse(readFileSync(join(records, `${volume.handle}.json`), "utf8"));
+    const record: unknown = JSON.parse(readFileSync(join(records, `${volume.handle}.json`), "utf8"));
     expect(record).toMatchObject({ volumeMode: "Block", stagingPath: volume.stagingPath });
     expect(readBack(0)).toEqual(PATTERN);
   });
