@@ -15,6 +15,9 @@ export const BACKENDS = [...OWN_BACKENDS, "claim"] as const;
 export type Backend = (typeof BACKENDS)[number];
 export const FS_TYPES = ["btrfs", "ext4", "xfs"] as const;
 export type FsType = (typeof FS_TYPES)[number];
+/** As Kubernetes has them on claims: mounted, or the device itself. */
+export const VOLUME_MODES = ["Filesystem", "Block"] as const;
+export type VolumeMode = (typeof VOLUME_MODES)[number];
 
 const memberName = z
   .string()
@@ -133,7 +136,17 @@ export const filesystemLayoutSpec = z
       .meta({ description: "The UID that the volume's names and its fsid are made from." })
       .optional(),
     backend: z.enum(BACKENDS).meta({ description: "Where its members come from." }).optional(),
-    fsType: z.enum(FS_TYPES).meta({ description: "The type of the filesystem." }).optional(),
+    fsType: z
+      .enum(FS_TYPES)
+      .meta({ description: "The type of the filesystem; a raw block volume has none." })
+      .optional(),
+    volumeMode: z
+      .enum(VOLUME_MODES)
+      .meta({
+        description:
+          "Block: pods get the device itself; it is never formatted, and only a raised request extends it. Absent means Filesystem.",
+      })
+      .optional(),
     nodeName: z.string().meta({ description: "The node whose agent owns it." }).optional(),
     members: keyedList(
       memberSpec.meta({ description: "A member as it should be." }),

@@ -39,6 +39,7 @@ export const HOLD_REASONS = [
   "ShrinkUnsupported", // the filesystem type or backend cannot shrink
   "ShrinkCancelled", // cancelled by a writer; cooling down
   "NotMounted",
+  "RawBlockVolume", // it has no filesystem, so no fill level: only a raised request extends it
   "Deleting",
   "ClaimBackendDisabled", // an ordinary claim, and the policy that decides it does not opt it in
   "OtherAutoscaler", // annotations of another autoscaler are on the claim

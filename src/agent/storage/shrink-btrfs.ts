@@ -19,7 +19,13 @@ import {
   stoppedShrink,
 } from "./shrink-decision.ts";
 import { wholeGrains } from "./size-grain.ts";
-import { type Mounted, type MountedVolume, type ShrinkControl, type ShrinkResult, StorageError } from "./storage.ts";
+import {
+  type Mounted,
+  type MountedFilesystem,
+  type ShrinkControl,
+  type ShrinkResult,
+  StorageError,
+} from "./storage.ts";
 import { expectSuccess } from "./tools.ts";
 import { untilAborted } from "./until-aborted.ts";
 import { runWatched, type WatchedEnd } from "./watched-command.ts";
@@ -35,7 +41,7 @@ const MIN_DEV_SIZE_OF_NOTHING = 2 ** 20;
 
 interface Shrink {
   readonly host: Pick<BlockHost<OneMemberVolume>, "tools" | "clock" | "log">;
-  readonly volume: MountedVolume;
+  readonly volume: MountedFilesystem;
   /** Makes the member end where the filesystem ends; returns that size. */
   readonly cut: () => Promise<number>;
   readonly grainBytes: number;

@@ -10,7 +10,7 @@ import { mountedAnywhere } from "./loop-device.ts";
 import { type MemberRecord, memberRecordPath, memberRecordText, readMemberRecord } from "./member-record.ts";
 import { assertNoLink } from "./mount-point.ts";
 import { isMountOf, mountAt } from "./mount-table.ts";
-import { type Mounted, StorageError, type Volume } from "./storage.ts";
+import { type FilesystemVolume, type Mounted, StorageError, type VolumeIdentity } from "./storage.ts";
 import { expectSuccess, type Tools } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
 
@@ -79,7 +79,7 @@ export async function findMounted<V extends OneMemberVolume>(
 }
 
 /** Throws DeviceBusy when somebody holds the device for longer than a dying command would. */
-export async function waitForExclusive(volume: Volume, device: string): Promise<void> {
+export async function waitForExclusive(volume: VolumeIdentity, device: string): Promise<void> {
   if (await waitUntil(() => opensExclusively(device), EXCLUSIVE_LIMIT_MS, EXCLUSIVE_INTERVAL_MS)) return;
   throw new StorageError(
     "DeviceBusy",
@@ -118,7 +118,7 @@ function subjectOf<V extends OneMemberVolume>({ members }: BlockHost<V>, volume:
 }
 
 // Never with a flag that overrides a signature: should one have appeared after the probe, mkfs must fail too.
-export function formatArgs(volume: Volume, device: string): string[] {
+export function formatArgs(volume: FilesystemVolume, device: string): string[] {
   switch (volume.fsType) {
     case "btrfs":
       return ["-q", "-U", volume.fsid, device]; // Metadata stays DUP: other profiles have far higher floors for a shrink.
@@ -130,7 +130,7 @@ export function formatArgs(volume: Volume, device: string): string[] {
 }
 
 // wipefs without --all only lists. Unlike blkid it tells "nothing there" from "could not read".
-export async function probe(tools: Tools, volume: Volume, device: string): Promise<Signature[]> {
+export async function probe(tools: Tools, volume: VolumeIdentity, device: string): Promise<Signature[]> {
   const listed = await tools.query("wipefs", ["--noheadings", "--output", "TYPE,UUID", device]);
   return expectSuccess(listed, `looking for signatures on ${device} of ${volume.handle}`)
     .split("\n")

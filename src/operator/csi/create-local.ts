@@ -68,7 +68,14 @@ async function orderLogicalVolume(making: MakingLogicalVolume, order: LocalOrder
   const deviceClass = order.deviceClass ?? (await defaultClassOf(making.client, nodeName));
   if (deviceClass instanceof Refusal) return deviceClass;
   const size = formatQuantity(memberBytes);
-  return makeLogicalVolume(making, record.handle, { nodeName, deviceClass, size, claimRef: { ...record.claim } });
+  const mode = record.volumeMode === "Block" ? { volumeMode: record.volumeMode } : {};
+  return makeLogicalVolume(making, record.handle, {
+    nodeName,
+    deviceClass,
+    size,
+    claimRef: { ...record.claim },
+    ...mode,
+  });
 }
 
 async function defaultClassOf(client: KubeClient, nodeName: string): Promise<string | Refusal> {

@@ -28,6 +28,7 @@ export function refusalOfExisting(
 /** As above, of a volume that was begun and has no layout yet: what its LogicalVolume says of it. */
 export function refusalOfStarted({ spec }: LogicalVolume, order: VolumeOrder): Refusal | undefined {
   const differences = describeDifferences([
+    ["volumeMode", spec.volumeMode ?? "Filesystem", order.volumeMode],
     ["first size", text(parseQuantity(spec.size)), text(order.memberBytes)],
     ["device class", spec.deviceClass, order.deviceClass ?? spec.deviceClass],
     claimPair(spec.claimRef, order),
@@ -53,6 +54,7 @@ function differencesOf({ spec, metadata }: FilesystemLayout, order: VolumeOrder)
     ["members", rulesText(rulesOfRecords(metadata.annotations)), rulesText(order.memberRules)],
     // Whoever names none takes what the node gave.
     ["device class", deviceClass, order.deviceClass ?? deviceClass],
+    ["volumeMode", spec.volumeMode ?? "Filesystem", order.volumeMode],
     ["filesystem type", spec.fsType, order.fsType],
     claimPair(spec.claimRef, order),
   ]);

@@ -10,7 +10,9 @@ export type TrimPlan = { readonly do: "keep" } | { readonly do: "copy"; readonly
 const TRIMMED_BACKENDS: readonly string[] = ["loop", "lvm"];
 
 export function decideTrim(layout: FilesystemLayout, filesystem: Filesystem): TrimPlan {
-  if (isRemoving(layout) || !TRIMMED_BACKENDS.includes(layout.spec.backend ?? "")) return { do: "keep" };
+  const { backend = "", volumeMode } = layout.spec;
+  // What a raw block volume holds, nobody here knows.
+  if (isRemoving(layout) || volumeMode === "Block" || !TRIMMED_BACKENDS.includes(backend)) return { do: "keep" };
   const { trim } = filesystem.spec;
   return trim?.every === layout.spec.trim?.every ? { do: "keep" } : { do: "copy", trim };
 }

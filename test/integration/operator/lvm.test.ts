@@ -10,6 +10,8 @@ import {
   type CreateVolumeRequest,
   type CreateVolumeResponse,
   type GetCapacityResponse,
+  type ValidateVolumeCapabilitiesResponse,
+  type VolumeCapability,
 } from "../../../src/gen/csi/v1/csi.ts";
 import {
   NAMESPACES,
@@ -23,7 +25,12 @@ import { createVolumeCaches } from "../../../src/operator/volume/volume-caches.t
 import { createLogger } from "../../../src/process/log.ts";
 import { GIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { buildClaim } from "../../builders/claim.ts";
-import { buildCreateVolumeRequest, PARAMETERS } from "../../builders/create-volume-request.ts";
+import {
+  blockCapability,
+  buildCreateVolumeRequest,
+  mountCapability,
+  PARAMETERS,
+} from "../../builders/create-volume-request.ts";
 import { type FakeLvmNode, startFakeLvmNode } from "../../fakes/fake-lvm-node.ts";
 import { interposed } from "../../fakes/interposed-client.ts";
 import { eventMessage, NODE_NAME, startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
@@ -103,6 +110,15 @@ function byHand(claim: string, parameters: Record<string, string> = {}, fields: 
   });
 }
 
+function validate(volumeId: string, volumeCapability: VolumeCapability): Promise<ValidateVolumeCapabilitiesResponse> {
+  const request = { volumeId, volumeCapabilities: [volumeCapability], volumeContext: {}, parameters: {}, secrets: {} };
+  return new Promise((resolve, reject) => {
+    controller.validateVolumeCapabilities({ ...request, mutableParameters: {} }, new Metadata(), (error, response) =>
+      error ? reject(error) : resolve(response),
+    );
+  });
+}
+
 /** The LogicalVolume that a call has begun, by the claim that it is for. */
 async function begun(claim: string) {
   const read = async () =>
@@ -110,6 +126,31 @@ async function begun(claim: string) {
   const found = await untilRead(`a LogicalVolume for ${claim}`, read, (one) => one !== undefined);
   return found?.metadata.name ?? "";
 }
+
+describe("a raw block volume", () => {
+  it("is one by every record, and stays one", async () => {
+    const request = byHand("raw", {}, { volumeCapabilities: [blockCapability()] });
+    const { volume } = await create(request);
+    const handle = volume?.volumeId ?? "";
+    expect(volume?.volumeContext).toMatchObject({ "tidemark.dev/volume-mode": "Block" });
+    expect(volume?.volumeContext["tidemark.dev/fs-type"]).toBeUndefined();
+    expect((await readLogicalVolume(handle))?.spec.volumeMode).toBe("Block");
+    const layout = await readLayout(handle);
+    expect(layout?.spec).toMatchObject({ backend: "lvm", volumeMode: "Block" });
+    expect(layout?.spec.fsType).toBeUndefined();
+    expect((await create(request)).volume).toEqual(volume);
+    await expect(create({ ...request, volumeCapabilities: [mountCapability()] })).rejects.toMatchObject({
+      code: status.ALREADY_EXISTS,
+      details: expect.stringContaining("volumeMode is Block, asked for is Filesystem"),
+    });
+    expect((await validate(handle, blockCapability())).confirmed).toBeDefined();
+    expect(await validate(handle, mountCapability())).toMatchObject({
+      confirmed: undefined,
+      message: expect.stringContaining("made with volumeMode Block, not Filesystem"),
+    });
+    await remove(handle);
+  });
+});
 
 describe("a claim of the backend lvm", () => {
   it("is bound to a volume of exactly its request, which the node has made once and which every record names", async () => {

@@ -1,7 +1,7 @@
 // What is the backend lvm's own: reductions by token, whose volume a volume is, and what may be formatted. On the fake lvmd's real devices.
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
@@ -186,6 +186,17 @@ describeReal("storage on logical volumes", LOOP_PARTS, () => {
     await expect(fixture.storage.stage(volume, 0, fixture.mountPathOf(volume))).rejects.toMatchObject(stranger);
     await expect(fixture.storage.remove(volume)).rejects.toMatchObject(stranger);
     expect(volumeBytes(volume)).toBe(GIB);
+  });
+
+  it("shows no filesystem as a raw device, whether its record or its tag tells of it", async () => {
+    const { fsType: _none, ...volume } = makeLvmVolume();
+    const raw = { ...volume, volumeMode: "Block" as const };
+    const mounted = await stage({ ...volume, fsType: "btrfs" });
+    await fixture.storage.unstage(mounted, mounted.mountPath);
+    const wrongMode = { code: "WrongFilesystem", message: expect.stringContaining("of volumeMode Filesystem") };
+    await expect(fixture.raw.stage(raw, 0, mounted.mountPath)).rejects.toMatchObject(wrongMode);
+    rmSync(fixture.recordDirectory, { recursive: true });
+    await expect(fixture.raw.stage(raw, 0, mounted.mountPath)).rejects.toMatchObject(wrongMode);
   });
 
   it("takes the place of no volume that is gone", async () => {
