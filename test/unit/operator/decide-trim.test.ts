@@ -30,6 +30,11 @@ describe("the trims that the policy-engine asks for", () => {
     expect(decideTrim(buildLayout({ spec: { backend } }), buildFilesystem({ trim: daily })).do).toBe("keep");
   });
 
+  it("are none of a raw block volume", () => {
+    const layout = buildLayout({ spec: { backend: "lvm", volumeMode: "Block" } });
+    expect(decideTrim(layout, buildFilesystem({ trim: daily })).do).toBe("keep");
+  });
+
   it("are nothing to a volume that is being deleted", () => {
     const removing = buildLayout({ spec: { members: [{ name: "m0", state: "Removed", source: {} }] } });
     expect(decideTrim(removing, buildFilesystem({ trim: daily })).do).toBe("keep");
