@@ -36,6 +36,7 @@ export const HOLD_REASONS = [
   "OperationInProgress",
   "ShrinkFloorReached", // the filesystem cannot safely give that much
   "ShrinkUnsupported", // the filesystem type or backend cannot shrink
+  "ShrinkNotCrashSafe", // it could, but a crash in the middle could lose the filesystem
   "ShrinkCancelled", // cancelled by a writer; cooling down
   "NotMounted",
   "Deleting",

@@ -94,6 +94,12 @@ function boundedShrink(question: Question, policy: CompiledPolicy, reading: Read
   const because = describePeak(wish, reading);
   if (facts.claim.backend === "claim")
     return question.hold("ShrinkUnsupported", `${because}, ${savingText(policy, wish, fromBytes)}`, details);
+  if (facts.claim.backend === "lvm" && facts.claim.fsType === "ext4")
+    return question.hold(
+      "ShrinkNotCrashSafe",
+      `${because}, but ext4 shrinks only while it is unmounted, where a crash can lose all of it; use btrfs where volumes should`,
+      details,
+    );
   if (!CAN_SHRINK[facts.claim.fsType])
     return question.hold(
       "ShrinkUnsupported",

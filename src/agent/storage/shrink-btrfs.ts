@@ -21,6 +21,7 @@ import {
 import { wholeGrains } from "./size-grain.ts";
 import { type Mounted, type MountedVolume, type ShrinkControl, type ShrinkResult, StorageError } from "./storage.ts";
 import { expectSuccess } from "./tools.ts";
+import { untilAborted } from "./until-aborted.ts";
 import { runWatched, type WatchedEnd } from "./watched-command.ts";
 
 const STEP_LIMIT_MS = 600_000;
@@ -191,13 +192,6 @@ async function sawWriter(shrink: Shrink, step: Step): Promise<boolean> {
 
 function writtenSince({ reader }: Shrink, { before }: Step): number {
   return Math.max(0, reader.read().dataBytes - before.dataBytes);
-}
-
-function untilAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }
 
 // While a chunk is moved, its free space takes no writes. Without any writer's help that can reach the reserve: then trying

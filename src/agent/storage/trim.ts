@@ -1,6 +1,8 @@
-// Gives unused blocks back: fstrim makes holes in the member file where the filesystem holds nothing.
+// Gives unused blocks back: fstrim makes holes in the member file, or in a thin volume, where the filesystem holds nothing.
+import { syncFilesystem } from "./fresh-reading.ts";
 import type { MountedVolume } from "./storage.ts";
 import { expectSuccess, type Tools } from "./tools.ts";
+import { untilAborted } from "./until-aborted.ts";
 
 const TRIM_LIMIT_MS = 300_000;
 
@@ -9,6 +11,8 @@ const TRIM_LIMIT_MS = 300_000;
  * a writer that needs room must not wait for it: 0 then.
  */
 export async function trim(tools: Tools, volume: MountedVolume, signal: AbortSignal): Promise<number> {
+  // What ext4 and xfs have freed since their last commit is not trimmed; on btrfs the shrink before it has committed.
+  if (volume.fsType !== "btrfs") await Promise.race([syncFilesystem(tools, volume), untilAborted(signal)]);
   if (signal.aborted) return 0;
   const args = ["--verbose", volume.mountPath];
   try {

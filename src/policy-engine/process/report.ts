@@ -19,6 +19,7 @@ const NOTABLE_HOLDS: ReadonlySet<HoldReason> = new Set<HoldReason>([
   "RuleError",
   "ShrinkFloorReached",
   "ShrinkUnsupported",
+  "ShrinkNotCrashSafe",
   "TooManyChanges",
   "ApprovalRequired",
   "OtherAutoscaler",

@@ -8,7 +8,13 @@ import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { LvmVolume, MountedLvm } from "../../../src/agent/storage/storage.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
-import { createLvmFixture, type LvmFixture, makeLvmVolume, openLvmStorage } from "./lvm-fixture.ts";
+import {
+  createLvmFixture,
+  type LvmFixture,
+  type LvmStorageUnderTest,
+  makeLvmVolume,
+  openLvmStorage,
+} from "./lvm-fixture.ts";
 import { GIB, MIB, makeShrinkControl } from "./storage-fixture.ts";
 import { scatterFiles, verifyFiles } from "./written-files.ts";
 
@@ -16,11 +22,22 @@ const UNAVAILABLE = { code: status.UNAVAILABLE, details: "gone" };
 
 describeReal("storage on logical volumes", LOOP_PARTS, () => {
   let fixture: LvmFixture;
+  const agents: LvmStorageUnderTest[] = [];
 
   beforeEach(async () => {
     fixture = await createLvmFixture();
   });
-  afterEach(() => fixture.cleanUp());
+  afterEach(async () => {
+    for (const { lvm } of agents.splice(0)) lvm.stop();
+    await fixture.cleanUp();
+  });
+
+  /** Another process' storage over the same lvmd; without a directory of its own it has the records of this one. */
+  async function nextAgent(directory = fixture.directory): Promise<LvmStorageUnderTest> {
+    const next = await openLvmStorage(directory, fixture.lvmd.socketPath, directEffects);
+    agents.push(next);
+    return next;
+  }
 
   async function stage(volume: LvmVolume, sizeBytes = GIB): Promise<MountedLvm> {
     await fixture.provide(volume, sizeBytes);
@@ -118,15 +135,13 @@ describeReal("storage on logical volumes", LOOP_PARTS, () => {
     async (who) => {
       const mounted = await stage(makeLvmVolume(), 2 * GIB);
       await shrinkUnanswered(mounted, "after");
-      const next = await openLvmStorage(fixture.directory, fixture.lvmd.socketPath, directEffects);
-      const { storage } = who === "in the next one" ? next : fixture;
+      const { storage } = who === "in the next one" ? await nextAgent() : fixture;
       fixture.lvmd.refusals.set("CancelReduce", UNAVAILABLE);
       await expect(storage.extend(mounted, 3 * GIB)).rejects.toMatchObject({ code: "WaitingForMember" });
       await expect(storage.recover(mounted)).rejects.toMatchObject({ code: "WaitingForMember" });
       expect(callsOf("ResizeLV")).toEqual([]);
       fixture.lvmd.refusals.clear();
       expect(await storage.extend(mounted, 3 * GIB)).toBe(3 * GIB);
-      next.lvm.stop();
     },
   );
 
@@ -152,9 +167,8 @@ describeReal("storage on logical volumes", LOOP_PARTS, () => {
     const mounted = await stage(volume);
     await fixture.storage.unstage(volume, mounted.mountPath);
     execFileSync("wipefs", ["--all", mounted.device], { stdio: "ignore" });
-    const next = await openLvmStorage(join(fixture.directory, "next"), fixture.lvmd.socketPath, directEffects);
-    await expect(next.storage.stage(volume, 0, mounted.mountPath)).rejects.toMatchObject({ code: "SignatureFound" });
-    next.lvm.stop();
+    const { storage } = await nextAgent(join(fixture.directory, "next"));
+    await expect(storage.stage(volume, 0, mounted.mountPath)).rejects.toMatchObject({ code: "SignatureFound" });
   });
 
   it("formats nothing that was not made for the volume", async () => {

@@ -575,6 +575,16 @@ const cases: Record<string, Case> = {
     reason: "WouldFlap",
     message: /extend-at-80/,
   },
+  "does not shrink what a crash in the middle could lose, and says what could be saved": {
+    facts: aVolume({
+      ...empty,
+      claim: { backend: "lvm", fsType: "ext4" },
+      reading: { inodesTotal: 100, inodesUsed: 1 },
+    }),
+    plan: "hold",
+    reason: "ShrinkNotCrashSafe",
+    message: /ext4 shrinks only while it is unmounted/,
+  },
   "does not shrink what cannot shrink, and says what could be saved": {
     facts: aVolume({ ...empty, claim: { fsType: "xfs" }, reading: { inodesTotal: 100, inodesUsed: 1 } }),
     plan: "hold",

@@ -27,8 +27,7 @@ export function createLvmStorage(parts: LvmStorageParts): Storage<LvmVolume> {
   const tools = createTools(commands);
   const host: LvmHost = { lvmd, classes, recordDirectory, tools, files };
   const members = createLvmMembers(host);
-  return createBlockStorage({ members, recordDirectory, tools, files, clock, log }, async (deviceClass = "") => {
-    const found = classes.get(deviceClass);
-    return found === undefined || found.problem !== "" ? undefined : found.freeBytes;
-  });
+  // What was told last, while lvmd is away: of a class that has lost its group it has told that nothing is free.
+  const freeBytes = async (deviceClass = ""): Promise<number | undefined> => classes.get(deviceClass)?.freeBytes;
+  return createBlockStorage({ members, recordDirectory, tools, files, clock, log }, freeBytes);
 }
