@@ -61,6 +61,7 @@ export const CONDITION_REASONS = [
   "DiskFull", // the host has no room for the member
   "RecordNotWritten", // the node's disk takes no records: nothing begins without one
   "NodeLost", // the node that alone has the data is gone or out of service
+  "StorageClassInvalid", // no node can ever give a volume of the claim's class
   "MountFailed",
   "ResizeFailed",
   "NodeResizePending", // the driver has expanded the volume; kubelet is to grow the filesystem
