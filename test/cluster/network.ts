@@ -1,5 +1,7 @@
 // The cluster's network: a namespace of its own with a bridge, to which every node is joined, and no way out. The control plane
 // runs in it, so that it reaches kubelets, pods and webhooks as in a real cluster, and every cluster may use the same addresses.
+import { readlinkSync } from "node:fs";
+import { waitFor } from "../harness/wait-for.ts";
 import { CONTROL_PLANE_ADDRESS, NETWORK_PREFIX_BITS, nodeAddress, nodePodAddresses } from "./addresses.ts";
 import type { ClusterPlaces } from "./places.ts";
 import { runningProcess, startRecorded } from "./recorded-process.ts";
@@ -12,6 +14,7 @@ const NODE_LINK = "eth0";
 
 export async function startNetwork(places: ClusterPlaces): Promise<void> {
   await startRecorded(places, { name: NETWORK, command: "unshare", args: ["--net", "sleep", "infinity"] });
+  await waitFor("the cluster's network", () => hasLeft(holderOf(places).pid) || undefined);
   const enter = enterNetwork(places);
   await inNetwork(enter, [
     "link set lo up",
@@ -45,10 +48,18 @@ export async function joinNetwork(places: ClusterPlaces, index: number, nodeProc
 
 /** The beginning of a command line that runs the rest of it in the cluster's network. */
 export function enterNetwork(places: ClusterPlaces): readonly [string, ...string[]] {
+  return enterNamespace(holderOf(places).pid);
+}
+
+function holderOf(places: ClusterPlaces): { readonly pid: number } {
   const holder = runningProcess(places, NETWORK);
-  if (holder === undefined)
-    throw new Error("the cluster's network is gone; make the cluster anew: make cluster ARGS=up");
-  return enterNamespace(holder.pid);
+  if (holder !== undefined) return holder;
+  throw new Error("the cluster's network is gone; make the cluster anew: make cluster ARGS=up");
+}
+
+/** It begins in this machine's network, and what is set up before it has left that would be set up here. */
+function hasLeft(pid: number): boolean {
+  return readlinkSync(`/proc/${pid}/ns/net`) !== readlinkSync("/proc/self/ns/net");
 }
 
 function enterNamespace(pid: number): readonly [string, ...string[]] {
