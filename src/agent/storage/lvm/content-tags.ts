@@ -1,0 +1,10 @@
+// What a volume of LVM says of its own content, by its tags: they are written with LVM's metadata, and outlive every record of a node.
+
+/**
+ * On the volume itself, from before its only mkfs on: no node's record survives the loss of that node's disk, and a thick volume may show
+ * old bytes that are no signature, so that nothing else would tell one that has lost its superblock from a new one.
+ */
+export const FORMATTED_TAG = "tidemark.dev/formatted";
+
+/** From the moment in which it is made as a snapshot of another until its filesystem has this volume's own UUID. */
+export const COPY_TAG = "tidemark.dev/copy";
