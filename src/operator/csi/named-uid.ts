@@ -12,10 +12,11 @@ export interface NamedUID {
   readonly isCarried: boolean;
 }
 
-export function uidOfName(prefix: string, name: string): NamedUID {
+/** `seed`: of one that is not carried; it keeps a volume and a snapshot of one name apart. */
+export function uidOfName(prefix: string, name: string, seed: string): NamedUID {
   const carried = name.startsWith(prefix) ? name.slice(prefix.length) : "";
   if (isUUID(carried)) return { uid: carried, isCarried: true };
-  return { uid: uuidOfHex(createHash("sha256").update(name).digest("hex")), isCarried: false };
+  return { uid: uuidOfHex(createHash("sha256").update(seed).digest("hex")), isCarried: false };
 }
 
 export function refusalOfName(what: "volume" | "snapshot", name: string): Refusal | undefined {

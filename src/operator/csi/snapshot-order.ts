@@ -28,5 +28,6 @@ export function snapshotOrderOf({ name, sourceVolumeId, parameters }: CreateSnap
   const unknown = Object.keys(parameters).filter((key) => !SIDECAR_PARAMETERS.includes(key));
   if (unknown.length > 0)
     return invalidArgument(`a VolumeSnapshotClass has no parameters here: ${unknown.sort().join(", ")}`);
-  return { snapshotId: snapshotIdOf(uidOfName(SNAPSHOTTER_PREFIX, name).uid), source };
+  const { uid } = uidOfName(SNAPSHOTTER_PREFIX, name, `snapshot ${name}`);
+  return { snapshotId: snapshotIdOf(uid), source };
 }

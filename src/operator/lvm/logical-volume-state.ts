@@ -4,7 +4,13 @@ import { parseQuantity } from "../../units/quantity.ts";
 import type { LogicalVolumeRecord } from "./logical-volume-record.ts";
 
 /** The gRPC codes of lvmd after which an agent does not try again: what is asked for cannot be had there. */
-const FINAL_CODES = { INVALID_ARGUMENT: 3, NOT_FOUND: 5, RESOURCE_EXHAUSTED: 8 } as const;
+const FINAL_CODES = {
+  INVALID_ARGUMENT: 3,
+  NOT_FOUND: 5,
+  RESOURCE_EXHAUSTED: 8,
+  OUT_OF_RANGE: 11,
+  UNIMPLEMENTED: 12,
+} as const;
 export type FinalCode = keyof typeof FINAL_CODES;
 
 /** What LVM calls it; undefined: it is not made yet. */

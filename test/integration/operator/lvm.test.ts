@@ -338,7 +338,7 @@ describe("CreateVolume of the backend lvm", () => {
     const making = { client: cluster.client, logicalVolumes, logicalVolumeChange, makingWaitLimitMs: 500 };
     const spec = { nodeName: NODE_NAME, deviceClass: "ssd", size: "1Gi" };
     const name = `fs-${randomUUID()}`;
-    expect(await makeLogicalVolume(making, name, spec)).toMatchObject({
+    expect(await makeLogicalVolume(making, name, { annotations: {}, spec })).toMatchObject({
       code: "ABORTED",
       message: expect.stringContaining("lvmd does not answer"),
     });
