@@ -6,6 +6,7 @@ import { LOGICAL_VOLUMES } from "../../../src/api/logical-volume.ts";
 import { TOPOLOGY_NODE } from "../../../src/api/names.ts";
 import {
   ControllerClient,
+  type ControllerGetCapabilitiesResponse,
   type CreateSnapshotRequest,
   type CreateSnapshotResponse,
   type CreateVolumeRequest,
@@ -64,12 +65,15 @@ const snapshot = (sourceVolumeId: string, changes: Partial<CreateSnapshotRequest
     ...changes,
   });
 const remove = (snapshotId: string) =>
-  answer<{ snapshotId: string; secrets: {} }, DeleteSnapshotResponse>(controller.deleteSnapshot, {
+  answer<{ snapshotId: string; secrets: Record<string, string> }, DeleteSnapshotResponse>(controller.deleteSnapshot, {
     snapshotId,
     secrets: {},
   });
 const removeVolume = (volumeId: string) =>
-  answer<{ volumeId: string; secrets: {} }, object>(controller.deleteVolume, { volumeId, secrets: {} });
+  answer<{ volumeId: string; secrets: Record<string, string> }, object>(controller.deleteVolume, {
+    volumeId,
+    secrets: {},
+  });
 
 const ofSnapshot = (snapshotId: string): VolumeContentSource => ({
   type: { $case: "snapshot", value: { snapshotId } },
@@ -371,8 +375,8 @@ describe("CreateVolume", () => {
 });
 
 it("local.tidemark.dev declares snapshots and clones", async () => {
-  const { capabilities } = await answer<object, { capabilities: unknown[] }>(
-    controller.controllerGetCapabilities as never,
+  const { capabilities } = await answer<object, ControllerGetCapabilitiesResponse>(
+    controller.controllerGetCapabilities,
     {},
   );
   const types = JSON.stringify(capabilities);
