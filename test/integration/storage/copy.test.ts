@@ -84,7 +84,7 @@ describeReal("a volume that begins as a copy", LOOP_PARTS, () => {
     expect(readFileSync(join(mountPath, "own"), "utf8")).toBe("own");
   });
 
-  // ext4 grows only with CAP_SYS_RESOURCE: test/vm.
+  // ext4 grows only with CAP_SYS_RESOURCE, which a host may lack.
   it.each(["btrfs", "xfs"] as const)("of %s fills a device that is larger than its source", async (fsType) => {
     await stageSource(fsType);
     await makeCopy(fsType, GIB);
