@@ -1,8 +1,11 @@
 // The import rules of docs/architecture: what may know what. `make check` enforces them.
 const PROCESSES = "policy-engine|operator|agent|extender|lvmd";
 const FOUNDATIONS = "units|api|kube|process|gen|csi";
-/** The policy-engine's core, and where operator and agent decide. */
-const DECIDING = ["^src/policy-engine/(?!process/)", "^src/(operator|agent)/.*(decide-|plan-member|-decision\\.ts)"];
+/** The policy-engine's core, and where operator, agent and lvmd decide. */
+const DECIDING = [
+  "^src/policy-engine/(?!process/)",
+  "^src/(operator|agent|lvmd)/.*(decide-|plan-member|-decision\\.ts)",
+];
 
 /** @type {import("dependency-cruiser").IConfiguration} */
 export default {

@@ -7,6 +7,7 @@ const BENCHMARKS: Readonly<Record<string, () => Promise<Benchmark>>> = {
   crossing: async () => (await import("./crossing.ts")).crossingBenchmark,
   "crossing-lvm": async () => (await import("./crossing.ts")).crossingLvmBenchmark,
   "crossing-span": async () => (await import("./crossing-span.ts")).crossingSpanBenchmark,
+  provision: async () => (await import("./provision.ts")).provisionBenchmark,
   "provision-span": async () => (await import("./provision-span.ts")).provisionSpanBenchmark,
   failover: async () => (await import("./failover.ts")).failoverBenchmark,
   lvmd: async () => (await import("./lvmd.ts")).lvmdBenchmark,

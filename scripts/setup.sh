@@ -31,21 +31,25 @@ fi
 # package:a program that it brings
 wanted=(btrfs-progs:mkfs.btrfs e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs util-linux:losetup mount:mount)
 tests=(lvm2:lvm prometheus:prometheus strace:strace openssl:openssl procps:ps)
-vm=(user-mode-linux:linux.uml kmod:modprobe busybox-static:busybox)
+vm=(user-mode-linux:linux.uml kmod:modprobe busybox-static:busybox dmsetup:dmsetup thin-provisioning-tools:thin_check)
 cluster=(containerd:containerd runc:runc containernetworking-plugins:/usr/lib/cni/ptp nftables:nft iproute2:ip openssl:openssl
   busybox-static:busybox)
 case $purpose in
   test) wanted+=("${tests[@]}") ;;
   test-real) wanted+=("${tests[@]}" "${vm[@]}" "${cluster[@]}") ;;
   cluster) wanted+=("${cluster[@]}") ;;
-  bench) wanted+=("${cluster[@]}" fio:fio lvm2:lvm) ;;
+  bench) wanted+=("${cluster[@]}" "${vm[@]}" lvm2:lvm fio:fio strace:strace) ;;
 esac
 missing=()
 for entry in "${wanted[@]}"; do
   name=${entry%%:*}
   PATH="$PATH:/usr/sbin:/sbin" command -v "${entry#*:}" >/dev/null || [[ " ${missing[*]} " == *" $name "* ]] || missing+=("$name")
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+newer_kernel() {
+  # The second kernel that some tests run on; without it they say so.
+  [ "$purpose" != test-real ] || test/vm/get-newer-kernel.sh >&2 || true
+}
+[ ${#missing[@]} -gt 0 ] || { newer_kernel; exit 0; }
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
   echo "Not installed: ${missing[*]} (needs root and apt-get). What needs them runs simulated or is skipped, and says so." >&2
@@ -66,3 +70,4 @@ done
 apt-get -o DPkg::Lock::Timeout=300 update -qq >&2 || true
 apt-get -o DPkg::Lock::Timeout=300 install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
 for service in "${held[@]}"; do systemctl unmask --quiet "$service" && systemctl disable --quiet "$service"; done
+newer_kernel

@@ -141,6 +141,7 @@ export function makeFacts(index: number, team: Team): Facts {
       storageClassName: "tidemark-loop",
       backend: "loop",
       fsType: shape.fsType,
+      volumeMode: "Filesystem",
       nominalBytes: capacityBytes,
       initialSizeBytes: 5 * GIB,
       classMaxBytes: undefined,

@@ -16,6 +16,7 @@ export const FIXED_PROGRAMS = [
   "/usr/bin/nsenter",
   "/usr/bin/rmdir",
   "/usr/bin/umount",
+  "/usr/sbin/blkdiscard",
 ] as const;
 
 const PROGRAM_DIRECTORIES = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];

@@ -17,10 +17,10 @@ import { createMemberSecrets } from "./member/member-secrets.ts";
 import { createRegisteredDrivers } from "./member/registered-drivers.ts";
 import { createBindMounts, createPodLinks, type PodMounts } from "./pod-mounts.ts";
 import { createLoopStorage } from "./storage/loop-storage.ts";
-import { createLvmStorage } from "./storage/lvm/lvm-storage.ts";
+import { createLvmStorage, type LvmStorage } from "./storage/lvm/lvm-storage.ts";
 import { createSimulatedStorage } from "./storage/simulated-storage.ts";
 import { createSpanStorage } from "./storage/span/span-storage.ts";
-import type { LvmVolume, SpanVolume, Storage } from "./storage/storage.ts";
+import type { SpanVolume, Storage } from "./storage/storage.ts";
 import { storageByBackend } from "./storage/storage-by-backend.ts";
 
 export interface StorageParts {
@@ -67,7 +67,7 @@ export function chooseStorage(
 function lvmStorage(
   { stateDirectory }: AgentConfig,
   { lvm, commands, files, clock, log }: StorageParts,
-): Storage<LvmVolume> | undefined {
+): LvmStorage | undefined {
   if (lvm === undefined) return undefined;
   const recordDirectory = join(stateDirectory, LVM_RECORD_DIRECTORY);
   return createLvmStorage({ lvmd: lvm.calls, classes: lvm.classes, recordDirectory, commands, files, clock, log });

@@ -16,6 +16,7 @@ import { formerKubeletPath, kubeletPath } from "./kubelet-path.ts";
 import { publishVolume, stageVolume } from "./mount-volume.ts";
 import type { PodMounts } from "./pod-mounts.ts";
 import type { Staging } from "./staging.ts";
+import { shownPath } from "./storage/raw-device.ts";
 import type { VolumeLanes } from "./volume-lanes.ts";
 import type { VolumeState } from "./volume-state.ts";
 import { statsOf } from "./volume-stats.ts";
@@ -134,7 +135,7 @@ async function volumeAt(parts: CsiNodeParts, volumeId: string, volumePath: strin
   if (mounted === undefined)
     return new Refusal("NOT_FOUND", `volume ${handle} is not staged on node ${parts.nodeName}`);
   const path = kubeletPath(parts.kubeletDirectory, volumePath);
-  if (path instanceof Refusal || !parts.podMounts.shows(mounted.mountPath, path))
+  if (path instanceof Refusal || !(path === mounted.mountPath || parts.podMounts.shows(shownPath(mounted), path)))
     return new Refusal("NOT_FOUND", `volume ${handle} is not at ${volumePath}`);
   return state;
 }

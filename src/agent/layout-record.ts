@@ -59,19 +59,14 @@ function wasFormatted({ spec, status }: FilesystemLayout): boolean {
 }
 
 function recordOfLayout(layout: FilesystemLayout): NodeRecord {
-  const { metadata, spec, status } = layout;
+  const { metadata, spec } = layout;
   const handle = metadata.name;
   if (volumeUIDOf(handle) === undefined)
     throw new LayoutError(`FilesystemLayout "${handle}" is not named like a volume handle (fs-UUID)`);
+  if (spec.volumeMode === "Block") return rawRecordOf(layout);
   if (spec.fsType === undefined) throw new LayoutError(`FilesystemLayout ${handle} has no fsType`);
-  const past = {
-    epoch: 0,
-    lastOperation: status?.lastOperation,
-    operation: status?.operation ?? undefined,
-    endedDecidedAt: status?.lastOperation?.decidedAt,
-  };
   const { fsType } = spec;
-  const common = { handle, fsType, ...past };
+  const common = { handle, fsType, ...pastOf(layout) };
   switch (spec.backend) {
     case "loop":
       return { backend: "loop", ...common, ...loopMemberOf(layout) } satisfies LoopRecord;
@@ -84,6 +79,35 @@ function recordOfLayout(layout: FilesystemLayout): NodeRecord {
         `FilesystemLayout ${handle} has the backend ${spec.backend ?? "none"}, which no agent serves`,
       );
   }
+}
+
+/** A type, where the layout names one, is nothing that it is ever formatted with. */
+function rawRecordOf(layout: FilesystemLayout): LvmRecord {
+  const { metadata, spec } = layout;
+  if (spec.backend === "lvm")
+    return {
+      backend: "lvm",
+      volumeMode: "Block",
+      handle: metadata.name,
+      ...pastOf(layout),
+      ...logicalVolumeOf(layout),
+    };
+  throw new LayoutError(
+    `FilesystemLayout ${metadata.name} has volumeMode Block and the backend ${spec.backend ?? "none"}; only lvm has raw block volumes`,
+  );
+}
+
+/** What other agents have done with it. */
+function pastOf({
+  status,
+}: FilesystemLayout): Pick<NodeRecord, "epoch" | "lastOperation" | "operation" | "endedDecidedAt" | "lastTrim"> {
+  return {
+    epoch: 0,
+    lastOperation: status?.lastOperation,
+    operation: status?.operation ?? undefined,
+    endedDecidedAt: status?.lastOperation?.decidedAt,
+    lastTrim: status?.lastTrim,
+  };
 }
 
 function loopMemberOf(layout: FilesystemLayout): Pick<LoopRecord, "memberName" | "memberFile" | "memberMade"> {

@@ -7,7 +7,7 @@ import { memberNameOf, pendingMembers } from "./member-facts.ts";
 import type { LoopRecord, LvmRecord, NodeRecord } from "./node-records.ts";
 import { wholeGrains } from "./storage/size-grain.ts";
 import type { FoundMember } from "./storage/storage.ts";
-import { type VolumeState, volumeOf } from "./volume-state.ts";
+import { type VolumeState, volumeModeOf, volumeOf } from "./volume-state.ts";
 
 export interface StatusFacts {
   readonly state: VolumeState;
@@ -23,13 +23,14 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
   const members = memberStatuses(state, live);
   return {
     observedGeneration: live.metadata.generation,
-    fsid: volumeOf(record).fsid,
+    ...(volumeModeOf(record) === "Block" ? {} : { fsid: volumeOf(record).fsid }),
     nodeName,
     mounted: state.mounted !== undefined || state.held,
     epoch: record.epoch,
     ...(members.length === 0 ? {} : { members }),
     ...(running === undefined ? {} : { operation: running.operation }),
     ...(record.lastOperation === undefined ? {} : { lastOperation: record.lastOperation }),
+    ...(record.lastTrim === undefined ? {} : { lastTrim: record.lastTrim }),
     conditions: conditionsOf(state).map((said) =>
       datedCondition(said, live.status?.conditions, live.metadata.generation, nowMs),
     ),
@@ -210,8 +211,10 @@ function isMissing({ record, removed, sizeBytes }: VolumeState): boolean {
   return !removed && sizeBytes === undefined && record.memberMade;
 }
 
-function situation({ mounted, removed, sizeBytes }: VolumeState): string {
+function situation({ record, mounted, removed, sizeBytes }: VolumeState): string {
   if (removed) return "the member has been deleted";
   const size = sizeBytes === undefined ? "" : `${formatBytes(sizeBytes)}, `;
-  return `${size}${mounted === undefined ? "not mounted: no pod on this node uses it" : "mounted"}`;
+  const isRaw = volumeModeOf(record) === "Block";
+  if (mounted === undefined) return `${size}not ${isRaw ? "staged" : "mounted"}: no pod on this node uses it`;
+  return `${size}${isRaw ? "staged as a raw block device" : "mounted"}`;
 }

@@ -11,6 +11,8 @@ import type { SampledReading, VolumeStates } from "./volume-state.ts";
 export interface AgentMetrics {
   readonly registry: Registry;
   operationEnded(operation: LastOperation): void;
+  /** Of a policy's schedule; those that follow a shrink belong to it. */
+  trimEnded(outcome: "Trimmed" | "GaveWay" | "Failed", trimmedBytes: number): void;
 }
 
 export interface AgentMetricsParts {
@@ -45,8 +47,23 @@ export function createAgentMetrics(parts: AgentMetricsParts): AgentMetrics {
     buckets: DURATION_BUCKETS_SECONDS,
     registers: [registry],
   });
+  const trims = new Counter({
+    name: "tidemark_filesystem_trims_total",
+    help: "Trims by a policy's schedule, by how they ended: Trimmed, GaveWay to another operation, or Failed.",
+    labelNames: ["outcome"],
+    registers: [registry],
+  });
+  const trimmed = new Counter({
+    name: "tidemark_filesystem_trimmed_bytes_total",
+    help: "Unused bytes that trims by a policy's schedule gave back to thin pools and to the host, as the filesystems count them.",
+    registers: [registry],
+  });
   return {
     registry,
+    trimEnded: (outcome, trimmedBytes) => {
+      trims.inc({ outcome });
+      trimmed.inc(trimmedBytes);
+    },
     operationEnded: ({ kind, outcome, emergency, startedAt, endedAt }) => {
       operations.inc({ kind, outcome, emergency: String(emergency === true) });
       durations.observe({ kind, outcome }, Math.max(0, Date.parse(endedAt) - Date.parse(startedAt)) / 1000);

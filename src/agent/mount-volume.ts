@@ -3,7 +3,7 @@
 
 import { fsidOf, volumeUIDOf } from "../api/identity.ts";
 import { RECORDS } from "../api/names.ts";
-import { accessOf } from "../csi/access.ts";
+import { type Access, accessOf } from "../csi/access.ts";
 import { invalidArgument, Refusal } from "../csi/refusal.ts";
 import { handleOf, noVolume } from "../csi/volume-id.ts";
 import type {
@@ -14,7 +14,8 @@ import type {
 } from "../gen/csi/v1/csi.ts";
 import type { CsiNodeParts } from "./csi-node.ts";
 import { kubeletPath } from "./kubelet-path.ts";
-import type { VolumeState } from "./volume-state.ts";
+import { shownPath } from "./storage/raw-device.ts";
+import { type VolumeState, volumeModeOf } from "./volume-state.ts";
 
 export async function stageVolume(
   parts: CsiNodeParts,
@@ -27,6 +28,8 @@ export async function stageVolume(
   if (access instanceof Refusal) return access;
   const state = await volumeOf(parts, request);
   if (state instanceof Refusal) return state;
+  const wrongMode = refusalOfOtherMode(state, access);
+  if (wrongMode !== undefined) return wrongMode;
   const { fsType } = state.record;
   if (access.fsType !== "" && access.fsType !== fsType)
     return invalidArgument(
@@ -50,6 +53,8 @@ export async function publishVolume(
   if (stagingPath instanceof Refusal) return stagingPath;
   const state = await volumeOf(parts, request);
   if (state instanceof Refusal) return state;
+  const wrongMode = refusalOfOtherMode(state, access);
+  if (wrongMode !== undefined) return wrongMode;
   const { handle } = state;
   await staging.adopt(state);
   return lanes.run(handle, async () => {
@@ -58,15 +63,29 @@ export async function publishVolume(
         "FAILED_PRECONDITION",
         `volume ${handle} is ${state.mounted === undefined ? "not staged" : `staged at ${state.mounted.mountPath}`}, not at ${stagingPath}`,
       );
-    const others = podMounts.targetsOf(stagingPath).filter((path) => path !== targetPath);
+    const shown = shownPath(state.mounted);
+    const others = podMounts.targetsOf(shown).filter((path) => path !== targetPath);
     if (access.singleWriter && others.length > 0)
       return new Refusal(
         "FAILED_PRECONDITION",
         `volume ${handle} may have one writer (ReadWriteOncePod) and is published at ${others.join(", ")}; end that pod first`,
       );
-    await podMounts.publish(stagingPath, targetPath, request.readonly || access.readOnly);
+    await podMounts.publish(shown, targetPath, {
+      readOnly: request.readonly || access.readOnly,
+      volumeMode: access.volumeMode,
+    });
     return {};
   });
+}
+
+/** What was made as the one is never used as the other: a device with a pod's data would be mounted, or a filesystem overwritten. */
+function refusalOfOtherMode({ handle, record }: VolumeState, { volumeMode }: Access): Refusal | undefined {
+  const made = volumeModeOf(record);
+  if (made === volumeMode) return undefined;
+  return invalidArgument(
+    `volume ${handle} was made with volumeMode ${made}, and is asked for with ${volumeMode}: the mode is chosen when a claim is made; ` +
+      "raw block volumes are of the backend lvm alone",
+  );
 }
 
 /** The volume, if the request is meant for it. */

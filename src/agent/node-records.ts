@@ -4,8 +4,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { claimReference } from "../api/filesystem.ts";
-import { emergencyGrant, FS_TYPES, lastOperation, operation } from "../api/filesystem-layout.ts";
+import { emergencyGrant, FS_TYPES, lastOperation, operation, VOLUME_MODES } from "../api/filesystem-layout.ts";
 import { volumeUIDOf } from "../api/identity.ts";
+import { lastTrim } from "../api/trim.ts";
 import type { Durability, FilePort } from "../process/file-port.ts";
 import { spanMember } from "./member/span-member.ts";
 
@@ -26,6 +27,9 @@ const commonFields = {
   lastOperation: lastOperation.optional(),
   /** The target that was carried out or given up last; an emergency's end does not change it. */
   endedDecidedAt: z.string().optional(),
+  /** When trims by a policy's schedule were first wanted. */
+  trimWantedAt: z.string().optional(),
+  lastTrim: lastTrim.optional(),
 };
 
 const loopRecord = z.object({
@@ -41,6 +45,10 @@ export type LoopRecord = z.infer<typeof loopRecord>;
 const lvmRecord = z.object({
   backend: z.literal("lvm"),
   ...commonFields,
+  /** A raw block volume has none. */
+  fsType: z.enum(FS_TYPES).optional(),
+  /** Absent: Filesystem. */
+  volumeMode: z.enum(VOLUME_MODES).optional(),
   memberName: z.string(),
   deviceClass: z.string(),
   volumeID: z.string(),

@@ -18,6 +18,7 @@ import { createSampleSink, type SampleSinkParts } from "./sample-sink.ts";
 import { createSampler, type Sampler } from "./sampler.ts";
 import { spendEmergency } from "./spend-emergency.ts";
 import type { Storage } from "./storage/storage.ts";
+import { createVolumeTrimmer } from "./trim/volume-trimmer.ts";
 import { newVolumeState, type VolumeState, type VolumeStates } from "./volume-state.ts";
 import { createVolumeWork } from "./volume-work.ts";
 import { wireSample } from "./wire-sample.ts";
@@ -103,6 +104,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
     changed,
   };
   const work = createVolumeWork({ ...environment, ...parts });
+  const trimmer = createVolumeTrimmer(environment);
   return {
     csi: {
       staging: work.staging,
@@ -127,6 +129,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
         work.staging.layoutChanged(handle, layouts.get(handle));
         changed(handle);
       }, claims.look);
+      trimmer.start();
     },
     stoppables: [
       { name: "sampling", stop: () => sampler.stop() },
@@ -134,6 +137,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
       { name: "measures", stop: () => measurer.stop() },
       ...exchange.stoppables,
       { name: "volumes", stop: () => work.stop() },
+      { name: "trims", stop: () => trimmer.stop() },
     ],
   };
 }

@@ -1,16 +1,24 @@
-// How a staged filesystem appears in a pod's directory: a bind mount, and on the simulated disk a symbolic link. Both are
+// How a staged volume, filesystem or raw device, appears in a pod's directory: a bind mount, and on the simulated disk a symbolic link. Both are
 // idempotent and never touch what is in the filesystem.
 import { lstatSync, readlinkSync } from "node:fs";
+import { basename, dirname } from "node:path";
+import type { VolumeMode } from "../api/filesystem-layout.ts";
 import type { CommandPort, CommandResult } from "../process/command-port.ts";
 import type { FilePort } from "../process/file-port.ts";
 import { assertNoLink } from "./storage/mount-point.ts";
-import { mountAt, mountsOf } from "./storage/mount-table.ts";
+import { type Mount, mountAt, mountsOf } from "./storage/mount-table.ts";
 import { StorageError } from "./storage/storage.ts";
+
+export interface Publishing {
+  /** Of a raw device kubelet sees to it: a read-only mount of its node keeps nobody from writing. */
+  readonly readOnly: boolean;
+  readonly volumeMode: VolumeMode;
+}
 
 export interface PodMounts {
   /** Makes targetPath show what is mounted at stagingPath. */
-  publish(stagingPath: string, targetPath: string, readOnly: boolean): Promise<void>;
-  /** Takes it away, with the empty directory; no error when there is nothing. */
+  publish(stagingPath: string, targetPath: string, publishing: Publishing): Promise<void>;
+  /** Takes it away, with the empty directory or file; no error when there is nothing. */
   unpublish(targetPath: string): Promise<void>;
   /** Whether the path shows what is mounted at stagingPath, or is that path. */
   shows(stagingPath: string, path: string): boolean;
@@ -28,18 +36,19 @@ const STACKED_MOUNTS_LIMIT = 8;
 
 export function createBindMounts(commands: CommandPort, files: FilePort): PodMounts {
   return {
-    publish: async (stagingPath, targetPath, readOnly) => {
+    publish: async (stagingPath, targetPath, { readOnly, volumeMode }) => {
       const staged = mountAt(stagingPath);
       const present = mountAt(targetPath);
-      if (present !== undefined && present.source !== staged?.source)
+      if (present !== undefined && !showsSame(present, staged))
         throw new StorageError("DeviceBusy", `${targetPath} already shows ${present.source}; unmount it by hand`);
       if (present === undefined) {
         assertNoLink(targetPath);
-        await files.makeDirectory("publish/make-directory", targetPath, 0o750);
+        if (volumeMode === "Block") await files.writeWhole("publish/make-file", targetPath, "");
+        else await files.makeDirectory("publish/make-directory", targetPath, 0o750);
         const bound = await commands.run("publish/bind", MOUNT, ["--bind", stagingPath, targetPath], limit());
         expectSuccess(bound, `binding ${stagingPath} to ${targetPath}`);
       }
-      if (!readOnly) return;
+      if (!readOnly || volumeMode === "Block") return;
       const options = ["--options", "remount,bind,ro", targetPath];
       expectSuccess(await commands.run("publish/read-only", MOUNT, options, limit()), `making ${targetPath} read-only`);
     },
@@ -50,19 +59,40 @@ export function createBindMounts(commands: CommandPort, files: FilePort): PodMou
         const unmounted = await commands.run("unpublish/unmount", UMOUNT, [targetPath], limit());
         expectSuccess(unmounted, `unmounting ${targetPath}`);
       }
-      if (kindOf(targetPath) !== "nothing") await removeDirectory(commands, targetPath);
+      switch (kindOf(targetPath)) {
+        case "nothing":
+          return;
+        case "file":
+          return files.remove("unpublish/remove-file", targetPath);
+        case "link":
+        case "directory":
+          return removeDirectory(commands, targetPath);
+      }
     },
     shows: (stagingPath, path) => {
       const staged = mountAt(stagingPath);
-      return staged !== undefined && mountAt(path)?.source === staged.source;
+      const shown = mountAt(path);
+      return staged !== undefined && shown !== undefined && showsSame(shown, staged);
     },
     targetsOf: (stagingPath) => {
       const staged = mountAt(stagingPath);
       if (staged === undefined) return [];
       const whole = mountsOf(staged.source).filter(({ root }) => root === staged.root);
-      return [...new Set(whole.map(({ mountPath }) => mountPath))].filter((path) => path !== staged.mountPath);
+      return [...new Set(whole.map(({ mountPath }) => mountPath))].filter(
+        (path) => path !== staged.mountPath && !isKubeletsOwn(path),
+      );
     },
   };
+}
+
+/** Bind mounts of devices all have one source, the filesystem of /dev. */
+function showsSame(shown: Mount, staged: Mount | undefined): boolean {
+  return shown.source === staged?.source && shown.root === staged.root;
+}
+
+/** Kubelet binds a published device once more, to plugins/kubernetes.io/csi/volumeDevices/VOLUME/dev/POD. */
+function isKubeletsOwn(path: string): boolean {
+  return basename(dirname(path)) === "dev";
 }
 
 export function createPodLinks(commands: CommandPort, files: FilePort): PodMounts {
@@ -88,6 +118,7 @@ export function createPodLinks(commands: CommandPort, files: FilePort): PodMount
         case "link":
           return files.remove("unpublish/remove-link", targetPath);
         case "directory":
+        case "file":
           return removeDirectory(commands, targetPath);
       }
     },
@@ -97,10 +128,12 @@ export function createPodLinks(commands: CommandPort, files: FilePort): PodMount
   };
 }
 
-function kindOf(path: string): "nothing" | "link" | "directory" {
+function kindOf(path: string): "nothing" | "link" | "directory" | "file" {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found === undefined) return "nothing";
-  return found.isSymbolicLink() ? "link" : "directory";
+  if (found.isSymbolicLink()) return "link";
+  // An empty one is a place to bind to. Whatever else is there stays.
+  return found.isFile() && found.size === 0 ? "file" : "directory";
 }
 
 /** rmdir, never a recursive removal: should a mount still be there, it must fail. */

@@ -68,6 +68,7 @@ export function createOperationRunner(environment: OperationEnvironment): Operat
       );
       const running: RunningOperation = { operation, cancel, ended, begun: operation.emergency === true };
       state.running = running;
+      state.trimming?.abort(`${operation.kind} begins`); // a shrink would wait for it otherwise
       environment.sampler.operation(state.handle, true);
       await allowed;
     },
@@ -262,7 +263,8 @@ function lastOperationOf({ step: _step, ...operation }: Operation, end: End, now
 async function trim({ storage, log }: OperationEnvironment, mounted: MountedVolume): Promise<void> {
   try {
     const trimmedBytes = await withTimeLimit(storage.trim(mounted), TRIM_LIMIT_MS, `trimming volume ${mounted.handle}`);
-    log.info({ volume: mounted.handle, trimmedBytes }, "unused blocks went back to the host");
+    if (trimmedBytes === undefined) log.info({ volume: mounted.handle }, "trimming gave way to another operation");
+    else log.info({ volume: mounted.handle, trimmedBytes }, "unused blocks went back to the host");
   } catch (err) {
     log.warn({ volume: mounted.handle, err }, "trimming failed");
   }

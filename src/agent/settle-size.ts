@@ -3,7 +3,7 @@
 import type { Storage } from "./storage/storage.ts";
 import { waitUntil } from "./storage/wait-until.ts";
 import { withTimeLimit } from "./time-limit.ts";
-import { mountedVolumeOf, type VolumeState } from "./volume-state.ts";
+import { mountedVolumeOf, type VolumeState, volumeModeOf } from "./volume-state.ts";
 
 const RECOVER_LIMIT_MS = 120_000;
 const FIRST_READING_LIMIT_MS = 2000;
@@ -13,6 +13,11 @@ const LOOK_INTERVAL_MS = 5;
 export async function settleSize(storage: Pick<Storage, "recover">, state: VolumeState): Promise<boolean> {
   const { mounted, running } = state;
   if (!state.unsettled || mounted === undefined || state.closing || running !== undefined) return true;
+  // There is no filesystem that the member could differ from.
+  if (volumeModeOf(state.record) === "Block") {
+    settled(state);
+    return true;
+  }
   // What does not answer would take this thread along. The sampler looks first, and wakes the volume when it answers later.
   const isKnown = (): boolean => state.reading !== undefined || state.hung || state.mounted !== mounted;
   if (!(await waitUntil(isKnown, FIRST_READING_LIMIT_MS, LOOK_INTERVAL_MS))) return false;

@@ -261,6 +261,7 @@ function begin({ sampler }: StagingParts, state: VolumeState, mounted: MountedVo
 }
 
 function watch(sampler: Sampler, { handle, record: { grant } }: VolumeState, mounted: MountedVolume): void {
+  if (!("fsType" in mounted)) return; // a raw device: nothing on it can be sampled
   sampler.watch(handle, mounted, grant === undefined ? 0 : grantOf(grant).minAvailableBytes);
 }
 

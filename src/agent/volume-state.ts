@@ -1,10 +1,18 @@
 // What the agent knows at this moment of one volume on its node. Everyone on the main thread reads it; each field is written
 // by the one who is named beside it.
-import type { Operation } from "../api/filesystem-layout.ts";
+import type { Operation, VolumeMode } from "../api/filesystem-layout.ts";
 import { fsidOf, volumeUIDOf } from "../api/identity.ts";
 import type { ConditionReason } from "../api/reasons.ts";
-import type { NodeRecord } from "./node-records.ts";
-import type { FoundMember, MountedVolume, Reading, Volume } from "./storage/storage.ts";
+import type { LvmRecord, NodeRecord } from "./node-records.ts";
+import type {
+  FoundMember,
+  LvmVolume,
+  MountedVolume,
+  RawVolume,
+  Reading,
+  Volume,
+  VolumeIdentity,
+} from "./storage/storage.ts";
 
 export interface SampledReading extends Reading {
   readonly growthBytesPerSecond: number;
@@ -54,6 +62,8 @@ export interface VolumeState {
   running: RunningOperation | undefined;
   /** Unix time; 0: none since the mount. */
   operationEndedAtMs: number;
+  /** The trimmer; an operation that begins aborts it. */
+  trimming: AbortController | undefined;
   emergencyRetryAtMs: number;
   /** Member and filesystem may be of two sizes: since the mount, or since an operation that failed. */
   unsettled: boolean;
@@ -88,6 +98,7 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
     hung: false,
     running: undefined,
     operationEndedAtMs: 0,
+    trimming: undefined,
     emergencyRetryAtMs: 0,
     unsettled: false,
     settleProblem: undefined,
@@ -101,24 +112,37 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
 
 /** The volume as storage knows it. */
 export function volumeOf(record: NodeRecord): Volume {
-  const { handle, fsType } = record;
+  const { handle } = record;
   const volumeUID = volumeUIDOf(handle);
   if (volumeUID === undefined) throw new Error(`bug: "${handle}" became a record, but it is no volume handle`);
-  const identity = { handle, volumeUID, fsid: fsidOf(volumeUID), fsType };
+  const identity = { handle, volumeUID, fsid: fsidOf(volumeUID) };
   switch (record.backend) {
     case "loop":
-      return { backend: "loop", ...identity, memberFile: record.memberFile };
+      return { backend: "loop", ...identity, fsType: record.fsType, memberFile: record.memberFile };
     case "lvm":
-      return { backend: "lvm", ...identity, deviceClass: record.deviceClass, volumeID: record.volumeID };
+      return lvmVolumeOf(record, identity);
     case "span":
       return {
         backend: "span",
         ...identity,
+        fsType: record.fsType,
         members: record.members,
         formatted: record.memberMade,
         epoch: record.epoch,
       };
   }
+}
+
+function lvmVolumeOf(record: LvmRecord, identity: VolumeIdentity): LvmVolume | RawVolume {
+  const { deviceClass, volumeID, fsType, volumeMode } = record;
+  if (volumeMode === "Block") return { backend: "lvm", volumeMode, ...identity, deviceClass, volumeID };
+  if (fsType === undefined) throw new Error(`bug: the record of ${record.handle} has no filesystem type`);
+  return { backend: "lvm", ...identity, fsType, deviceClass, volumeID };
+}
+
+/** As claims have it. */
+export function volumeModeOf(record: NodeRecord): VolumeMode {
+  return (record.backend === "lvm" ? record.volumeMode : undefined) ?? "Filesystem";
 }
 
 /** A mounted volume as it is now: the members of a span may have changed since it was mounted. */

@@ -3,7 +3,7 @@
 import { type NodeGetVolumeStatsResponse, type VolumeUsage, VolumeUsage_Unit } from "../gen/csi/v1/csi.ts";
 import { type Reading, StorageError } from "./storage/storage.ts";
 import { waitUntil } from "./storage/wait-until.ts";
-import type { VolumeState } from "./volume-state.ts";
+import { type VolumeState, volumeModeOf } from "./volume-state.ts";
 
 /** The sampler comes by a volume that was just staged within milliseconds, or finds that it hangs. */
 const FIRST_READING_LIMIT_MS = 5000;
@@ -11,6 +11,7 @@ const LOOK_INTERVAL_MS = 10;
 
 /** Without usage where the filesystem has never answered. Throws StorageError when it is not known whether it does. */
 export async function statsOf(state: VolumeState): Promise<NodeGetVolumeStatsResponse> {
+  if (volumeModeOf(state.record) === "Block") return sizeOf(state);
   const isKnown = (): boolean => state.reading !== undefined || state.hung;
   if (!(await waitUntil(isKnown, FIRST_READING_LIMIT_MS, LOOK_INTERVAL_MS)))
     throw new StorageError(
@@ -25,6 +26,12 @@ export async function statsOf(state: VolumeState): Promise<NodeGetVolumeStatsRes
       message: hung ? "the filesystem does not answer; see dmesg on the node" : "the filesystem answers",
     },
   };
+}
+
+/** How much of a device is in use nobody can tell. */
+function sizeOf({ sizeBytes = 0 }: VolumeState): NodeGetVolumeStatsResponse {
+  const usage = { unit: VolumeUsage_Unit.BYTES, total: sizeBytes, available: 0, used: 0 };
+  return { usage: [usage], volumeCondition: { abnormal: false, message: "the device is there" } };
 }
 
 /** Inodes only where they are limited. */

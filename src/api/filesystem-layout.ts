@@ -5,6 +5,7 @@ import type { KubeObject, Resource } from "../kube/object.ts";
 import { claimReference, sizeTarget } from "./filesystem.ts";
 import { GROUP, VERSION } from "./names.ts";
 import { conditions, epochNumber, keyedList, observedGeneration, quantity, timestamp } from "./schema.ts";
+import { lastTrim, trimRequest } from "./trim.ts";
 
 /** Those whose volumes our own CSI drivers make. */
 export const OWN_BACKENDS = ["loop", "lvm", "span"] as const;
@@ -14,6 +15,9 @@ export const BACKENDS = [...OWN_BACKENDS, "claim"] as const;
 export type Backend = (typeof BACKENDS)[number];
 export const FS_TYPES = ["btrfs", "ext4", "xfs"] as const;
 export type FsType = (typeof FS_TYPES)[number];
+/** As Kubernetes has them on claims: mounted, or the device itself. */
+export const VOLUME_MODES = ["Filesystem", "Block"] as const;
+export type VolumeMode = (typeof VOLUME_MODES)[number];
 
 const memberName = z
   .string()
@@ -132,7 +136,17 @@ export const filesystemLayoutSpec = z
       .meta({ description: "The UID that the volume's names and its fsid are made from." })
       .optional(),
     backend: z.enum(BACKENDS).meta({ description: "Where its members come from." }).optional(),
-    fsType: z.enum(FS_TYPES).meta({ description: "The type of the filesystem." }).optional(),
+    fsType: z
+      .enum(FS_TYPES)
+      .meta({ description: "The type of the filesystem; a raw block volume has none." })
+      .optional(),
+    volumeMode: z
+      .enum(VOLUME_MODES)
+      .meta({
+        description:
+          "Block: pods get the device itself; it is never formatted, and only a raised request extends it. Absent means Filesystem.",
+      })
+      .optional(),
     nodeName: z.string().meta({ description: "The node whose agent owns it." }).optional(),
     members: keyedList(
       memberSpec.meta({ description: "A member as it should be." }),
@@ -141,6 +155,7 @@ export const filesystemLayoutSpec = z
       "The devices under the filesystem.",
     ).optional(),
     target: sizeTarget.optional(),
+    trim: trimRequest.optional(),
     emergency: emergencyGrant.optional(),
   })
   .meta({ description: "What the filesystem should be made of. Written by Tidemark only: it is the map of the data." });
@@ -220,6 +235,7 @@ export const filesystemLayoutStatus = z
       .meta({ description: "The running operation, recorded before its first side effect. Absent: none runs." })
       .optional(),
     lastOperation: lastOperation.optional(),
+    lastTrim: lastTrim.optional(),
     conditions: conditions.optional(),
   })
   .meta({ description: "What the agent of its node finds and does." });

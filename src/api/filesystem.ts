@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { KubeObject, Resource } from "../kube/object.ts";
 import { GROUP, VERSION } from "./names.ts";
 import { conditions, epochNumber, observedGeneration, quantity, timestamp } from "./schema.ts";
+import { lastTrim, trimRequest } from "./trim.ts";
 
 /** The size that the engine wants, and the guards under which it may be carried out. */
 export const sizeTarget = z
@@ -36,6 +37,7 @@ export const filesystemSpec = z
       .meta({ description: "The PersistentVolumeClaim of this namespace whose storage this is." })
       .optional(),
     target: sizeTarget.optional(),
+    trim: trimRequest.optional(),
   })
   .meta({
     description: "What should be: the claim, and the size that the policy-engine wants. Written by Tidemark only.",
@@ -91,6 +93,7 @@ export const filesystemStatus = z
       .optional(),
     nodeName: z.string().meta({ description: "The node that has its data." }).optional(),
     scaling: scalingStatus.optional(),
+    lastTrim: lastTrim.optional(),
     conditions: conditions.optional(),
   })
   .meta({ description: "What is: the size, where it is, and what was decided about it." });

@@ -4,6 +4,7 @@
 import { z } from "zod";
 import type { KubeObject, Resource } from "../kube/object.ts";
 import { claimReference } from "./filesystem.ts";
+import { VOLUME_MODES } from "./filesystem-layout.ts";
 import { GROUP, VERSION } from "./names.ts";
 import { observedGeneration, quantity } from "./schema.ts";
 
@@ -24,6 +25,12 @@ export const logicalVolumeSpec = z
     accessType: z
       .enum(ACCESS_TYPES)
       .meta({ description: "Whether it may be written to: rw, or ro for a snapshot. Absent: rw." })
+      .optional(),
+    volumeMode: z
+      .enum(VOLUME_MODES)
+      .meta({
+        description: "Block: it is tagged as a raw block volume, which nobody ever formats. Absent means Filesystem.",
+      })
       .optional(),
     volumeID: z
       .string()

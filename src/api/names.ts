@@ -29,6 +29,7 @@ export const RECORDS = {
   volumeUID: "tidemark.dev/volume-uid",
   fsid: "tidemark.dev/fsid",
   fsType: "tidemark.dev/fs-type",
+  volumeMode: "tidemark.dev/volume-mode",
   backend: "tidemark.dev/backend",
   initialSize: "tidemark.dev/initial-size",
   requestedSize: "tidemark.dev/requested-size",

@@ -39,6 +39,7 @@ export const HOLD_REASONS = [
   "ShrinkUnsupported", // the filesystem type or backend cannot shrink
   "ShrinkCancelled", // cancelled by a writer; cooling down
   "NotMounted",
+  "RawBlockVolume", // it has no filesystem, so no fill level: only a raised request extends it
   "Deleting",
   "ClaimBackendDisabled", // an ordinary claim, and the policy that decides it does not opt it in
   "OtherAutoscaler", // annotations of another autoscaler are on the claim
@@ -61,6 +62,7 @@ export const CONDITION_REASONS = [
   "DiskFull", // the host has no room for the member
   "RecordNotWritten", // the node's disk takes no records: nothing begins without one
   "NodeLost", // the node that alone has the data is gone or out of service
+  "StorageClassInvalid", // no node can ever give a volume of the claim's class
   "MountFailed",
   "ResizeFailed",
   "NodeResizePending", // the driver has expanded the volume; kubelet is to grow the filesystem

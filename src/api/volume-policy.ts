@@ -24,6 +24,7 @@ import {
   quantity,
 } from "./schema.ts";
 import { thinPoolRule } from "./thin-pool-rule.ts";
+import { trimSchedule } from "./trim.ts";
 
 export const CLAIM_BACKENDS = ["Disabled", "Enabled"] as const;
 export type ClaimBackend = (typeof CLAIM_BACKENDS)[number];
@@ -152,6 +153,7 @@ const policyFields = {
   ).optional(),
   rules: keyedList(rule, ["name"], 32, "All are evaluated; any Extend beats every Shrink; then the largest size wins."),
   behavior: behavior.optional(),
+  trim: trimSchedule.optional(),
   claimBackend: z
     .enum(CLAIM_BACKENDS)
     .meta({

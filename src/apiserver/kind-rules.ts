@@ -21,6 +21,7 @@ const RULES: Readonly<Record<string, KindRules>> = {
   PersistentVolumeClaim: { complete: completeStatus, errors: claimErrors },
   Pod: { complete: completeStatus },
   Secret: { complete: completeSecret },
+  CSIStorageCapacity: { errors: capacityErrors },
   CustomResourceDefinition: { complete: completeDefinition, errors: (object) => customKind(object).errors },
 };
 
@@ -76,6 +77,18 @@ function completeDefinition(object: JsonObject, now: string): void {
 
 function condition(type: string, reason: string, message: string, now: string): JsonObject {
   return { type, status: "True", lastTransitionTime: now, reason, message };
+}
+
+// What the driver was asked for never changes, only what it answered.
+function capacityErrors(object: JsonObject, before: JsonObject | undefined): FieldError[] {
+  if (before === undefined) return [];
+  return ["nodeTopology", "storageClassName"]
+    .filter((field) => !equalJson(object[field], before[field]))
+    .map((field) => ({
+      field,
+      reason: "FieldValueInvalid",
+      message: `Invalid value: ${JSON.stringify(object[field] ?? null)}: field is immutable`,
+    }));
 }
 
 // A bound claim's request may grow; the rest of a claim's specification never changes.

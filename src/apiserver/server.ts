@@ -51,6 +51,7 @@ export async function startControlPlane({ port, host = LOOPBACK, log }: ControlP
   for (const name of INITIAL_NAMESPACES) createNamespace(writer, name);
 
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
+    log.debug({ method: request.method, url: request.url, userAgent: request.headers["user-agent"] }, "request");
     try {
       refuseWebPages(request);
       await route({ store, registry, writer }, request, response);

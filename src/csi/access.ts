@@ -1,9 +1,11 @@
-// Which ways of using a volume there are: mounted filesystems, one node at a time. The same on the controller and on the
+// Which ways of using a volume there are: mounted or as a raw device, one node at a time. The same on the controller and on the
 // node, so that nothing is provisioned that could not be mounted. Pure.
+import type { OwnBackend, VolumeMode } from "../api/filesystem-layout.ts";
 import { VolumeCapability_AccessMode_Mode as Mode, type VolumeCapability } from "../gen/csi/v1/csi.ts";
 import { invalidArgument, type Refusal } from "./refusal.ts";
 
 export interface Access {
+  readonly volumeMode: VolumeMode;
   /** As the request says; empty: whatever the volume has. */
   readonly fsType: string;
   readonly readOnly: boolean;
@@ -23,22 +25,28 @@ export function accessOf(capability: VolumeCapability | undefined): Access | Ref
   const mode = capability?.accessMode?.mode;
   if (capability?.accessType === undefined || mode === undefined || mode === Mode.UNKNOWN)
     return invalidArgument("a volume capability with an access type and an access mode is required");
-  if (capability.accessType.$case === "block")
-    return invalidArgument(
-      "raw block volumes (volumeMode: Block) have no filesystem to grow; use volumeMode: Filesystem",
-    );
   if (!SINGLE_NODE.has(mode))
     return invalidArgument(
       `access mode ${Mode[mode] ?? mode}: the volume is on one node's disk; use ReadWriteOnce or ReadWriteOncePod`,
     );
+  const common = {
+    readOnly: mode === Mode.SINGLE_NODE_READER_ONLY,
+    singleWriter: mode === Mode.SINGLE_NODE_SINGLE_WRITER,
+  };
+  if (capability.accessType.$case === "block") return { volumeMode: "Block", fsType: "", ...common };
   const { fsType, mountFlags } = capability.accessType.value;
   if (mountFlags.length > 0)
     return invalidArgument(
       `mount options are not supported (${mountFlags.join(", ")}); remove mountOptions from the StorageClass`,
     );
-  return {
-    fsType,
-    readOnly: mode === Mode.SINGLE_NODE_READER_ONLY,
-    singleWriter: mode === Mode.SINGLE_NODE_SINGLE_WRITER,
-  };
+  return { volumeMode: "Filesystem", fsType, ...common };
+}
+
+/** What a backend does not have; undefined: it has that mode. */
+export function refusalOfMode(volumeMode: VolumeMode, backend: OwnBackend): Refusal | undefined {
+  if (volumeMode === "Filesystem" || backend === "lvm") return undefined;
+  return invalidArgument(
+    `raw block volumes (volumeMode: Block) are of the backend lvm alone, and this one is of ${backend}: it has no filesystem to ` +
+      "grow; use volumeMode: Filesystem",
+  );
 }

@@ -14,7 +14,7 @@ import { followChanges } from "./lvm/follow-changes.ts";
 import { createGroupLanes } from "./lvm/group-lanes.ts";
 import { createLvm } from "./lvm/lvm.ts";
 import { refusalOfLvmError } from "./lvm/lvm-error.ts";
-import { createReportCache } from "./lvm/report-cache.ts";
+import { createReportCache, type ReportCache } from "./lvm/report-cache.ts";
 import { lvmdProblem } from "./lvmd-health.ts";
 import { createLvmdMetrics, registerLvmdGauges } from "./metrics.ts";
 import { createHealthService } from "./rpc/health-service.ts";
@@ -38,9 +38,13 @@ export async function startLvmd(config: LvmdConfig, log: Logger): Promise<Stoppa
     commands,
     prefix: () => settings.now().commandPrefix,
     limitMs: config.commandLimitMs,
-    ended: metrics.commandEnded,
+    ended: (command, outcome, durationMs) => {
+      metrics.commandEnded(command, outcome, durationMs);
+      // What LVM refuses was thought to be possible: something is not as it was.
+      if (outcome !== "ok" && command !== "fullreport") reports.expectChange();
+    },
   });
-  const reports = createReportCache(lvm, log);
+  const reports: ReportCache = createReportCache(lvm, log);
   const host: VolumeHost = { settings: settings.now, lvm, lanes: createGroupLanes(), reports, commands, files, log };
   registerLvmdGauges(metrics.registry, {
     settings: settings.now,

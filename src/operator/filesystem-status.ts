@@ -3,6 +3,7 @@
 import { type ConditionType, datedCondition, type Statement } from "../api/condition.ts";
 import type { Filesystem } from "../api/filesystem.ts";
 import { API_VERSION } from "../api/names.ts";
+import type { LastTrim } from "../api/trim.ts";
 import type { ApplyConfiguration } from "../kube/client.ts";
 import { formatQuantity } from "../units/quantity.ts";
 
@@ -11,6 +12,7 @@ export interface FilesystemFacts {
   /** Undefined: not known, and what was said last stands. */
   readonly capacityBytes: number | undefined;
   readonly nodeName: string | undefined;
+  readonly lastTrim: LastTrim | undefined;
   readonly ready: Statement;
   /** Undefined: it is not so, for what `ready` says. */
   readonly reconciling: Statement | undefined;
@@ -19,7 +21,7 @@ export interface FilesystemFacts {
 
 export function filesystemStatus(filesystem: Filesystem, facts: FilesystemFacts, nowMs: number): ApplyConfiguration {
   const { namespace, name, generation } = filesystem.metadata;
-  const { handle, capacityBytes, nodeName } = facts;
+  const { handle, capacityBytes, nodeName, lastTrim } = facts;
   const capacity = capacityBytes === undefined ? filesystem.status?.capacity : formatQuantity(capacityBytes);
   return {
     apiVersion: API_VERSION,
@@ -30,6 +32,7 @@ export function filesystemStatus(filesystem: Filesystem, facts: FilesystemFacts,
       ...(capacity === undefined ? {} : { capacity }),
       volumeHandle: handle,
       ...(nodeName === undefined ? {} : { nodeName }),
+      ...(lastTrim === undefined ? {} : { lastTrim }),
       conditions: statementsOf(facts).map((statement) =>
         datedCondition(statement, filesystem.status?.conditions, generation, nowMs),
       ),

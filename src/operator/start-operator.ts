@@ -12,6 +12,7 @@ import { startMetricsServer } from "../process/metrics-server.ts";
 import type { Stoppable } from "../process/shutdown.ts";
 import { createCapacityCaches } from "./capacity/capacity-caches.ts";
 import { createCapacityLoop } from "./capacity/capacity-loop.ts";
+import { createPendingClaims } from "./capacity/pending-claims.ts";
 import { createClaimCaches } from "./claim/claim-caches.ts";
 import { createClaimLoop } from "./claim/claim-loop.ts";
 import { createOptIn } from "./claim/opt-in.ts";
@@ -77,7 +78,8 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const settleMs = config.nodeLossDelayMs;
   const nodeLoss = createNodeLossLoop({ client, caches, claims, events, metrics, clock, settleMs }, lossSynced, log);
   registerLostNodeVolumes(metrics.registry, caches, claims);
-  const duties = [loop, claimLoop, capacities, nodeLoss, ...(guard === undefined ? [] : [guard])];
+  const pendingClaims = createPendingClaims(claims, capacityCaches, events, log);
+  const duties = [loop, claimLoop, capacities, pendingClaims, nodeLoss, ...(guard === undefined ? [] : [guard])];
   const election = elect(config, client, duties, log);
 
   let ready = false;
@@ -128,6 +130,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
     { name: "reconciler", stop: () => loop.end() },
     { name: "reconciler of claims", stop: () => claimLoop.end() },
     { name: "capacities", stop: () => capacities.end() },
+    { name: "pending claims", stop: () => pendingClaims.end() },
     { name: "node loss", stop: () => nodeLoss.end() },
     ...(guard === undefined ? [] : [{ name: "guard of members", stop: () => guard.end() }]),
     { name: "CSI services", stop: () => csi.close() },

@@ -2,6 +2,7 @@
 // Total: nothing that a user can write throws here. A policy with problems is compiled all the same, without rules: it wins its
 // volumes and holds them.
 import { z } from "zod";
+import { TRIM_EVERY_MAX, TRIM_EVERY_MIN } from "../api/trim.ts";
 import {
   type ClusterVolumePolicy,
   type ClusterVolumePolicySpec,
@@ -10,6 +11,7 @@ import {
   type VolumePolicy,
   volumePolicySpec,
 } from "../api/volume-policy.ts";
+import { parseDuration } from "../units/duration.ts";
 import { compileVariables, type Variables } from "./cel/variables.ts";
 import { compilePace, DEFAULT_EXTEND, DEFAULT_SHRINK } from "./compile-pace.ts";
 import { compileRules } from "./compile-rules.ts";
@@ -63,6 +65,7 @@ function compileFields(
   const rules = variables === undefined ? [] : compileRules(spec.rules ?? [], variables, reader);
   const extend = compilePace("extend", spec.behavior?.extend, DEFAULT_EXTEND, reader);
   const shrink = compilePace("shrink", spec.behavior?.shrink, DEFAULT_SHRINK, reader);
+  const trimEvery = readTrim(spec, reader);
   const { problems } = reader;
   const key = keyOf(policy);
   return {
@@ -81,6 +84,7 @@ function compileFields(
     extend,
     shrink,
     onStaleMetrics: spec.onStaleMetrics ?? "ExtendOnly",
+    trimEvery,
     claimBackend: spec.claimBackend ?? "Disabled",
     withinBounds: withinBounds(key),
   };
@@ -113,6 +117,19 @@ function readLimits({ limits, rules = [] }: PolicyFields, reader: FieldReader): 
       `minAvailable (${limits?.minAvailable}) leaves nothing of max (${limits?.max})`,
     );
   return { minBytes, maxBytes, minAvailableBytes };
+}
+
+/** As it is written; undefined when absent or refused. */
+function readTrim({ trim }: PolicyFields, reader: FieldReader): string | undefined {
+  const everyMs = reader.duration("spec.trim.every", trim?.every);
+  if (everyMs === undefined) return undefined;
+  if (everyMs >= parseDuration(TRIM_EVERY_MIN) && everyMs <= parseDuration(TRIM_EVERY_MAX)) return trim?.every;
+  reader.refuse(
+    "spec.trim.every",
+    `"${trim?.every}" is out of range`,
+    `write from ${TRIM_EVERY_MIN} to ${TRIM_EVERY_MAX}, such as 24h`,
+  );
+  return undefined;
 }
 
 function keyOf({ kind, metadata }: VolumePolicy | ClusterVolumePolicy): string {

@@ -22,6 +22,8 @@ export interface CompiledPolicy {
   readonly extend: Pace;
   readonly shrink: Pace;
   readonly onStaleMetrics: "Hold" | "ExtendOnly";
+  /** How often its volumes give unused blocks back, as it is written; undefined: never by time. */
+  readonly trimEvery: string | undefined;
   /** Whether it opts ordinary claims in: those that another driver provides. */
   readonly claimBackend: ClaimBackend;
   /** What most volumes are told most of the time: made once, so that holding still costs nothing. */

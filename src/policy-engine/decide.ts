@@ -23,6 +23,7 @@ const CHECKS: readonly Check[] = [
   resizeIsInfeasible,
   operationRuns,
   requestIsRaised, // the claim's own promise: no policy is needed for it, and none stands against it
+  nothingFills,
   nobodyDecides,
   claimIsNotOptedIn,
   anotherAutoscalerActs,
@@ -97,6 +98,15 @@ function rolledBack(facts: Facts): Facts {
 
 function requestIsRaised(question: Question): Plan | undefined {
   return extendAsRequested(question);
+}
+
+// What a pod writes to a device of its own nobody else understands.
+function nothingFills(question: Question): Plan | undefined {
+  if (question.facts.claim.volumeMode !== "Block") return undefined;
+  return question.hold(
+    "RawBlockVolume",
+    "a raw block volume (volumeMode: Block) has no fill level that a policy could follow: only a raised request extends it",
+  );
 }
 
 function nobodyDecides(question: Question): Plan | undefined {

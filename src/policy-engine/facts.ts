@@ -1,6 +1,6 @@
 // Everything a decision may depend on, nowMs included. Plain values only: whoever gathers them reads clocks, caches and streams;
 // whoever decides reads nothing but this.
-import type { Backend, FsType, OPERATION_KINDS, OPERATION_OUTCOMES } from "../api/filesystem-layout.ts";
+import type { Backend, FsType, OPERATION_KINDS, OPERATION_OUTCOMES, VolumeMode } from "../api/filesystem-layout.ts";
 import type { RuleTimers } from "./rule-timers.ts";
 import type { UsageWindows } from "./usage-history.ts";
 
@@ -27,6 +27,8 @@ export interface ClaimFacts {
   readonly storageClassName: string;
   readonly backend: Backend;
   readonly fsType: FsType;
+  /** Block: there is no filesystem, and fsType says nothing. */
+  readonly volumeMode: VolumeMode;
   /** The claim's request. */
   readonly nominalBytes: number;
   /** The class' initialSize, else the request: what limits.min defaults to. */

@@ -10,6 +10,10 @@ export const PARAMETERS = {
   "csi.storage.k8s.io/pv/name": `pvc-${VOLUME_UID}`,
 };
 
+export function blockCapability(mode: Mode = Mode.SINGLE_NODE_WRITER) {
+  return { accessType: { $case: "block" as const, value: {} }, accessMode: { mode } };
+}
+
 export function mountCapability(fsType = "", mode: Mode = Mode.SINGLE_NODE_WRITER) {
   return {
     accessType: { $case: "mount" as const, value: { fsType, mountFlags: [], volumeMountGroup: "" } },

@@ -63,6 +63,7 @@ function aClaim({ claim }: VolumeShape): Facts["claim"] {
     storageClassName: "tidemark-loop",
     backend: "loop",
     fsType: "btrfs",
+    volumeMode: "Filesystem",
     nominalBytes: 10 * GIB,
     initialSizeBytes: 1 * GIB,
     classMaxBytes: undefined,

@@ -30,26 +30,39 @@ export function localClass(name: string, parameters: Readonly<Record<string, str
   };
 }
 
-export function claimOf(name: string, storageClassName: string, storage: string): object {
+export function claimOf(
+  name: string,
+  storageClassName: string,
+  storage: string,
+  volumeMode: "Filesystem" | "Block" = "Filesystem",
+): object {
   return {
     apiVersion: "v1",
     kind: "PersistentVolumeClaim",
     metadata: { name },
-    spec: { storageClassName, accessModes: ["ReadWriteOnce"], resources: { requests: { storage } } },
+    spec: { storageClassName, volumeMode, accessModes: ["ReadWriteOnce"], resources: { requests: { storage } } },
   };
 }
 
 /** It waits to be ended, with the claim at /data. */
 export function claimingPod(name: string, image: string, claimName: string): object {
+  return waitingPod(name, image, claimName, { volumeMounts: [{ name: "data", mountPath: "/data" }] });
+}
+
+/** The same, with a raw block volume at /dev/data. */
+export function devicePod(name: string, image: string, claimName: string): object {
+  return waitingPod(name, image, claimName, { volumeDevices: [{ name: "data", devicePath: "/dev/data" }] });
+}
+
+function waitingPod(name: string, image: string, claimName: string, volumeUse: object): object {
   const command = ["sh", "-c", "trap exit TERM; while :; do sleep 1; done"];
-  const volumeMounts = [{ name: "data", mountPath: "/data" }];
   return {
     apiVersion: "v1",
     kind: "Pod",
     metadata: { name },
     spec: {
       terminationGracePeriodSeconds: 1,
-      containers: [{ name: "shell", image, imagePullPolicy: "IfNotPresent", command, volumeMounts }],
+      containers: [{ name: "shell", image, imagePullPolicy: "IfNotPresent", command, ...volumeUse }],
       volumes: [{ name: "data", persistentVolumeClaim: { claimName } }],
     },
   };

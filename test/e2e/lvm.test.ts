@@ -2,6 +2,7 @@
 // lvmd beside each agent, real LVM commands. Thin pools, snapshots and crashes of LVM's own are tested where there is device-mapper.
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
 import { volumeHandleOf } from "../../src/api/identity.ts";
 import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
@@ -14,7 +15,7 @@ import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";
 import { BREATHING, breathingPolicy } from "./breathing-policy.ts";
-import { claimingPod, claimOf, localClass } from "./claiming-pod.ts";
+import { claimingPod, claimOf, devicePod, localClass } from "./claiming-pod.ts";
 import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
 import { grantIsOnDisk } from "./grant-on-disk.ts";
 import { everyPodReady, install, LVM_OVERLAY, loadImages, logsOf, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
@@ -33,7 +34,7 @@ const LIMITS = { min: "2Gi", max: "6Gi", minAvailable: "256Mi" };
 const FILE_MIB = 64;
 const GRAIN_BYTES = 4 * MIB;
 /** In pieces: an agent that shares two cores with a cluster has seconds for what is left at minAvailable. */
-const FILL = "for n in $(seq 30); do dd if=/dev/urandom bs=1M count=50 conv=fsync >> /data/fill; sleep 0.5; done";
+const FILL = "for n in $(seq 36); do dd if=/dev/urandom bs=1M count=50 conv=fsync >> /data/fill; sleep 0.5; done";
 
 const files = (from: number, count: number): string[] =>
   Array.from({ length: count }, (_, index) => `f${from + index}`);
@@ -121,7 +122,7 @@ async function scaleEngine(replicas: number): Promise<void> {
 /** By its pid on the node: its container ends with it, and kubelet starts it again. */
 async function killLvmd(node: string): Promise<void> {
   const script =
-    'for p in /proc/[0-9]*; do tr "\\0" " " <$p/cmdline | grep -q "tidemark.mjs lvmd" && echo ${p#/proc/}; done';
+    'for p in /proc/[0-9]*; do tr "\\0" " " <$p/cmdline | grep -q "tidemark.mjs[ ]lvmd" && echo ${p#/proc/}; done';
   const pids = (await onNode(clusterOf(tested), node, "sh", "-c", `${script}; true`)).trim().split("\n");
   expect(pids).toHaveLength(1);
   await onNode(clusterOf(tested), node, "kill", "-9", ...pids);
@@ -211,16 +212,19 @@ else
         await writer.running();
         const pod = await podOf("needy");
         await grantIsOnDisk(cluster, pod.spec.nodeName ?? "", await handleOf("needy"), otherwise);
-        await scaleEngine(0);
-        await stopComponent(cluster, "kube-apiserver");
         const capacityMiB = async (): Promise<number> =>
           Number(await inContainer(cluster, pod, "df -m /data | awk 'NR == 2 { print $2 }'"));
         expect(await capacityMiB()).toBe(2048);
-        await inContainer(cluster, pod, FILL);
-        await inContainer(cluster, pod, "sha256sum /data/fill > /tmp/fill");
-        await waitFor("the disk to have grown", async () => ((await capacityMiB()) > 2200 ? true : undefined));
-        await inContainer(cluster, pod, "sha256sum -c /tmp/fill");
-        await startComponent(cluster, "kube-apiserver");
+        await scaleEngine(0);
+        await stopComponent(cluster, "kube-apiserver");
+        try {
+          await inContainer(cluster, pod, FILL);
+          await inContainer(cluster, pod, "sha256sum /data/fill > /tmp/fill");
+          expect(await capacityMiB()).toBeGreaterThan(2200);
+          await inContainer(cluster, pod, "sha256sum -c /tmp/fill");
+        } finally {
+          await startComponent(cluster, "kube-apiserver");
+        }
         await Promise.all(cluster.nodes.map((node) => nodeReady(cluster, node)));
         await scaleEngine(2);
         await everyPodReady(tested);
@@ -277,6 +281,50 @@ else
         expect(await writer.damaged()).toBe("");
         await deleteAll("lasting");
         await tested.kubectl("delete", "volumepolicy", BREATHING);
+        await nothingIsLeft();
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "gives a pod a raw block device that grows under it, and keeps what was written to it for the next pod",
+      async () => {
+        const cluster = clusterOf(tested);
+        await applyObject(tested, claimOf("raw", CLASS, "1Gi", "Block"));
+        const runs = async (): Promise<Pod> => {
+          await applyObject(tested, devicePod("raw", tested.image, "raw"));
+          await tested.kubectl("wait", "pod", "raw", "--for=condition=Ready", "--timeout=120s");
+          return podOf("raw");
+        };
+        const pod = await runs();
+        const deviceBytes = async (): Promise<number> =>
+          Number(await inContainer(cluster, pod, "blockdev --getsize64 /dev/data"));
+        expect(await deviceBytes()).toBe(GIB);
+        // Where superblocks are: nobody has formatted it.
+        expect((await inContainer(cluster, pod, "head -c 131072 /dev/data | tr -d '\\0' | wc -c")).trim()).toBe("0");
+        const write = "dd if=/dev/urandom bs=1M count=16 of=/dev/data conv=fsync,notrunc && ";
+        const sum = "head -c 16777216 /dev/data | sha256sum";
+        const written = await inContainer(cluster, pod, `${write}${sum}`);
+        const raised = JSON.stringify({ spec: { resources: { requests: { storage: "2Gi" } } } });
+        await tested.kubectl("patch", "pvc", "raw", "--patch", raised);
+        await until("the device to grow", async () => ((await deviceBytes()) === 2 * GIB ? true : undefined));
+        await until("the claim to say so", async () => {
+          const claim = { namespace: tested.namespace, name: "raw" };
+          const found = await tested.client.get(PERSISTENT_VOLUME_CLAIMS, claim);
+          return found?.status?.capacity?.["storage"] === "2Gi" ? true : undefined;
+        });
+        await until("the Filesystem to say why no policy extends it", async () => {
+          const { scaling } =
+            (await tested.client.get(FILESYSTEMS, { namespace: tested.namespace, name: "raw" }))?.status ?? {};
+          return scaling?.reason === "RawBlockVolume" ? true : undefined;
+        });
+        expect(await volumeOf("raw")).toMatchObject({
+          sizeBytes: 2 * GIB,
+          tags: expect.arrayContaining(["tidemark.dev/volume-mode=Block"]),
+        });
+        await tested.kubectl("delete", "pod", "--wait", "raw");
+        expect(await inContainer(cluster, await runs(), sum)).toBe(written);
+        await deleteAll("raw");
         await nothingIsLeft();
       },
       LIMIT_MS,

@@ -143,7 +143,7 @@ else
             tested.client.list(FILESYSTEM_LAYOUTS),
             tested.client.list(LOGICAL_VOLUMES),
           ]);
-          return `${nodes}` === `${[KEPT, LOST]}` && layouts.items.length === 2 && volumes.items.length === 2
+          return nodes.join() === [KEPT, LOST].sort().join() && layouts.items.length === 2 && volumes.items.length === 2
             ? true
             : undefined;
         });

@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { describe, it } from "@jest/globals";
 import { clusterProblem } from "../cluster/cluster-programs.ts";
+import { newerKernelProblem } from "../vm/kernels.ts";
 import { BUNDLE_PATH } from "./bundle-process.ts";
 import { csiSanityProblem } from "./csi-sanity.ts";
 
@@ -15,6 +16,11 @@ const PROBES = {
   prometheus: () => (existsSync("/usr/bin/prometheus") ? undefined : "package prometheus is not installed"),
   strace: () => (runs("strace", "--version") ? undefined : "package strace is not installed"),
   uml: () => (existsSync("/usr/bin/linux.uml") ? undefined : "package user-mode-linux is not installed"),
+  "newer-uml": newerKernelProblem,
+  "device-mapper": () =>
+    ["/sbin/lvm", "/sbin/dmsetup", "/usr/sbin/thin_check"].every((path) => existsSync(path))
+      ? undefined
+      : "packages lvm2, dmsetup and thin-provisioning-tools are not installed",
   "csi-sanity": csiSanityProblem,
   cluster: clusterProblem,
   bundle: () => (existsSync(BUNDLE_PATH) ? undefined : `${BUNDLE_PATH} is not built (make build)`),

@@ -26,7 +26,7 @@ export interface StackOptions {
   readonly initialSize?: string;
   readonly fsType?: "btrfs" | "ext4" | "xfs";
   /** Flags beyond those that tie the processes together. */
-  readonly flags?: Readonly<Partial<Record<StackProcess, readonly string[]>>>;
+  readonly flags?: Readonly<Partial<Record<StackProcess | "standalone", readonly string[]>>>;
   /** False: the agent streams its samples to nobody. */
   readonly stream?: boolean;
   /** With a volume group, lvmd and a class of the backend lvm, which has the parameters of the class of loop. */
@@ -145,11 +145,15 @@ function classParameters({ initialSize, fsType = "btrfs" }: StackOptions): Recor
   return { "csi.storage.k8s.io/fstype": fsType, ...(initialSize === undefined ? {} : { initialSize }) };
 }
 
-function standaloneFlags(at: (name: string) => string, { initialSize, fsType = "btrfs" }: StackOptions): string[] {
+function standaloneFlags(
+  at: (name: string) => string,
+  { initialSize, fsType = "btrfs", flags = {} }: StackOptions,
+): string[] {
   return [
     ...["standalone", "--port", "0", "--node-name", NODE_NAME, "--kubelet-directory", at("kubelet")],
     ...["--operator-socket", at("operator.sock"), "--agent-socket", at("agent.sock")],
     ...["--crd-directory", CRD_DIRECTORY, "--fs-type", fsType],
+    ...(flags.standalone ?? []),
     ...(initialSize === undefined ? [] : ["--initial-size", initialSize]),
   ];
 }

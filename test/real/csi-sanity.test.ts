@@ -55,80 +55,95 @@ const VERBOSE = ["--log-level", "debug"];
 
 describeSanity("loop", {}, [], /is of the backend loop|asked for is loop/);
 describeSanity("lvm", { lvm: { groupBytes: 256 * GIB } }, ["lvm"], /which is thick/);
+describeSanity("lvm", { lvm: { groupBytes: 256 * GIB } }, ["lvm"], /which is thick/, "block");
 
-function describeSanity(backend: string, options: StackOptions, parts: readonly RealPart[], noThinPool: RegExp): void {
-  describeReal(`csi-sanity on local.tidemark.dev, backend ${backend}`, [...STACK_PARTS, ...parts, "csi-sanity"], () => {
-    let stack: Stack;
-    let report: SanityReport;
-    const withStatus = (status: string) => report.specs.filter((spec) => spec.status === status);
+function describeSanity(
+  backend: string,
+  options: StackOptions,
+  parts: readonly RealPart[],
+  noThinPool: RegExp,
+  accessType: "mount" | "block" = "mount",
+): void {
+  describeReal(
+    `csi-sanity on local.tidemark.dev, backend ${backend}, ${accessType} volumes`,
+    [...STACK_PARTS, ...parts, "csi-sanity"],
+    () => {
+      let stack: Stack;
+      let report: SanityReport;
+      const withStatus = (status: string) => report.specs.filter((spec) => spec.status === status);
 
-    beforeAll(async () => {
-      stack = await startStack({ ...options, flags: { operator: VERBOSE, "policy-engine": VERBOSE, agent: VERBOSE } });
-      report = await runCsiSanity({
-        directory: stack.directory,
-        controllerSocket: join(stack.directory, "operator.sock"),
-        nodeSocket: join(stack.directory, "agent.sock"),
-        kubeletDirectory: stack.kubeletDirectory,
-        parameters: {
-          backend,
-          "csi.storage.k8s.io/pvc/namespace": "default",
-          "csi.storage.k8s.io/pvc/name": "sanity",
-        },
-        secrets: Object.fromEntries(SECRETS.map((call) => [`${call}Secret`, { password: `${CANARY}-${call}` }])),
-        volumeBytes: GIB,
-        expandedBytes: 2 * GIB,
+      beforeAll(async () => {
+        stack = await startStack({
+          ...options,
+          flags: { operator: VERBOSE, "policy-engine": VERBOSE, agent: VERBOSE },
+        });
+        report = await runCsiSanity({
+          directory: stack.directory,
+          controllerSocket: join(stack.directory, "operator.sock"),
+          nodeSocket: join(stack.directory, "agent.sock"),
+          kubeletDirectory: stack.kubeletDirectory,
+          parameters: {
+            backend,
+            "csi.storage.k8s.io/pvc/namespace": "default",
+            "csi.storage.k8s.io/pvc/name": "sanity",
+          },
+          secrets: Object.fromEntries(SECRETS.map((call) => [`${call}Secret`, { password: `${CANARY}-${call}` }])),
+          volumeBytes: GIB,
+          expandedBytes: 2 * GIB,
+          flags: { "csi.testvolumeaccesstype": accessType },
+        });
+        console.info(report.summary);
+      }, 900_000);
+      afterAll(() => stack?.close(), 120_000);
+
+      it("passes every spec that it runs, but those that need a thin pool", () => {
+        const failed = withStatus("failed");
+        expect(failed.filter(({ message }) => !noThinPool.test(message))).toEqual([]);
+        const names = failed.map(({ name }) => name.replace("Controller Service [Controller Server] ", ""));
+        expect(names.sort()).toEqual(NEEDING_THIN_POOL.toSorted());
+        expect(report.summary).toContain(`Ran ${RUN} of ${ALL} Specs`);
+        expect(withStatus("passed")).toHaveLength(SPECS.passed);
       });
-      console.info(report.summary);
-    }, 900_000);
-    afterAll(() => stack?.close(), 120_000);
 
-    it("passes every spec that it runs, but those that need a thin pool", () => {
-      const failed = withStatus("failed");
-      expect(failed.filter(({ message }) => !noThinPool.test(message))).toEqual([]);
-      const names = failed.map(({ name }) => name.replace("Controller Service [Controller Server] ", ""));
-      expect(names.sort()).toEqual(NEEDING_THIN_POOL.toSorted());
-      expect(report.summary).toContain(`Ran ${RUN} of ${ALL} Specs`);
-      expect(withStatus("passed")).toHaveLength(SPECS.passed);
-    });
-
-    it("skips only what the driver does not have", () => {
-      const counts: Record<string, number> = {};
-      for (const { message } of withStatus("skipped")) {
-        const why = message.replace("skipped - ", "");
-        counts[why] = (counts[why] ?? 0) + 1;
-      }
-      expect(counts).toEqual(SKIPPED);
-      expect(withStatus("skipped")).toHaveLength(SPECS.skipped);
-      expect(withStatus("pending").map(({ name }) => name)).toEqual([
-        expect.stringContaining("pagination should detect volumes added between pages"),
-      ]);
-      expect(report.specs).toHaveLength(ALL);
-    });
-
-    it("leaves no volume, mount, device or member behind", async () => {
-      const left = async () => [
-        ...(await stack.client.list(FILESYSTEM_LAYOUTS)).items.map(({ metadata }) => metadata.name),
-        ...(await stack.client.list(LOGICAL_VOLUMES)).items.map(({ metadata }) => `LogicalVolume ${metadata.name}`),
-        ...((await stack.lvm?.ground.lvm("lvs", "--noheadings")) ?? "").split("\n").filter((line) => line !== ""),
-        ...mountsUnder(stack.kubeletDirectory),
-        ...loopDevicesUnder(stack.memberDirectory),
-        ...readdirSync(stack.memberDirectory).filter((name) => name.endsWith(".img")),
-      ];
-      await waitFor("nothing to be left", async () => ((await left()).length === 0 ? true : undefined), {
-        otherwise: async () => (await left()).join(", "),
+      it("skips only what the driver does not have", () => {
+        const counts: Record<string, number> = {};
+        for (const { message } of withStatus("skipped")) {
+          const why = message.replace("skipped - ", "");
+          counts[why] = (counts[why] ?? 0) + 1;
+        }
+        expect(counts).toEqual(SKIPPED);
+        expect(withStatus("skipped")).toHaveLength(SPECS.skipped);
+        expect(withStatus("pending").map(({ name }) => name)).toEqual([
+          expect.stringContaining("pagination should detect volumes added between pages"),
+        ]);
+        expect(report.specs).toHaveLength(ALL);
       });
-    });
 
-    it("shows no secret and no service account's token in any log or metric", async () => {
-      await refusedCallsWithTokens(join(stack.directory, "agent.sock"), stack.kubeletDirectory);
-      const logs = readdirSync(stack.directory).filter((name) => name.endsWith(".log") && name !== "csi-sanity.log");
-      const texts = logs.map((name) => [name, readFileSync(join(stack.directory, name), "utf8")] as const);
-      for (const [process, port] of Object.entries(stack.httpPorts))
-        texts.push([`${process}'s metrics`, await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()]);
-      expect(texts.find(([name]) => name === "agent.log")?.[1]).toContain("a call was refused");
-      expect(texts.filter(([, text]) => text.includes(CANARY)).map(([name]) => name)).toEqual([]);
-    });
-  });
+      it("leaves no volume, mount, device or member behind", async () => {
+        const left = async () => [
+          ...(await stack.client.list(FILESYSTEM_LAYOUTS)).items.map(({ metadata }) => metadata.name),
+          ...(await stack.client.list(LOGICAL_VOLUMES)).items.map(({ metadata }) => `LogicalVolume ${metadata.name}`),
+          ...((await stack.lvm?.ground.lvm("lvs", "--noheadings")) ?? "").split("\n").filter((line) => line !== ""),
+          ...mountsUnder(stack.kubeletDirectory),
+          ...loopDevicesUnder(stack.memberDirectory),
+          ...readdirSync(stack.memberDirectory).filter((name) => name.endsWith(".img")),
+        ];
+        await waitFor("nothing to be left", async () => ((await left()).length === 0 ? true : undefined), {
+          otherwise: async () => (await left()).join(", "),
+        });
+      });
+
+      it("shows no secret and no service account's token in any log or metric", async () => {
+        await refusedCallsWithTokens(join(stack.directory, "agent.sock"), stack.kubeletDirectory);
+        const logs = readdirSync(stack.directory).filter((name) => name.endsWith(".log") && name !== "csi-sanity.log");
+        const texts = logs.map((name) => [name, readFileSync(join(stack.directory, name), "utf8")] as const);
+        for (const [process, port] of Object.entries(stack.httpPorts))
+          texts.push([`${process}'s metrics`, await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()]);
+        expect(texts.find(([name]) => name === "agent.log")?.[1]).toContain("a call was refused");
+        expect(texts.filter(([, text]) => text.includes(CANARY)).map(([name]) => name)).toEqual([]);
+      });
+    },
+  );
 }
 
 /** Refusals are what is logged: an unknown volume, a wrong path. */

@@ -25,12 +25,16 @@ const NOT_PASSED: readonly (readonly [pattern: RegExp, why: string])[] = [
   [/^remove\/data$/, "the simulated disk"],
   [/^lease\/(create|release)$/, "the first leadership ever, or a gentle end"],
   [/^(lease|event|agent-samples)\//, "in the background, at its own times"],
-  [/^trim\//, "in the background after a shrink: on a busy machine it is not over when the next phase begins"],
+  [
+    /^trim\//,
+    "in the background after a shrink, on a busy machine not over when the next phase begins; or where a policy asks for it",
+  ],
   [/^(certificates|agent-admission)\//, "only where the stream of samples is open to a network"],
   [
     /^(member|member-guard|remove-member|detach|span|publish-volume|unpublish-volume)\/|^create-volume\/member$/,
     "the backend span",
   ],
+  [/^lvmd-/, "the process lvmd; test/vm/lvmd/kill.vm.ts dies at each of them"],
   [/^claim\//, "claims of other drivers; test/real/ordinary-claim-crash.test.ts dies at each of them"],
   [/^node-storage\//, "when an agent starts, and then at its own times"],
   [/^(capacity|node-loss)\//, "in the background, at the nodes' own times"],

@@ -75,7 +75,17 @@ describeWithKubectl("the lvm overlay", () => {
     const configMap = manifests.find(({ kind }) => kind === "ConfigMap") as unknown as { data: Record<string, string> };
     const config = parse(configMap.data["lvmd.yaml"] ?? "") as Record<string, unknown>;
     expect(config["socket-name"]).toBe(SOCKET);
-    expect(config["lvm-command-prefix"]).toEqual(["/usr/bin/nsenter", "-m", "-u", "-i", "-n", "-p", "-t", "1"]);
+    expect(config["lvm-command-prefix"]).toEqual([
+      "/usr/bin/nsenter",
+      "-m",
+      "-u",
+      "-i",
+      "-n",
+      "-p",
+      "-t",
+      "1",
+      "/sbin/lvm",
+    ]);
     expect(config["device-classes"]).toEqual([expect.objectContaining({ default: true })]);
   });
 

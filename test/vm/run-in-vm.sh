@@ -4,11 +4,23 @@
 # directory is the host's own. Each word of DISK_SIZES ("4G 1G") is a fresh sparse disk: /dev/ubda, /dev/ubdb, ...
 # stdout, stderr and the exit status pass through; 125 says that the machine itself failed, 124 that time was up.
 #   VM_KERNEL       the kernel (Debian's user-mode-linux: /usr/bin/linux.uml)
+#   VM_HOME         what get-newer-kernel.sh has made: its kernel, modules and libraries instead of Debian's
 #   VM_MODULES      modules to load, e.g. "loop dm-mod"
 #   VM_SECONDS      time limit, default 300
 set -uo pipefail
 kernel=${VM_KERNEL:-/usr/bin/linux.uml}
-[ $# -ge 2 ] || { sed -n '2,9p' "$0" >&2; exit 2; }
+kernel_modules=/usr/lib/uml/modules
+library_path=()
+own_flags=()
+if [ -n "${VM_HOME:-}" ]; then
+  kernel=$VM_HOME/linux
+  kernel_modules=$VM_HOME/modules
+  library_path=(LD_LIBRARY_PATH="$VM_HOME/libraries")
+  # Where get-newer-kernel.sh makes it look for its loader.
+  ln -sfn "$VM_HOME/libraries/ld-linux-x86-64.so.2" /run/tidemark-uml-ld.so
+  own_flags=(seccomp=auto) # from Linux 6.16: quicker than ptrace
+fi
+[ $# -ge 2 ] || { sed -n '2,10p' "$0" >&2; exit 2; }
 [ -x "$kernel" ] || { echo "run-in-vm: no $kernel (package user-mode-linux)" >&2; exit 125; }
 disk_sizes=$1
 shift
@@ -35,7 +47,7 @@ done
 printf '%q ' "$@" >"$work/command"
 cat >"$work/settings" <<SETTINGS
 export PATH=$(printf %q "$PATH") HOME=/root LC_ALL=C.UTF-8 CI=$(printf %q "${CI:-}") NODE_OPTIONS=$(printf %q "${NODE_OPTIONS:-}")
-directory=$(printf %q "$PWD") modules=$(printf %q "${VM_MODULES:-loop}")
+directory=$(printf %q "$PWD") kernel_modules=$(printf %q "$kernel_modules") modules=$(printf %q "${VM_MODULES:-loop}")
 SETTINGS
 
 # Process 1, on the host's root, read-only: build the copy-on-write root and enter it.
@@ -47,7 +59,7 @@ for word in $(</proc/cmdline); do case $word in work=*) work=${word#work=} ;; es
 fail() { echo "run-in-vm: $*" >"$work/failure"; exec busybox poweroff -f; }
 mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /run || fail "mounting sysfs and /run"
 mkdir -p /run/layer/upper /run/layer/work /run/root /run/modules/lib
-ln -s /usr/lib/uml/modules /run/modules/lib/modules
+ln -s "$kernel_modules" /run/modules/lib/modules
 modprobe -d /run/modules overlay || fail "no overlay module for $(uname -r)"
 mount -t overlay -o lowerdir=/,upperdir=/run/layer/upper,workdir=/run/layer/work overlay /run/root || fail "mounting the root"
 modprobe -d /run/modules -a $modules || fail "no module among: $modules"
@@ -84,7 +96,7 @@ SESSION
 chmod +x "$work/init"
 
 set -m
-setarch -R env -i PATH="$PATH" TMPDIR=/dev/shm "$kernel" mem="${VM_MEMORY:-2048M}" umid=machine uml_dir="$work/" \
+setarch -R env -i PATH="$PATH" TMPDIR=/dev/shm "${library_path[@]}" "$kernel" "${own_flags[@]}" mem="${VM_MEMORY:-2048M}" umid=machine uml_dir="$work/" \
   root=/dev/root rootfstype=hostfs rootflags=/ ro init="$work/init" work="$work" panic=-1 quiet \
   con=null con0=null,fd:5 con1=null,fd:5 ssl=null ssl0=null,fd:3 ssl1=null,fd:4 "${disks[@]}" \
   3>&1 4>&2 5>"$work/console" </dev/null >"$work/kernel" 2>&1 &

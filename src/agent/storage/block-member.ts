@@ -3,13 +3,14 @@
 import type { Clock } from "../../process/clock.ts";
 import type { FilePort } from "../../process/file-port.ts";
 import type { Logger } from "../../process/log.ts";
-import type { LoopVolume, LvmVolume, Mounted } from "./storage.ts";
+import type { LoopVolume, LvmMember, LvmVolume, Mounted } from "./storage.ts";
 import type { Tools } from "./tools.ts";
 
+/** With a filesystem on it. */
 export type OneMemberVolume = LoopVolume | LvmVolume;
 
 /** Sizes are bytes. All are idempotent and throw StorageError. */
-export interface BlockMembers<V extends OneMemberVolume> {
+export interface BlockMembers<V extends LoopVolume | LvmMember> {
   /** What people call the member. */
   nameOf(volume: V): string;
   /** Names its record; a plain file name. */

@@ -43,8 +43,8 @@ export function createBlockStorage<V extends OneMemberVolume>(
       }),
     settle: async () => undefined,
     prepareSpares: async () => undefined,
-    trim: (volume) =>
-      queue.runPreemptible(volume.handle, new AbortController().signal, (signal) => trim(host.tools, volume, signal)),
+    trim: (volume, signal = new AbortController().signal) =>
+      queue.runPreemptible(volume.handle, signal, (either) => trim(host.tools, volume, either)),
     freshReading: (volume) => freshReading(host.tools, volume),
     remove: (volume) => queue.run(volume.handle, () => removeMember(host, volume)),
     freeBytes,

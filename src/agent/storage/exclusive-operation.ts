@@ -1,7 +1,7 @@
 // btrfs does one of resize, balance, add, remove, replace at a time, and goes on with it although whoever asked is dead. This
 // reads which one runs, and stops it. The exit codes of the cancel commands say little; the kernel's state file decides.
 import { readFileSync } from "node:fs";
-import type { MountedVolume } from "./storage.ts";
+import type { MountedFilesystem } from "./storage.ts";
 import { StorageError } from "./storage.ts";
 import type { Tools } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
@@ -20,7 +20,7 @@ export function exclusiveOperation(fsid: string): string {
 }
 
 /** Returns once no exclusive operation runs; whatever resize, balance or removal of ours ran is cancelled. */
-export async function stopExclusiveOperation(tools: Tools, volume: MountedVolume): Promise<void> {
+export async function stopExclusiveOperation(tools: Tools, volume: MountedFilesystem): Promise<void> {
   if (volume.fsType !== "btrfs") return;
   const running = exclusiveOperation(volume.fsid);
   switch (running) {
@@ -49,7 +49,7 @@ export async function stopExclusiveOperation(tools: Tools, volume: MountedVolume
   );
 }
 
-function notOurs(volume: MountedVolume, running: string): StorageError {
+function notOurs(volume: MountedFilesystem, running: string): StorageError {
   return new StorageError(
     "DeviceBusy",
     `a "${running}" that is not ours runs on ${volume.mountPath} (${volume.handle}); wait for its end or cancel it`,

@@ -1,10 +1,10 @@
 // Whether a member may be formatted: only one that carries nothing at all, for a volume that no record calls formatted. Pure;
 // the one place where this is decided.
 import type { MemberRecord } from "./member-record.ts";
-import type { StorageErrorCode, Volume } from "./storage.ts";
+import type { FilesystemVolume, StorageErrorCode } from "./storage.ts";
 
 /** The volume, and the member as people know it. */
-export interface FormatSubject extends Pick<Volume, "handle" | "volumeUID" | "fsid" | "fsType"> {
+export interface FormatSubject extends Pick<FilesystemVolume, "handle" | "volumeUID" | "fsid" | "fsType"> {
   readonly member: string;
   /** What a person does about a member whose content is not wanted. */
   readonly remedy: string;

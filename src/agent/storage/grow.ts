@@ -8,7 +8,7 @@ import { deviceSizeBytes } from "./loop-device.ts";
 import { mountAt } from "./mount-table.ts";
 import { openReader } from "./read-filesystem.ts";
 import { wholeGrains } from "./size-grain.ts";
-import { type Mounted, type MountedVolume, StorageError } from "./storage.ts";
+import { type Mounted, type MountedFilesystem, StorageError } from "./storage.ts";
 import { expectSuccess, type Finished } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
 
@@ -42,7 +42,7 @@ export async function grow<V extends OneMemberVolume>(
 }
 
 /** Told without a command, and without the capability that growing it needs. btrfs and xfs say so themselves. */
-function fillsMember({ fsType, device }: MountedVolume, memberBytes: number): boolean {
+function fillsMember({ fsType, device }: MountedFilesystem, memberBytes: number): boolean {
   return fsType === "ext4" && deviceSizeBytes(device) === memberBytes && readExt4Bytes(device) === memberBytes;
 }
 
@@ -56,7 +56,7 @@ export function requireMember<V extends OneMemberVolume>({ members }: BlockHost<
 }
 
 /** Throws ReadOnly when the kernel has stopped all writes. */
-export function assertWritable(volume: MountedVolume): void {
+export function assertWritable(volume: MountedFilesystem): void {
   const mount = mountAt(volume.mountPath);
   if (mount === undefined)
     throw new StorageError("CommandFailed", `${volume.handle} is not mounted at ${volume.mountPath}`);
@@ -69,7 +69,7 @@ export function assertWritable(volume: MountedVolume): void {
 }
 
 /** The filesystem's own number of its only device; a device once replaced is no longer 1. */
-export function onlyDevid(volume: MountedVolume): string {
+export function onlyDevid(volume: MountedFilesystem): string {
   const devids = readdirSync(`/sys/fs/btrfs/${volume.fsid}/devinfo`);
   const [devid] = devids;
   if (devid === undefined || devids.length > 1)
@@ -88,7 +88,7 @@ interface Growth {
   readonly linger: Linger;
 }
 
-async function growFilesystem(host: FilesystemHost, volume: MountedVolume, growth: Growth): Promise<void> {
+async function growFilesystem(host: FilesystemHost, volume: MountedFilesystem, growth: Growth): Promise<void> {
   switch (volume.fsType) {
     case "btrfs":
       await growBtrfs(host, volume, growth);
@@ -104,7 +104,7 @@ async function growFilesystem(host: FilesystemHost, volume: MountedVolume, growt
 
 // The new size is there a few milliseconds after the command started; its end, behind a commit, takes 8 to 127 ms. So the
 // first of the two counts. A failure after the size was visible can only be the commit's; the mount is read-only then.
-async function growBtrfs(host: FilesystemHost, volume: MountedVolume, growth: Growth): Promise<void> {
+async function growBtrfs(host: FilesystemHost, volume: MountedFilesystem, growth: Growth): Promise<void> {
   const reader = openReader(volume);
   const shown = (): boolean => reader.read().capacityBytes >= growth.toBytes;
   try {
@@ -130,7 +130,7 @@ async function growBtrfs(host: FilesystemHost, volume: MountedVolume, growth: Gr
 }
 
 // Before the first side effect: a member that has grown without its filesystem would look like a finished extend.
-function assertMayGrow(volume: MountedVolume): void {
+function assertMayGrow(volume: MountedFilesystem): void {
   if (volume.fsType !== "ext4" || hasCapability(CAP_SYS_RESOURCE)) return;
   throw new StorageError(
     "NotPermitted",

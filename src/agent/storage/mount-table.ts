@@ -60,6 +60,11 @@ export function mountsOfBtrfs(deviceNames: readonly string[]): Mount[] {
   return readMounts().filter(({ fsType, source }) => fsType === "btrfs" && deviceNames.includes(deviceNameOf(source)));
 }
 
+/** Bind mounts of anything of this name, such as a device's node: what they show is for the caller to look at. */
+export function mountsOfNode(name: string): Mount[] {
+  return readMounts().filter(({ root }) => root !== "/" && basename(root) === name);
+}
+
 /** Mounts at or below this path. */
 export function mountsUnder(path: string): Mount[] {
   const real = existsSync(path) ? realpathSync(path) : path;

@@ -3,7 +3,7 @@ import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import type { Signature } from "./format-decision.ts";
 import { mountedAnywhere } from "./loop-device.ts";
-import { StorageError, type Volume } from "./storage.ts";
+import { StorageError, type VolumeIdentity } from "./storage.ts";
 import { expectSuccess, type Tools } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
 
@@ -12,7 +12,7 @@ const EXCLUSIVE_LIMIT_MS = 3_000;
 const EXCLUSIVE_INTERVAL_MS = 50;
 
 /** Throws DeviceBusy when somebody holds the device for longer than a dying command would. */
-export async function waitForExclusive(volume: Volume, device: string): Promise<void> {
+export async function waitForExclusive(volume: VolumeIdentity, device: string): Promise<void> {
   if (await waitUntil(() => opensExclusively(device), EXCLUSIVE_LIMIT_MS, EXCLUSIVE_INTERVAL_MS)) return;
   throw new StorageError(
     "DeviceBusy",
@@ -22,7 +22,7 @@ export async function waitForExclusive(volume: Volume, device: string): Promise<
 }
 
 // wipefs without --all only lists. Unlike blkid it tells "nothing there" from "could not read".
-export async function probe(tools: Tools, volume: Volume, device: string): Promise<Signature[]> {
+export async function probe(tools: Tools, volume: VolumeIdentity, device: string): Promise<Signature[]> {
   const listed = await tools.query("wipefs", ["--noheadings", "--output", "TYPE,UUID", device]);
   return expectSuccess(listed, `looking for signatures on ${device} of ${volume.handle}`)
     .split("\n")

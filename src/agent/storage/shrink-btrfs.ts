@@ -19,8 +19,15 @@ import {
   stoppedShrink,
 } from "./shrink-decision.ts";
 import { wholeGrains } from "./size-grain.ts";
-import { type Mounted, type MountedVolume, type ShrinkControl, type ShrinkResult, StorageError } from "./storage.ts";
+import {
+  type Mounted,
+  type MountedFilesystem,
+  type ShrinkControl,
+  type ShrinkResult,
+  StorageError,
+} from "./storage.ts";
 import { expectSuccess } from "./tools.ts";
+import { untilAborted } from "./until-aborted.ts";
 import { runWatched, type WatchedEnd } from "./watched-command.ts";
 
 const STEP_LIMIT_MS = 600_000;
@@ -34,7 +41,7 @@ const MIN_DEV_SIZE_OF_NOTHING = 2 ** 20;
 
 interface Shrink {
   readonly host: Pick<BlockHost<OneMemberVolume>, "tools" | "clock" | "log">;
-  readonly volume: MountedVolume;
+  readonly volume: MountedFilesystem;
   /** Makes the member end where the filesystem ends; returns that size. */
   readonly cut: () => Promise<number>;
   readonly grainBytes: number;
@@ -191,13 +198,6 @@ async function sawWriter(shrink: Shrink, step: Step): Promise<boolean> {
 
 function writtenSince({ reader }: Shrink, { before }: Step): number {
   return Math.max(0, reader.read().dataBytes - before.dataBytes);
-}
-
-function untilAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }
 
 // While a chunk is moved, its free space takes no writes. Without any writer's help that can reach the reserve: then trying

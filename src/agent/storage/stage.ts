@@ -9,7 +9,7 @@ import { type MemberRecord, memberRecordPath, memberRecordText, readMemberRecord
 import { assertNoLink } from "./mount-point.ts";
 import { isMountOf, mountAt } from "./mount-table.ts";
 import { probe, waitForExclusive } from "./probe-device.ts";
-import { type Mounted, StorageError, type Volume } from "./storage.ts";
+import { type FilesystemVolume, type Mounted, StorageError } from "./storage.ts";
 import { takeCopy } from "./take-copy.ts";
 import { expectSuccess } from "./tools.ts";
 
@@ -105,7 +105,7 @@ function subjectOf<V extends OneMemberVolume>({ members }: BlockHost<V>, volume:
 }
 
 // Never with a flag that overrides a signature: should one have appeared after the probe, mkfs must fail too.
-export function formatArgs(volume: Volume, device: string): string[] {
+export function formatArgs(volume: FilesystemVolume, device: string): string[] {
   switch (volume.fsType) {
     case "btrfs":
       return ["-q", "-U", volume.fsid, device]; // Metadata stays DUP: other profiles have far higher floors for a shrink.

@@ -1,16 +1,10 @@
 // The storage port of a node with several backends: each volume goes to its own. No behaviour of its own.
-import {
-  type LoopVolume,
-  type LvmVolume,
-  type SpanVolume,
-  type Storage,
-  StorageError,
-  type Volume,
-} from "./storage.ts";
+import type { LvmStorage } from "./lvm/lvm-storage.ts";
+import { type LoopVolume, type SpanVolume, type Storage, StorageError, type Volume } from "./storage.ts";
 
 /** Those that are not there: this node has none, and a volume that is one is refused. */
 export interface OptionalBackends {
-  readonly lvm: Storage<LvmVolume> | undefined;
+  readonly lvm: LvmStorage | undefined;
   readonly span: Storage<SpanVolume> | undefined;
 }
 
@@ -20,7 +14,7 @@ export function storageByBackend(loop: Storage<LoopVolume>, { lvm, span }: Optio
       case "loop":
         return loop;
       case "lvm":
-        if (lvm !== undefined) return lvm;
+        if (lvm !== undefined) return volume.volumeMode === "Block" ? lvm.raw : lvm.filesystems;
         throw new StorageError(
           "CommandFailed",
           `the agent of this node has no lvmd, so ${volume.handle} cannot be used here; start it with --lvmd-socket`,
@@ -46,10 +40,11 @@ export function storageByBackend(loop: Storage<LoopVolume>, { lvm, span }: Optio
     recover: async (volume) => of(volume).recover(volume),
     settle: async (volume) => of(volume).settle(volume),
     prepareSpares: async (volume, signal) => of(volume).prepareSpares(volume, signal),
-    trim: async (volume) => of(volume).trim(volume),
+    trim: async (volume, signal) => of(volume).trim(volume, signal),
     freshReading: async (volume) => of(volume).freshReading(volume),
     remove: async (volume) => of(volume).remove(volume),
     // What other drivers have left nobody on this node can tell.
-    freeBytes: async (deviceClass) => (deviceClass === undefined ? loop.freeBytes() : lvm?.freeBytes(deviceClass)),
+    freeBytes: async (deviceClass) =>
+      deviceClass === undefined ? loop.freeBytes() : lvm?.filesystems.freeBytes(deviceClass),
   };
 }

@@ -1,30 +1,43 @@
 // The port between the agent's process (what should be, who may write, what is reported) and storage (how a filesystem on
 // its members is made, mounted, grown and shrunk). Four adapters: real loop devices, the simulated disk of machines without
-// root, logical volumes, and members of other CSI drivers. Every method is idempotent: after a crash at any line the same call finishes the work.
+// root, logical volumes (with a filesystem, or as they are), and members of other CSI drivers. Every method is idempotent: after a crash at any line the same call finishes the work.
 import type { FsType } from "../../api/filesystem-layout.ts";
 import type { SpanMember } from "../member/span-member.ts";
 
-interface VolumeIdentity {
+export interface VolumeIdentity {
   readonly handle: string;
   readonly volumeUID: string;
   readonly fsid: string;
+}
+
+interface FilesystemIdentity extends VolumeIdentity {
   readonly fsType: FsType;
 }
 
-export interface LoopVolume extends VolumeIdentity {
+export interface LoopVolume extends FilesystemIdentity {
   readonly backend: "loop";
   /** File name in the member directory; checked to contain no separator. */
   readonly memberFile: string;
 }
 
-export interface LvmVolume extends VolumeIdentity {
+/** One logical volume of this node, whatever is on it. */
+export interface LvmMember extends VolumeIdentity {
   readonly backend: "lvm";
   readonly deviceClass: string;
   /** What LVM calls it, within the class' volume group. */
   readonly volumeID: string;
 }
 
-export interface SpanVolume extends VolumeIdentity {
+export interface LvmVolume extends LvmMember, FilesystemIdentity {
+  readonly volumeMode?: "Filesystem";
+}
+
+/** Pods get the device itself: nothing is ever formatted or mounted, and nobody knows what they write. */
+export interface RawVolume extends LvmMember {
+  readonly volumeMode: "Block";
+}
+
+export interface SpanVolume extends FilesystemIdentity {
   readonly backend: "span";
   /** As the layout has them, in its order. */
   readonly members: readonly SpanMember[];
@@ -35,15 +48,18 @@ export interface SpanVolume extends VolumeIdentity {
 }
 
 /** What identifies one volume on this node; everything else is found on the disk. */
-export type Volume = LoopVolume | LvmVolume | SpanVolume;
+export type Volume = FilesystemVolume | RawVolume;
+export type FilesystemVolume = LoopVolume | LvmVolume | SpanVolume;
 
 /** A staged volume. */
-export type Mounted<V extends Volume> = V & {
+export type Mounted<V extends VolumeIdentity> = V & {
   /** The member device, e.g. /dev/loop3, the first of several; on the simulated disk the member file. */
   readonly device: string;
+  /** Where kubelet staged it; a raw device is shown at a file below. */
   readonly mountPath: string;
 };
 export type MountedVolume = Mounted<Volume>;
+export type MountedFilesystem = Mounted<FilesystemVolume>;
 export type MountedLoop = Mounted<LoopVolume>;
 export type MountedLvm = Mounted<LvmVolume>;
 export type MountedSpan = Mounted<SpanVolume>;
@@ -163,8 +179,11 @@ export interface Storage<V extends Volume = Volume> {
    * wait for that driver, as an extend does.
    */
   prepareSpares(volume: Mounted<V>, signal?: AbortSignal): Promise<void>;
-  /** Gives the filesystem's unused blocks back to the host. Returns the bytes trimmed. */
-  trim(volume: Mounted<V>): Promise<number>;
+  /**
+   * Gives the filesystem's unused blocks back to the host. Returns the bytes trimmed; undefined where it gave way before its end, to
+   * another operation or to the signal.
+   */
+  trim(volume: Mounted<V>, signal?: AbortSignal): Promise<number | undefined>;
   /** One reading now, after making pending deletions and writes visible (syncfs). */
   freshReading(volume: Mounted<V>): Promise<Reading>;
   /** Removes the member and its record. Refused with DeviceBusy while mounted anywhere. Others' members are not touched. */

@@ -8,7 +8,7 @@ import { hasExt4Checksums } from "./ext4-superblock.ts";
 import { deviceSizeBytes } from "./loop-device.ts";
 import { readMemberRecord } from "./member-record.ts";
 import { probe, waitForExclusive } from "./probe-device.ts";
-import { StorageError, type Volume } from "./storage.ts";
+import { type FilesystemVolume, StorageError } from "./storage.ts";
 import { expectSuccess } from "./tools.ts";
 
 /** e2fsck looks at all of it where its journal is not enough; xfs replays its log. */
@@ -51,15 +51,16 @@ export async function takeCopy<V extends OneMemberVolume>(
   await members.noteRenamed(volume);
 }
 
-const RENAME: Readonly<Record<Volume["fsType"], (host: RenameHost, volume: Volume, device: string) => Promise<void>>> =
-  {
-    btrfs: renameBtrfs,
-    ext4: renameExt4,
-    xfs: renameXfs,
-  };
+const RENAME: Readonly<
+  Record<FilesystemVolume["fsType"], (host: RenameHost, volume: FilesystemVolume, device: string) => Promise<void>>
+> = {
+  btrfs: renameBtrfs,
+  ext4: renameExt4,
+  xfs: renameXfs,
+};
 
 /** The kernel reads the first superblock alone, and writes the others again with its first commit. */
-async function renameBtrfs({ files }: RenameHost, { handle, fsid }: Volume, device: string): Promise<void> {
+async function renameBtrfs({ files }: RenameHost, { handle, fsid }: FilesystemVolume, device: string): Promise<void> {
   const ranges = superblockRanges(deviceSizeBytes(device));
   await files.rewriteExclusively("stage/rename-btrfs", device, ranges, (block, range) => {
     const problem = problemOfSuperblock(block, range.offsetBytes);
@@ -74,7 +75,7 @@ async function renameBtrfs({ files }: RenameHost, { handle, fsid }: Volume, devi
 }
 
 /** With the seed of its checksums kept aside only the superblock changes; without it every block of metadata would. */
-async function renameExt4({ tools }: RenameHost, { handle, fsid }: Volume, device: string): Promise<void> {
+async function renameExt4({ tools }: RenameHost, { handle, fsid }: FilesystemVolume, device: string): Promise<void> {
   const task = `giving the copy on ${device} of ${handle} its own UUID`;
   const checked = await tools.run("stage/check-copy", "e2fsck", ["-p", device], CHECK_LIMIT_MS);
   if (checked.exitCode !== 1) expectSuccess(checked, task); // 1: what there was is corrected
@@ -84,7 +85,11 @@ async function renameExt4({ tools }: RenameHost, { handle, fsid }: Volume, devic
 }
 
 /** A copy of a mounted xfs always has a log to be replayed, and its own UUID in it: only the kernel can do that. */
-async function renameXfs({ tools, recordDirectory }: RenameHost, volume: Volume, device: string): Promise<void> {
+async function renameXfs(
+  { tools, recordDirectory }: RenameHost,
+  volume: FilesystemVolume,
+  device: string,
+): Promise<void> {
   const task = `giving the copy on ${device} of ${volume.handle} its own UUID`;
   const rename = async (): Promise<string> => {
     const args = ["-x", "-c", `uuid ${volume.fsid}`, device];

@@ -1,13 +1,13 @@
 // Lets go of a volume: stop what runs on it, unmount plainly, detach. Done only when the kernel holds nothing of it any more,
 // in no mount namespace: a lazy unmount would say so too early, and a second node could write to the member.
 import { existsSync } from "node:fs";
-import type { BlockHost, OneMemberVolume } from "./block-member.ts";
+import type { BlockHost, BlockMembers, OneMemberVolume } from "./block-member.ts";
 import { stopExclusiveOperation } from "./exclusive-operation.ts";
 import { mountedAnywhere } from "./loop-device.ts";
 import { memberRecordPath, readMemberRecord } from "./member-record.ts";
 import { mountsOfDevice } from "./mount-table.ts";
 import { findMounted } from "./stage.ts";
-import { StorageError, type Volume } from "./storage.ts";
+import { type RawVolume, StorageError, type VolumeIdentity } from "./storage.ts";
 import type { Finished } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
 
@@ -47,8 +47,8 @@ export async function removeMember<V extends OneMemberVolume>(host: BlockHost<V>
 }
 
 /** A layout that was edited by hand may name another volume's member. What says whose it is, is on the disk. */
-async function assertOwn<V extends OneMemberVolume>(
-  { members, recordDirectory }: BlockHost<V>,
+export async function assertOwn<V extends OneMemberVolume | RawVolume>(
+  { members, recordDirectory }: { readonly members: BlockMembers<V>; readonly recordDirectory: string },
   volume: V,
 ): Promise<void> {
   const record = readMemberRecord(recordDirectory, members.recordName(volume));
@@ -63,7 +63,7 @@ async function assertOwn<V extends OneMemberVolume>(
 
 /** Plainly; throws DeviceBusy while anybody uses it. */
 export async function unmount(
-  volume: Volume,
+  volume: VolumeIdentity,
   mountPath: string,
   start: (args: readonly string[], timeLimitMs: number) => Promise<Finished>,
 ): Promise<void> {

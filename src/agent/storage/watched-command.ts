@@ -6,7 +6,7 @@ import type { Logger } from "../../process/log.ts";
 import { exclusiveOperation, stopExclusiveOperation } from "./exclusive-operation.ts";
 import type { Reader } from "./read-filesystem.ts";
 import { cancelReason, RATE_WINDOW_MS, type SpaceSample, stoppedMessage } from "./shrink-decision.ts";
-import type { MountedVolume, ShrinkControl } from "./storage.ts";
+import type { MountedFilesystem, ShrinkControl } from "./storage.ts";
 import type { Finished, Tools } from "./tools.ts";
 
 const WATCH_INTERVAL_MS = 50;
@@ -28,7 +28,7 @@ interface WatchingHost {
 
 export async function runWatched(
   host: WatchingHost,
-  volume: MountedVolume,
+  volume: MountedFilesystem,
   reader: Reader,
   control: ShrinkControl,
   start: () => Promise<Finished>,
@@ -77,7 +77,7 @@ async function watch(
  * Cancels until the command has ended, which has a time limit of its own. It may not have reached the kernel yet, where there is
  * nothing to cancel; and a cancel that fails is tried again.
  */
-async function stop(host: WatchingHost, volume: MountedVolume, running: RunningCommand): Promise<void> {
+async function stop(host: WatchingHost, volume: MountedFilesystem, running: RunningCommand): Promise<void> {
   while (!running.ended) {
     let waitMs = RECANCEL_INTERVAL_MS;
     try {

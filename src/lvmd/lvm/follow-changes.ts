@@ -23,39 +23,21 @@ const WRITTEN_RATIO = 0.01;
 const HEADER_BYTES = 8192;
 
 /** Ends with `stop`. */
-export function followChanges({ reports, backupDirectory, figures, log }: FollowParts): { stop(): void } {
-  let watcher: FSWatcher | undefined;
+export function followChanges(parts: FollowParts): { stop(): void } {
+  const { reports, log } = parts;
+  const backups = watchBackups(parts);
+  const evidence = gatherEvidence(parts);
   let lookedMs = performance.now();
-  let seen: Evidence | undefined;
   let looking = false;
-  const follow = (): void => {
-    if (watcher !== undefined) return;
-    try {
-      watcher = watch(backupDirectory, () => reports.expectChange());
-      watcher.once("error", () => {
-        watcher?.close();
-        watcher = undefined;
-      });
-      reports.expectChange(); // what has happened before is not told
-    } catch {
-      // LVM makes the directory with its first backup: looked for again.
-    }
-  };
   const look = async (): Promise<void> => {
     const report = reports.latest();
     if (report === undefined || reports.problem() !== undefined) return reports.expectChange();
-    const written = writtenByPool(report, figures());
-    if (seen?.report !== report) {
-      seen = { report, written, headers: await readHeaders(report) };
-      return;
-    }
-    const slow = performance.now() - lookedMs >= SLOW_INTERVAL_MS;
-    if (slow) lookedMs = performance.now();
-    if (hasWritten(report, seen.written, written, slow ? 0 : WRITTEN_RATIO)) reports.expectChange();
-    else if (slow && !sameHeaders(seen.headers, await readHeaders(report))) reports.expectChange();
+    const isSlow = performance.now() - lookedMs >= SLOW_INTERVAL_MS;
+    if (isSlow) lookedMs = performance.now();
+    if (await evidence.ofChange(report, isSlow)) reports.expectChange();
   };
-  const tick = (): void => {
-    follow();
+  const timer = setInterval(() => {
+    backups.follow();
     // A device that hangs keeps its look waiting: there is never a second one.
     if (looking) return;
     looking = true;
@@ -64,23 +46,53 @@ export function followChanges({ reports, backupDirectory, figures, log }: Follow
       .finally(() => {
         looking = false;
       });
-  };
-  follow();
-  const timer = setInterval(tick, LOOK_INTERVAL_MS);
+  }, LOOK_INTERVAL_MS);
   return {
     stop: () => {
       clearInterval(timer);
-      watcher?.close();
+      backups.stop();
     },
   };
 }
 
-/** What was there when the report was new. */
-interface Evidence {
-  readonly report: Report;
-  /** Bytes written and discarded, by "group/pool". */
-  readonly written: ReadonlyMap<string, number>;
-  readonly headers: ReadonlyMap<string, string>;
+function watchBackups({ reports, backupDirectory }: FollowParts): { follow(): void; stop(): void } {
+  let watcher: FSWatcher | undefined;
+  const follow = (): void => {
+    if (watcher !== undefined) return;
+    try {
+      watcher = watch(backupDirectory, () => reports.expectChange());
+    } catch {
+      return; // LVM makes the directory with its first backup: looked for again
+    }
+    watcher.once("error", () => {
+      watcher?.close();
+      watcher = undefined;
+    });
+    reports.expectChange(); // what has happened before is not told
+  };
+  follow();
+  return { follow, stop: () => watcher?.close() };
+}
+
+/** What was there right before LVM was asked for the last report: what has changed since may not be in it. */
+function gatherEvidence({ reports, figures }: FollowParts): {
+  ofChange(report: Report, isSlow: boolean): Promise<boolean>;
+} {
+  let written: ReadonlyMap<string, number> = new Map();
+  let headers: Promise<ReadonlyMap<string, string>> = Promise.resolve(new Map());
+  const gather = (): void => {
+    const report: Report = reports.latest() ?? new Map();
+    written = writtenByPool(report, figures());
+    headers = readHeaders(report);
+  };
+  gather();
+  reports.onAsk(gather);
+  return {
+    ofChange: async (report, isSlow) => {
+      if (hasWritten(report, written, writtenByPool(report, figures()), isSlow ? 0 : WRITTEN_RATIO)) return true;
+      return isSlow && !sameHeaders(await headers, await readHeaders(report));
+    },
+  };
 }
 
 export function writtenByPool(report: Report, figures: DiskFigures): ReadonlyMap<string, number> {

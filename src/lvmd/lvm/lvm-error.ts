@@ -1,5 +1,6 @@
 // An LVM command that could not do what it was asked for, with LVM's own words, and the gRPC code that says so to lvmd's callers.
 import { Refusal, type RefusalCode } from "../../csi/refusal.ts";
+import { CommandError, type CommandFailure, type CommandResult } from "../../process/command-port.ts";
 
 export type LvmFailure =
   | "Shortage"
@@ -32,6 +33,29 @@ export class LvmError extends Error {
   }
 }
 
+/** A program that could not be run to its end: LVM itself, or one that lvmd needs beside it. Any other error is given back. */
+export function commandFailure(error: unknown): unknown {
+  if (!(error instanceof CommandError)) return error;
+  return new LvmError(CODE_OF_COMMAND[error.code], error.message, error, error.gone);
+}
+
+/** Stdout of a program beside LVM. Throws LvmError. */
+export async function toolOutput(name: string, running: Promise<CommandResult>): Promise<string> {
+  const { exitCode, stdout, stderr } = await running.catch((error: unknown) => {
+    throw commandFailure(error);
+  });
+  if (exitCode !== 0)
+    throw new LvmError("Failed", `${name} ended with ${exitCode}: ${stderr.trim() || "it said nothing"}`);
+  return stdout;
+}
+
+const CODE_OF_COMMAND: Readonly<Record<CommandFailure, LvmFailure>> = {
+  TimedOut: "TimedOut",
+  OutputTooLarge: "Unreadable",
+  NotFound: "CannotStart",
+  Failed: "CannotStart",
+};
+
 const CODES: Readonly<Record<LvmFailure, RefusalCode>> = {
   Shortage: "RESOURCE_EXHAUSTED",
   NotFound: "NOT_FOUND",
@@ -59,7 +83,7 @@ const SAID: readonly (readonly [LvmFailure, RegExp])[] = [
     "DeviceMissing",
     /PVs? (are|is) missing|missing PVs?|missing physical volume|Couldn't find device|partial mode|is partial/i,
   ],
-  ["ReadOnly", /read-only|metadata_read_only|prohibited while|exported/i],
+  ["ReadOnly", /read-only|exported|Failed to write (metadata|VG)/i],
   ["Locked", /get lock|locking failed|waiting for lock|can't lock/i],
   ["Shortage", /insufficient|not enough|no free|free space in .*pool|new volumes are not allowed|Maximum number of/i],
   ["Exists", /already exists/i],

@@ -2,7 +2,7 @@
 // throws an LvmError with LVM's own words.
 import { CommandError, type CommandOptions, type CommandPort, type CommandResult } from "../../process/command-port.ts";
 import type { EffectPoint } from "../../process/effects.ts";
-import { failureOf, LvmError } from "./lvm-error.ts";
+import { commandFailure, failureOf, LvmError } from "./lvm-error.ts";
 
 export interface Lvm {
   /** Runs a subcommand that changes something; resolves with its stdout. */
@@ -44,10 +44,8 @@ export function createLvm({ commands, prefix, limitMs, ended }: LvmParts): Lvm {
       return outputOf([subcommand, ...args].join(" "), result);
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
-      const timedOut = error.code === "TimedOut";
-      end(timedOut ? "timed-out" : "failed");
-      const code = timedOut ? "TimedOut" : error.code === "OutputTooLarge" ? "Unreadable" : "CannotStart";
-      throw new LvmError(code, `"${[subcommand, ...args].join(" ")}": ${error.message}`, error, error.gone);
+      end(error.code === "TimedOut" ? "timed-out" : "failed");
+      throw commandFailure(error);
     }
   };
   return {

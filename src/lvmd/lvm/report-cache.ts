@@ -14,6 +14,8 @@ export interface ReportCache {
   note(change: OwnChange): void;
   /** Somebody may have changed something: a report follows when it is quiet. */
   expectChange(): void;
+  /** Called right before LVM is asked. */
+  onAsk(listener: () => void): void;
   /** Called after each change of what `latest` gives, and of `problem`. */
   onChange(listener: () => void): void;
   /** Why the last attempt at a report failed. */
@@ -28,6 +30,7 @@ const LATEST_MS = 2000;
 
 export function createReportCache(lvm: Pick<Lvm, "query">, log: Logger): ReportCache {
   const listeners: (() => void)[] = [];
+  const askListeners: (() => void)[] = [];
   let latest: Report | undefined;
   let problem: string | undefined;
   let hung: string | undefined;
@@ -43,6 +46,7 @@ export function createReportCache(lvm: Pick<Lvm, "query">, log: Logger): ReportC
   };
   const ask = async (): Promise<Report> => {
     if (hung !== undefined) throw new LvmError("Hung", `no report is made before this has ended: ${hung}`);
+    for (const listener of askListeners) listener();
     try {
       return parseReport(await lvm.query("fullreport", REPORT_ARGUMENTS));
     } catch (error) {
@@ -105,6 +109,7 @@ export function createReportCache(lvm: Pick<Lvm, "query">, log: Logger): ReportC
       tell();
     },
     expectChange,
+    onAsk: (listener) => askListeners.push(listener),
     onChange: (listener) => listeners.push(listener),
     problem: () => problem,
     stop: () => clearTimeout(quietTimer),

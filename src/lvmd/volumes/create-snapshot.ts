@@ -58,13 +58,17 @@ async function snapshotInTurn(
   const { volumeGroup } = deviceClass;
   if (present === undefined)
     await host.lvm.run(
-      "snapshot/lvcreate",
+      "lvmd-snapshot/lvcreate",
       "lvcreate",
       snapshotArguments(volumeGroup, order.source, order.name, order.tags),
     );
   const presentBytes = present?.sizeBytes ?? findVolume(state, order.source)?.sizeBytes ?? 0;
   if (presentBytes < wanted)
-    await host.lvm.run("snapshot/lvresize", "lvresize", resizeArguments(volumeGroup, order.name, askedBytes(wanted)));
+    await host.lvm.run(
+      "lvmd-snapshot/lvresize",
+      "lvresize",
+      resizeArguments(volumeGroup, order.name, askedBytes(wanted)),
+    );
   await giveAccess(host, volumeGroup, order, present);
   const made = await freshVolumeOf(host, deviceClass, order.name);
   return made instanceof Refusal ? made : made.volume;
@@ -105,6 +109,6 @@ async function giveAccess(
 ): Promise<void> {
   const path = volumePath(group, name);
   const isReadOnly = present?.attr.charAt(1) === "r";
-  if (access === "rw") await host.lvm.run("snapshot/activate", "lvchange", ["-k", "n", "-a", "y", path]);
-  else if (!isReadOnly) await host.lvm.run("snapshot/make-read-only", "lvchange", ["-p", "r", path]);
+  if (access === "rw") await host.lvm.run("lvmd-snapshot/activate", "lvchange", ["-k", "n", "-a", "y", path]);
+  else if (!isReadOnly) await host.lvm.run("lvmd-snapshot/make-read-only", "lvchange", ["-p", "r", path]);
 }

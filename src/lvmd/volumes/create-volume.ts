@@ -55,7 +55,11 @@ async function createInTurn(host: VolumeHost, deviceClass: DeviceClass, order: O
   const { name, tags, options } = order;
   const sizeBytes = askedBytes(order.sizeBytes);
   try {
-    await host.lvm.run("create/lvcreate", "lvcreate", createArguments(deviceClass, { name, sizeBytes, tags, options }));
+    await host.lvm.run(
+      "lvmd-create/lvcreate",
+      "lvcreate",
+      createArguments(deviceClass, { name, sizeBytes, tags, options }),
+    );
   } catch (error) {
     // Somebody else has made one since the last report.
     if (!(error instanceof LvmError && error.code === "Exists")) throw error;

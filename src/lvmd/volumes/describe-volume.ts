@@ -26,7 +26,7 @@ export async function renameVolume(
         : { state, volume: present };
     if (name !== newName && state.group.volumes.has(newName))
       return new Refusal("ALREADY_EXISTS", `volume group ${state.group.name} has a volume ${newName} already`);
-    if (name !== newName) await host.lvm.run("rename/lvrename", "lvrename", [state.group.name, name, newName]);
+    if (name !== newName) await host.lvm.run("lvmd-rename/lvrename", "lvrename", [state.group.name, name, newName]);
     return freshVolumeOf(host, deviceClass, newName);
   });
 }
@@ -56,7 +56,7 @@ export async function changeTags(
       ),
     ];
     if (args.length === 0) return found;
-    await host.lvm.run("tags/lvchange", "lvchange", [...args, `${found.state.group.name}/${name}`]);
+    await host.lvm.run("lvmd-tags/lvchange", "lvchange", [...args, `${found.state.group.name}/${name}`]);
     return freshVolumeOf(host, deviceClass, name);
   });
 }

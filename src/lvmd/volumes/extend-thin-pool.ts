@@ -45,8 +45,13 @@ async function extendInTurn(
   if (refusal !== undefined) return refusal;
   const target = `${state.group.name}/${pool.name}`;
   if (metadataSizeBytes > pool.metadataSizeBytes)
-    await host.lvm.run("pool/extend-metadata", "lvextend", ["--poolmetadatasize", `${metadataSizeBytes}b`, target]);
-  if (sizeBytes > pool.sizeBytes) await host.lvm.run("pool/extend-data", "lvextend", ["-L", `${sizeBytes}b`, target]);
+    await host.lvm.run("lvmd-pool/extend-metadata", "lvextend", [
+      "--poolmetadatasize",
+      `${metadataSizeBytes}b`,
+      target,
+    ]);
+  if (sizeBytes > pool.sizeBytes)
+    await host.lvm.run("lvmd-pool/extend-data", "lvextend", ["-L", `${sizeBytes}b`, target]);
   const now = await freshStateOf(host, deviceClass);
   if (now instanceof Refusal) return now;
   return now.thin?.pool ?? { sizeBytes, metadataSizeBytes };

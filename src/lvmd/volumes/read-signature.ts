@@ -1,7 +1,7 @@
 // What is on a volume, asked of the device itself: every signature that libblkid knows, and where the one filesystem ends.
 import { open } from "node:fs/promises";
 import type { CommandPort } from "../../process/command-port.ts";
-import { LvmError } from "../lvm/lvm-error.ts";
+import { LvmError, toolOutput } from "../lvm/lvm-error.ts";
 import { KNOWN_FILESYSTEMS, readFilesystemEnd, SuperblockError } from "./filesystem-end.ts";
 
 export type Signature =
@@ -28,11 +28,8 @@ export async function readSignature(commands: CommandPort, path: string, reachBy
 }
 
 async function signatureTypes(commands: CommandPort, path: string): Promise<string[]> {
-  const { exitCode, stdout, stderr } = await commands.query(WIPEFS, ["--no-act", "--json", path], {
-    timeLimitMs: TIME_LIMIT_MS,
-  });
-  if (exitCode !== 0)
-    throw new LvmError("Failed", `"wipefs --no-act ${path}" ended with ${exitCode}: ${stderr.trim()}`);
+  const args = ["--no-act", "--json", path];
+  const stdout = await toolOutput(`wipefs of ${path}`, commands.query(WIPEFS, args, { timeLimitMs: TIME_LIMIT_MS }));
   if (stdout.trim() === "") return [];
   const { signatures = [] } = JSON.parse(stdout) as { signatures?: { type?: string }[] };
   return [...new Set(signatures.map(({ type = "something" }) => type))];

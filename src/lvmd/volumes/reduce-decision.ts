@@ -2,10 +2,18 @@
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import { roundUp } from "../classes/room.ts";
 import type { Signature } from "./read-signature.ts";
-import { type ReduceRecord, type ReduceRequest, TOKEN } from "./reduce-tokens.ts";
+import type { ReduceRecord, ReduceRequest } from "./reduce-tokens.ts";
+
+/** It becomes a part of a file's name. */
+const TOKEN = /^[A-Za-z0-9._-]{1,128}$/;
+
+export function refuseToken(token: string): Refusal | undefined {
+  return TOKEN.test(token) ? undefined : invalidArgument("the token is not 1 to 128 letters, digits and . _ -");
+}
 
 export function refuseReduceRequest({ volumeUUID, fromBytes, toBytes, token }: ReduceRequest): Refusal | undefined {
-  if (!TOKEN.test(token)) return invalidArgument("the token is not 1 to 128 letters, digits and . _ -");
+  const wrongToken = refuseToken(token);
+  if (wrongToken !== undefined) return wrongToken;
   if (volumeUUID === "") return invalidArgument("the volume's UUID is missing");
   if (!(toBytes > 0)) return invalidArgument(`a volume of ${toBytes} bytes cannot be`);
   if (toBytes > fromBytes) return invalidArgument(`from ${fromBytes} to ${toBytes} bytes is no reduction`);

@@ -38,8 +38,7 @@ export interface ReduceTokens {
   burn(token: string): Promise<void>;
 }
 
-export const TOKEN = /^[A-Za-z0-9._-]{1,128}$/;
-/** A dot first: a token may be "..", a file's name not. */
+/** A token may be "..", a file's name not. */
 const fileOf = (token: string): string => `token-${token}.json`;
 const KEPT_MS = 30 * 24 * 3_600_000;
 
@@ -57,7 +56,7 @@ export function loadReduceTokens(directory: string, files: FilePort, clock: Cloc
     for (const { token, end, atMs } of records.values()) {
       if (end.state === "Begun" || clock.nowMs() - atMs < KEPT_MS) continue;
       records.delete(token);
-      await files.remove("reduce/forget", pathOf(token));
+      await files.remove("lvmd-reduce/forget", pathOf(token));
     }
   };
   const textOf = (record: ReduceRecord): string => `${JSON.stringify(record, null, 2)}\n`;
@@ -68,18 +67,18 @@ export function loadReduceTokens(directory: string, files: FilePort, clock: Cloc
     begin: async (request, targetBytes) => {
       await forgetOld();
       const record: ReduceRecord = { ...request, end: { state: "Begun", targetBytes }, atMs: clock.nowMs() };
-      await files.writeWhole("reduce/record-begin", pathOf(request.token), textOf(record));
+      await files.writeWhole("lvmd-reduce/record-begin", pathOf(request.token), textOf(record));
       records.set(request.token, record);
     },
     end: async (request, end) => {
       const record: ReduceRecord = { ...request, end, atMs: clock.nowMs() };
-      await files.writeWhole("reduce/record-end", pathOf(request.token), textOf(record));
+      await files.writeWhole("lvmd-reduce/record-end", pathOf(request.token), textOf(record));
       records.set(request.token, record);
       return end;
     },
     burn: async (token) => {
       const record: ReduceRecord = { ...records.get(token), token, end: { state: "Burnt" }, atMs: clock.nowMs() };
-      await files.writeWhole("reduce/burn", pathOf(token), textOf(record));
+      await files.writeWhole("lvmd-reduce/burn", pathOf(token), textOf(record));
       records.set(token, record);
     },
   };

@@ -9,8 +9,8 @@ import { LvmError, refusalOfLvmError } from "../lvm/lvm-error.ts";
 import type { ReportedVolume } from "../lvm/report.ts";
 import { findLeftoverReduce } from "./leftover-commands.ts";
 import { readSignature } from "./read-signature.ts";
-import { outcomeOf, refuseCut, refuseOtherUse, refuseReduceRequest, targetOf } from "./reduce-decision.ts";
-import { type ReduceEnd, type ReduceRecord, type ReduceRequest, type ReduceTokens, TOKEN } from "./reduce-tokens.ts";
+import { outcomeOf, refuseCut, refuseOtherUse, refuseReduceRequest, refuseToken, targetOf } from "./reduce-decision.ts";
+import { type ReduceEnd, type ReduceRecord, type ReduceRequest, type ReduceTokens } from "./reduce-tokens.ts";
 import { isUnusable, latestReport, unusable, type VolumeHost } from "./volume-host.ts";
 
 /** What is reduced: a volume of one of the classes, found by LVM's own UUID. */
@@ -44,7 +44,8 @@ export async function cancelReduce(
   tokens: ReduceTokens,
   token: string,
 ): Promise<{ readonly reducedTo: number | undefined } | Refusal> {
-  if (!TOKEN.test(token)) return new Refusal("INVALID_ARGUMENT", "the token is not 1 to 128 letters, digits and . _ -");
+  const refusal = refuseToken(token);
+  if (refusal !== undefined) return refusal;
   return host.lanes.run(`token ${token}`, async () => {
     const record = tokens.get(token);
     const end = record?.end.state === "Begun" ? await settle(host, tokens, record) : record?.end;
@@ -124,7 +125,11 @@ async function cut(host: VolumeHost, { state, volume }: Found, target: number): 
   const group = state.group.name;
   const ignoresFilesystem = await checksFilesystems(host);
   try {
-    await host.lvm.run("reduce/lvreduce", "lvreduce", reduceArguments(group, volume.name, target, ignoresFilesystem));
+    await host.lvm.run(
+      "lvmd-reduce/lvreduce",
+      "lvreduce",
+      reduceArguments(group, volume.name, target, ignoresFilesystem),
+    );
     return undefined;
   } catch (error) {
     const refusal = refusalOfLvmError(error);

@@ -29,7 +29,7 @@ export function refuseOrigin({ state, volume }: FoundVolume): Refusal | undefine
 /** In the group's turn. */
 export async function removeInTurn(host: VolumeHost, { state, volume }: FoundVolume): Promise<undefined> {
   const { deviceClass, group, thin } = state;
-  await host.lvm.run("remove/lvremove", "lvremove", ["-f", `${group.name}/${volume.name}`]);
+  await host.lvm.run("lvmd-remove/lvremove", "lvremove", ["-f", `${group.name}/${volume.name}`]);
   const freedBytes = thin === undefined ? takenBytes(volume.sizeBytes, columnsOf(deviceClass, undefined)) : 0;
   host.reports.note({ kind: "Removed", group: group.name, name: volume.name, freedBytes });
 }

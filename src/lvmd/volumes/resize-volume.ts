@@ -47,7 +47,7 @@ async function resizeInTurn(
   const refusal = shortage(found.state, found.volume);
   if (refusal !== undefined) return refusal;
   await host.lvm.run(
-    "resize/lvresize",
+    "lvmd-resize/lvresize",
     "lvresize",
     resizeArguments(deviceClass.volumeGroup, name, askedBytes(sizeBytes)),
   );

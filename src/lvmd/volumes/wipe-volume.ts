@@ -4,7 +4,7 @@ import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { Refusal } from "../../csi/refusal.ts";
 import { readDeviceNode } from "../device-node.ts";
-import { LvmError } from "../lvm/lvm-error.ts";
+import { LvmError, toolOutput } from "../lvm/lvm-error.ts";
 import { refuseVolumeName } from "../lvm/lvm-names.ts";
 import type { DeviceClass } from "../settings/settings.ts";
 import { refuseOrigin, removeInTurn } from "./remove-volume.ts";
@@ -58,7 +58,7 @@ async function wipe(host: VolumeHost, { state, volume }: FoundVolume): Promise<n
   const path = volume.path || volumePath(group.name, volume.name);
   if (volume.device === undefined)
     await host.lanes.run(group.name, () =>
-      host.lvm.run("wipe/activate", "lvchange", ["-a", "y", `${group.name}/${volume.name}`]),
+      host.lvm.run("lvmd-wipe/activate", "lvchange", ["-a", "y", `${group.name}/${volume.name}`]),
     );
   const held = await holdAlone(path);
   if (held === undefined) return inUse(`${group.name}/${volume.name}`);
@@ -66,7 +66,7 @@ async function wipe(host: VolumeHost, { state, volume }: FoundVolume): Promise<n
     const sizeBytes = (await readDeviceNode(path))?.sizeBytes ?? volume.sizeBytes;
     // Zeros written everywhere would take the whole size of a thin volume from its pool.
     if (thin === undefined) await zeroAll(host, path, sizeBytes);
-    else await host.files.zeroWritten("wipe/zero-written", path, sizeBytes);
+    else await host.files.zeroWritten("lvmd-wipe/zero-written", path, sizeBytes);
     await held.sync();
     return sizeBytes;
   } finally {
@@ -91,9 +91,8 @@ async function zeroAll({ commands }: VolumeHost, path: string, sizeBytes: number
     const length = Math.min(PIECE_BYTES, sizeBytes - offset);
     // It is held already: --force lets blkdiscard open it all the same.
     const args = ["--force", "--zeroout", "--offset", String(offset), "--length", String(length), path];
-    const { exitCode, stderr } = await commands.run("wipe/zero", BLKDISCARD, args, { timeLimitMs: PIECE_LIMIT_MS });
-    if (exitCode !== 0)
-      throw new LvmError("Failed", `"blkdiscard ${args.join(" ")}" ended with ${exitCode}: ${stderr.trim()}`);
+    const wiping = commands.run("lvmd-wipe/zero", BLKDISCARD, args, { timeLimitMs: PIECE_LIMIT_MS });
+    await toolOutput(`blkdiscard of ${path}`, wiping);
   }
 }
 

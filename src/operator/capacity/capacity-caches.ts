@@ -5,7 +5,7 @@ import { createReflector, type Reflector } from "../../kube/reflector.ts";
 import { reflectorSet } from "../../kube/reflector-set.ts";
 import { CSI_NODES, CSI_STORAGE_CAPACITIES, type StorageClass } from "../../kube/resources.ts";
 import type { Logger } from "../../process/log.ts";
-import { CAPACITY_LABELS, nodeOfCapacity } from "./decide-capacity.ts";
+import { CAPACITY_LABELS, nodeOfCapacity } from "./capacity-object.ts";
 
 export type CapacityCaches = ReturnType<typeof createCapacityCaches>;
 

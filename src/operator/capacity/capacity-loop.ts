@@ -8,7 +8,8 @@ import type { Logger } from "../../process/log.ts";
 import { hasDriver } from "../csi/placement.ts";
 import { createLedQueue, type Duty } from "../led-queue.ts";
 import type { CapacityCaches } from "./capacity-caches.ts";
-import { capacityObject, isOfPair, tells, wantedCapacities } from "./decide-capacity.ts";
+import { capacityName, capacityObject, isOfPair, tells } from "./capacity-object.ts";
+import { wantedCapacities } from "./decide-capacity.ts";
 
 const CONCURRENCY = 4;
 /** A pod that waits for room is tried by the scheduler when the figure arrives. */
@@ -45,11 +46,11 @@ async function publish(
   const wanted = isServed ? wantedCapacities(storageClasses.store.list(), nodeName, storages.store.get(nodeName)) : [];
   for (const existing of capacities.store.byIndex("node", nodeName)) {
     const { name, uid } = existing.metadata;
-    if (wanted.some((one) => one.name === name && isOfPair(existing, one))) continue;
+    if (wanted.some((one) => capacityName(one) === name && isOfPair(existing, one))) continue;
     await client.delete("capacity/withdraw", CSI_STORAGE_CAPACITIES, { namespace, name }, { uid });
   }
   for (const one of wanted) {
-    const existing = capacities.store.get(`${namespace}/${one.name}`);
+    const existing = capacities.store.get(`${namespace}/${capacityName(one)}`);
     if (existing !== undefined && tells(existing, one)) continue;
     await client.apply("capacity/publish", CSI_STORAGE_CAPACITIES, capacityObject(namespace, one), {
       fieldManager: FIELD_MANAGERS.operator,

@@ -17,7 +17,11 @@ export function claimStatus(facts: OrdinaryClaim, filesystem: Filesystem, nowMs:
     reconciling: reconcilingOf(facts, resize),
     stalled: stalledOf(facts, filesystem, resize),
   };
-  return filesystemStatus(filesystem, { handle, capacityBytes: resize?.capacityBytes, nodeName, ...said }, nowMs);
+  return filesystemStatus(
+    filesystem,
+    { handle, capacityBytes: resize?.capacityBytes, nodeName, lastTrim: undefined, ...said },
+    nowMs,
+  );
 }
 
 function readyOf(facts: OrdinaryClaim, resize: ClaimResize | undefined): Statement {

@@ -57,8 +57,9 @@ function removalLayout(logicalVolume: LogicalVolume): ApplyConfiguration {
     volumeUID,
     fsid: fsidOf(volumeUID),
     backend: "lvm",
-    // It names none; what is removed is not looked into.
-    fsType: "btrfs",
+    // What is removed is not looked into.
+    volumeMode: spec.volumeMode ?? "Filesystem",
+    fsType: spec.volumeMode === "Block" ? undefined : "btrfs",
     nodeName: spec.nodeName,
     memberRules: undefined,
     logicalVolume: undefined,

@@ -1,6 +1,6 @@
 // What a new volume begins as a copy of, or a snapshot is taken of: a volume of LVM on its node, which thin snapshots keep there and in its
 // device class.
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout, VolumeMode } from "../../api/filesystem-layout.ts";
 import { snapshotUIDOf, volumeUIDOf } from "../../api/identity.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume } from "../../api/logical-volume.ts";
 import { RECORDS } from "../../api/names.ts";
@@ -32,7 +32,8 @@ export interface CopySource {
   readonly nodeName: string;
   readonly deviceClass: string;
   readonly sizeBytes: number;
-  /** Undefined: nothing tells. */
+  readonly volumeMode: VolumeMode;
+  /** Undefined: nothing tells, or it is a raw block volume. */
   readonly fsType: string | undefined;
 }
 
@@ -58,7 +59,8 @@ export async function readCopySource(binding: Binding, name: string): Promise<Co
       `${name} is in device class ${deviceClass} of node ${nodeName}, which is thick: snapshots and clones need a class of a thin pool`,
     );
   const fsType = layout?.spec.fsType ?? logicalVolume.metadata.annotations?.[RECORDS.fsType];
-  return { logicalVolume, nodeName, deviceClass, sizeBytes: currentBytes(logicalVolume), fsType };
+  const { volumeMode = "Filesystem" } = layout?.spec ?? logicalVolume.spec;
+  return { logicalVolume, nodeName, deviceClass, sizeBytes: currentBytes(logicalVolume), volumeMode, fsType };
 }
 
 function refusalOfLayout(layout: FilesystemLayout): Refusal | undefined {
@@ -82,6 +84,10 @@ export function refusalOfCopy(source: CopySource, order: VolumeOrder): Refusal |
   if (order.deviceClass !== undefined && order.deviceClass !== source.deviceClass)
     return invalidArgument(
       `${name} is in device class ${source.deviceClass}, and stays in it with its copies; asked for is ${order.deviceClass}`,
+    );
+  if (source.volumeMode !== order.volumeMode)
+    return invalidArgument(
+      `${name} has volumeMode ${source.volumeMode}, as its copies have; asked for is ${order.volumeMode}`,
     );
   if (source.fsType !== undefined && source.fsType !== order.fsType)
     return invalidArgument(

@@ -70,7 +70,14 @@ async function orderLogicalVolume(making: MakingLogicalVolume, order: LocalOrder
   const deviceClass = order.deviceClass ?? (await defaultClassOf(making.client, nodeName));
   if (deviceClass instanceof Refusal) return deviceClass;
   const size = formatQuantity(memberBytes);
-  const spec = { nodeName, deviceClass, size, claimRef: { ...record.claim }, ...(source !== undefined && { source }) };
+  const spec = {
+    nodeName,
+    deviceClass,
+    size,
+    claimRef: { ...record.claim },
+    ...(source !== undefined && { source }),
+    ...(record.volumeMode === "Block" && { volumeMode: record.volumeMode }),
+  };
   return makeLogicalVolume(making, record.handle, { annotations: {}, spec });
 }
 

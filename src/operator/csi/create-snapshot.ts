@@ -31,13 +31,21 @@ type Wanted = Parameters<typeof makeLogicalVolume>[2];
 async function wantedOf(snapshotting: Snapshotting, { source }: SnapshotOrder): Promise<Wanted | Refusal> {
   const found = await readCopySource(snapshotting, source);
   if (found instanceof Refusal) return found;
-  const { nodeName, deviceClass, sizeBytes, fsType, logicalVolume } = found;
+  const { nodeName, deviceClass, sizeBytes, volumeMode, fsType, logicalVolume } = found;
   const { claimRef } = logicalVolume.spec;
   const size = formatQuantity(sizeBytes);
   return {
     // Of the volume nothing may be left when it is restored.
     annotations: fsType === undefined ? {} : { [RECORDS.fsType]: fsType },
-    spec: { nodeName, deviceClass, size, source, accessType: "ro", ...(claimRef && { claimRef }) },
+    spec: {
+      nodeName,
+      deviceClass,
+      size,
+      source,
+      accessType: "ro",
+      ...(claimRef && { claimRef }),
+      ...(volumeMode === "Block" && { volumeMode }),
+    },
   };
 }
 

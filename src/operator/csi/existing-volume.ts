@@ -38,6 +38,7 @@ export function refusalOfStarted({ spec }: LogicalVolume, order: VolumeOrder): R
   // A copy began at least as large as its source was then.
   const firstBytes = order.source === undefined ? order.memberBytes : parseQuantity(spec.size);
   const differences = describeDifferences([
+    ["volumeMode", spec.volumeMode ?? "Filesystem", order.volumeMode],
     ["first size", text(parseQuantity(spec.size)), text(firstBytes)],
     ["device class", spec.deviceClass, order.deviceClass ?? spec.deviceClass],
     claimPair(spec.claimRef, order),
@@ -63,6 +64,7 @@ function differencesOf({ spec, metadata }: FilesystemLayout, order: VolumeOrder)
     ["members", rulesText(rulesOfRecords(metadata.annotations)), rulesText(order.memberRules)],
     // Whoever names none takes what the node gave.
     ["device class", deviceClass, order.deviceClass ?? deviceClass],
+    ["volumeMode", spec.volumeMode ?? "Filesystem", order.volumeMode],
     ["filesystem type", spec.fsType, order.fsType],
     claimPair(spec.claimRef, order),
   ]);

@@ -4,7 +4,7 @@ import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import { handleOf, noVolume } from "../../csi/volume-id.ts";
 import type { ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
-import { fsTypesOf } from "./volume-capabilities.ts";
+import { askedUse } from "./volume-capabilities.ts";
 
 export async function validateVolume(
   client: KubeClient,
@@ -16,9 +16,15 @@ export async function validateVolume(
   if (handle instanceof Refusal) return handle;
   const layout = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
   if (layout === undefined) return noVolume(handle, "it has no FilesystemLayout");
-  const fsTypes = fsTypesOf(volumeCapabilities);
-  if (fsTypes instanceof Refusal) return { confirmed: undefined, message: fsTypes.message };
-  const otherType = fsTypes.find((fsType) => fsType !== layout.spec.fsType);
+  const asked = askedUse(volumeCapabilities);
+  if (asked instanceof Refusal) return { confirmed: undefined, message: asked.message };
+  const { volumeMode = "Filesystem" } = layout.spec;
+  if (asked.volumeMode !== volumeMode)
+    return {
+      confirmed: undefined,
+      message: `${handle} was made with volumeMode ${volumeMode}, not ${asked.volumeMode}`,
+    };
+  const otherType = asked.fsTypes.find((fsType) => fsType !== layout.spec.fsType);
   if (otherType !== undefined)
     return { confirmed: undefined, message: `${handle} is formatted as ${layout.spec.fsType}, not as ${otherType}` };
   return { confirmed: { volumeContext, volumeCapabilities, parameters, mutableParameters }, message: "" };

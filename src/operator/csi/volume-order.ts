@@ -1,14 +1,15 @@
 // A CreateVolumeRequest, checked in order and turned into the volume that is asked for. Pure; where it is to be and whether
 // it exists already are decided by others.
-import type { FsType, OwnBackend } from "../../api/filesystem-layout.ts";
+import type { FsType, OwnBackend, VolumeMode } from "../../api/filesystem-layout.ts";
 import { fsidOf, volumeHandleOf } from "../../api/identity.ts";
+import { refusalOfMode } from "../../csi/access.ts";
 import type { Driver } from "../../csi/driver.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { CreateVolumeRequest } from "../../gen/csi/v1/csi.ts";
 import type { MemberRules } from "../member/member-rules.ts";
 import { sourceNameOf } from "./copy-source.ts";
 import { refusalOfName, uidOfName } from "./named-uid.ts";
-import { fsTypesOf } from "./volume-capabilities.ts";
+import { askedUse } from "./volume-capabilities.ts";
 import { parseVolumeParameters } from "./volume-parameters.ts";
 import { planSizes } from "./volume-size.ts";
 
@@ -17,7 +18,9 @@ export interface VolumeOrder {
   readonly volumeUID: string;
   readonly fsid: string;
   readonly backend: OwnBackend;
-  readonly fsType: FsType;
+  readonly volumeMode: VolumeMode;
+  /** Undefined: a raw block volume has none. */
+  readonly fsType: FsType | undefined;
   readonly requestedBytes: number;
   readonly initialBytes: number | undefined;
   readonly maxBytes: number | undefined;
@@ -39,11 +42,15 @@ const DEFAULT_FS_TYPE: FsType = "btrfs";
 export function orderOf(request: CreateVolumeRequest, driver: Driver): VolumeOrder | Refusal {
   const refusal = refusalOfName("volume", request.name) ?? refusalOfExtras(request);
   if (refusal !== undefined) return refusal;
-  const fsTypes = fsTypesOf(request.volumeCapabilities);
-  if (fsTypes instanceof Refusal) return fsTypes;
+  const asked = askedUse(request.volumeCapabilities);
+  if (asked instanceof Refusal) return asked;
   const parameters = parseVolumeParameters(request.parameters, driver);
   if (parameters instanceof Refusal) return parameters;
-  const fsType = chooseFsType(fsTypes, parameters.fsType);
+  const { volumeMode, fsTypes } = asked;
+  const refusalOfBlock = refusalOfMode(volumeMode, parameters.backend);
+  if (refusalOfBlock !== undefined) return refusalOfBlock;
+  // A class that serves both modes may name a type: a raw block volume does not ask for it.
+  const fsType = volumeMode === "Block" ? undefined : chooseFsType(fsTypes, parameters.fsType);
   if (fsType instanceof Refusal) return fsType;
   if (parameters.backend === "span" && fsType !== "btrfs")
     return invalidArgument(`the backend span needs btrfs, whose devices come and go online; asked for is ${fsType}`);
@@ -61,6 +68,7 @@ export function orderOf(request: CreateVolumeRequest, driver: Driver): VolumeOrd
     volumeUID,
     fsid: fsidOf(volumeUID),
     backend: parameters.backend,
+    volumeMode,
     fsType,
     ...sizes,
     memberRules: parameters.memberRules,

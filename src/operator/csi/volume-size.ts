@@ -19,7 +19,7 @@ export const MINIMUM_BYTES: Readonly<Record<FsType, number>> = { btrfs: 256 * MI
 
 export function planSizes(
   range: CapacityRange | undefined,
-  fsType: FsType,
+  fsType: FsType | undefined,
   { backend, initialBytes, maxBytes }: Pick<VolumeParameters, "backend" | "initialBytes" | "maxBytes">,
 ): PlannedSizes | Refusal {
   const limitBytes = range?.limitBytes ?? 0;
@@ -36,7 +36,7 @@ export function planSizes(
     return outOfRange(
       `the StorageClass' initialSize of ${formatBytes(firstBytes)} is over the request of ${formatBytes(requestedBytes)}; request at least that`,
     );
-  const minimumBytes = MINIMUM_BYTES[fsType];
+  const minimumBytes = fsType === undefined ? 0 : MINIMUM_BYTES[fsType];
   if (firstBytes < minimumBytes)
     return outOfRange(
       `${formatBytes(firstBytes)} is too small for ${fsType}, which needs at least ${formatBytes(minimumBytes)}`,

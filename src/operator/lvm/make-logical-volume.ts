@@ -98,6 +98,7 @@ const ANSWER_OF: Readonly<Record<FinalCode, RefusalCode>> = {
   NOT_FOUND: "RESOURCE_EXHAUSTED",
   RESOURCE_EXHAUSTED: "RESOURCE_EXHAUSTED",
   OUT_OF_RANGE: "OUT_OF_RANGE",
+  // A thick snapshot, which no node of this class can make.
   UNIMPLEMENTED: "FAILED_PRECONDITION",
 };
 

@@ -30,8 +30,9 @@ export function decideStatus(facts: StatusFacts, nowMs: number): ApplyConfigurat
   const { filesystem, layout, handle } = facts;
   const capacityBytes = layout && filesystemSizeBytes(layout);
   const nodeName = layout?.status?.nodeName ?? layout?.spec.nodeName ?? filesystem.status?.nodeName;
+  const lastTrim = layout?.status?.lastTrim ?? filesystem.status?.lastTrim;
   const said = { ready: readyOf(facts), reconciling: reconcilingOf(facts), stalled: stalledOf(facts) };
-  return filesystemStatus(filesystem, { handle, capacityBytes, nodeName, ...said }, nowMs);
+  return filesystemStatus(filesystem, { handle, capacityBytes, nodeName, lastTrim, ...said }, nowMs);
 }
 
 function readyOf({ layout, missing, handle, lostNode }: StatusFacts): Statement {

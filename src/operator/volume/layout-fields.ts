@@ -30,7 +30,8 @@ export function newLayout(
     claimRef: { ...record.claim },
     volumeUID: record.volumeUID,
     backend: record.backend,
-    fsType: record.fsType,
+    ...(record.fsType === undefined ? {} : { fsType: record.fsType }),
+    ...(record.volumeMode === "Block" ? { volumeMode: record.volumeMode } : {}),
     ...(record.nodeName === undefined ? {} : { nodeName: record.nodeName }),
     members,
   };

@@ -16,6 +16,7 @@ import { tendSpare } from "../member/tend-spare.ts";
 import type { OperatorMetrics } from "../metrics.ts";
 import { describeLoss, lossOf, nodeOfLocal } from "../node-loss/lost-node.ts";
 import { carryTarget, type TargetCarrying } from "./carry-target.ts";
+import { carryTrim } from "./carry-trim.ts";
 import { decideRebuild, looksLost, needsMembers } from "./decide-rebuild.ts";
 import { decideStatus } from "./decide-status.ts";
 import { writeFilesystem } from "./filesystem-writer.ts";
@@ -49,7 +50,9 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   if (facts.layout !== undefined && isRemoving(facts.layout)) return "done";
   const carried =
     facts.layout && filesystem ? await carryTarget(reconciling, facts.layout, filesystem) : { layout: facts.layout };
-  const { layout, refusal } = carried;
+  const { refusal } = carried;
+  const layout =
+    carried.layout && filesystem ? await carryTrim(reconciling.layouts, carried.layout, filesystem) : carried.layout;
   if (layout?.spec.backend === "lvm") await tendLvm(reconciling, layout, filesystem);
   const members = layout?.spec.backend === "span" ? await tendSpan(reconciling, layout) : undefined;
   if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcomeOf(members, refusal);

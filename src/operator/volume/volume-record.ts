@@ -1,6 +1,13 @@
 // What identifies a volume and never changes after CreateVolume. It is written three times, so that no one loss takes it:
 // on the FilesystemLayout, in the PersistentVolume's volumeAttributes, and (fsid) in the filesystem itself. Pure.
-import { FS_TYPES, type FsType, OWN_BACKENDS, type OwnBackend } from "../../api/filesystem-layout.ts";
+import {
+  FS_TYPES,
+  type FsType,
+  OWN_BACKENDS,
+  type OwnBackend,
+  VOLUME_MODES,
+  type VolumeMode,
+} from "../../api/filesystem-layout.ts";
 import { fsidOf, isUUID, volumeHandleOf } from "../../api/identity.ts";
 import { RECORDS, TOPOLOGY_NODE } from "../../api/names.ts";
 import { driverNamed, driverOf } from "../../csi/driver.ts";
@@ -31,7 +38,9 @@ export interface VolumeRecord extends OrderedSizes {
   readonly volumeUID: string;
   readonly fsid: string;
   readonly backend: OwnBackend;
-  readonly fsType: FsType;
+  readonly volumeMode: VolumeMode;
+  /** Undefined: a raw block volume has none. */
+  readonly fsType: FsType | undefined;
   /** The node that has the data; undefined for volumes that move from node to node. */
   readonly nodeName: string | undefined;
   /** Of the backend span. */
@@ -46,7 +55,8 @@ export function volumeContextOf(record: VolumeRecord): Record<string, string> {
   return {
     [RECORDS.volumeUID]: record.volumeUID,
     [RECORDS.fsid]: record.fsid,
-    [RECORDS.fsType]: record.fsType,
+    ...(record.fsType === undefined ? {} : { [RECORDS.fsType]: record.fsType }),
+    ...(record.volumeMode === "Block" ? { [RECORDS.volumeMode]: record.volumeMode } : {}),
     [RECORDS.backend]: record.backend,
     ...sizeRecordsOf(record),
     ...recordsOfRules(record.memberRules),
@@ -95,24 +105,26 @@ export function recordOfPersistentVolume(volume: PersistentVolume): VolumeRecord
     volumeUID: isUUID(uid) && volumeHandleOf(uid) === handle ? uid : undefined,
     fsid: isUUID(uid) && attributes[RECORDS.fsid] === fsidOf(uid) ? fsidOf(uid) : undefined,
     fsType: FS_TYPES.find((fsType) => fsType === attributes[RECORDS.fsType]),
+    volumeMode: modeOf(volume, attributes[RECORDS.volumeMode] ?? "Filesystem"),
     backend: OWN_BACKENDS.find((one) => one === attributes[RECORDS.backend] && ofDriver?.includes(one)),
     nodeName: nodeNameOf(volume),
     memberRules: rulesOfRecords(attributes),
     logicalVolume: logicalVolumeOfRecords(attributes),
     claim: claimIdentityOf(volume),
   };
-  const { volumeUID, fsid, fsType, backend, logicalVolume, claim } = found;
+  const { volumeUID, fsid, fsType, volumeMode, backend, logicalVolume, claim } = found;
   const missing = missingOf(found);
-  if (!volumeUID || !fsid || !fsType || !backend || !claim || missing.length > 0) return { missing };
+  if (!volumeUID || !fsid || !volumeMode || !backend || !claim || missing.length > 0) return { missing };
   const { nodeName, memberRules } = driverOf(backend).attaches ? { ...found, nodeName: undefined } : found;
   const ordered = { ...sizesOfRecords(attributes), memberRules, logicalVolume, claim };
-  return { handle, volumeUID, fsid, fsType, backend, nodeName, ...ordered };
+  return { handle, volumeUID, fsid, volumeMode, fsType, backend, nodeName, ...ordered };
 }
 
 const FIELD_OF = {
   volumeUID: `volumeAttributes["${RECORDS.volumeUID}"]`,
   fsid: `volumeAttributes["${RECORDS.fsid}"]`,
   fsType: `volumeAttributes["${RECORDS.fsType}"]`,
+  volumeMode: `volumeAttributes["${RECORDS.volumeMode}"] of the volume's own volumeMode`,
   backend: `volumeAttributes["${RECORDS.backend}"]`,
   nodeName: `nodeAffinity on ${TOPOLOGY_NODE}`,
   memberRules: `volumeAttributes["${RECORDS.memberClass}"]`,
@@ -130,7 +142,14 @@ function missingOf(found: Readonly<Record<keyof typeof FIELD_OF, unknown>>): str
   const notNeeded: readonly string[] = NOT_NEEDED[(found.backend as OwnBackend | undefined) ?? "loop"];
   return (Object.keys(FIELD_OF) as (keyof typeof FIELD_OF)[])
     .filter((field) => found[field] === undefined && !notNeeded.includes(field))
+    .filter((field) => field !== "fsType" || found.volumeMode !== "Block")
     .map((field) => FIELD_OF[field]);
+}
+
+/** Both say it, and neither can be changed; where they differ one was forged, and a device with data could be formatted. */
+function modeOf({ spec }: PersistentVolume, recorded: string): VolumeMode | undefined {
+  const { volumeMode = "Filesystem" } = spec;
+  return recorded === volumeMode ? VOLUME_MODES.find((mode) => mode === recorded) : undefined;
 }
 
 /** The claim that a PersistentVolume is bound to. */

@@ -3,6 +3,7 @@
 import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
+import type { TrimRequest } from "../../api/trim.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { formatQuantity } from "../../units/quantity.ts";
 
@@ -16,8 +17,16 @@ export interface TargetToApply {
   readonly decidedAt: string;
 }
 
-/** Throws KubeError; "Invalid" where a newer leader's epoch stands already. */
-export async function applyTarget(client: KubeClient, filesystem: Filesystem, target: TargetToApply): Promise<void> {
+/**
+ * Writes a new target, and with it the trims that the policy asks for: an apply takes back what it leaves out. Throws KubeError;
+ * "Invalid" where a newer leader's epoch stands already.
+ */
+export async function applyTarget(
+  client: KubeClient,
+  filesystem: Filesystem,
+  target: TargetToApply,
+  trim: TrimRequest | undefined,
+): Promise<void> {
   const { namespace, name, uid } = filesystem.metadata;
   await client.apply(
     "target/apply-filesystem",
@@ -34,7 +43,36 @@ export async function applyTarget(client: KubeClient, filesystem: Filesystem, ta
           epoch: target.epoch,
           decidedAt: target.decidedAt,
         },
+        ...(trim === undefined ? {} : { trim }),
       },
+    },
+    OPTIONS,
+  );
+}
+
+/**
+ * Writes or takes back (undefined) the trims, and leaves the target as it stands on the API server: read there, and written on that
+ * very version, since a cached one may be behind. A newer leader's Filesystem is left alone. Throws KubeError.
+ */
+export async function applyTrim(
+  client: KubeClient,
+  filesystem: Filesystem,
+  trim: TrimRequest | undefined,
+  epoch: number,
+): Promise<void> {
+  const live = await client.get(FILESYSTEMS, filesystem.metadata);
+  if (live === undefined || live.metadata.uid !== filesystem.metadata.uid) return;
+  const { target } = live.spec;
+  if (target !== undefined && target.epoch > epoch) return;
+  const { namespace, name, uid, resourceVersion } = live.metadata;
+  await client.apply(
+    "trim/apply-filesystem",
+    FILESYSTEMS,
+    {
+      apiVersion: API_VERSION,
+      kind: "Filesystem",
+      metadata: { namespace, name, uid, resourceVersion },
+      spec: { ...(target === undefined ? {} : { target }), ...(trim === undefined ? {} : { trim }) },
     },
     OPTIONS,
   );

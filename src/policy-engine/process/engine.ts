@@ -2,15 +2,17 @@
 // object, the slow path) comes through `evaluate`; a volume whose last write is still under way is asked again afterwards.
 
 import { decisionTime } from "../../api/decision-time.ts";
+import type { TrimRequest } from "../../api/trim.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import { KubeError } from "../../kube/kube-error.ts";
 import type { Logger } from "../../process/log.ts";
+import type { CompiledPolicy } from "../compiled-policy.ts";
 import { grantLimit } from "../emergency.ts";
 import type { ChangePlan, Plan } from "../plan.ts";
 import { sameConclusion } from "../plan.ts";
 import { advanceRuleTimers } from "../rule-timers.ts";
-import { applyGrant, applyTarget } from "./apply.ts";
+import { applyGrant, applyTarget, applyTrim } from "./apply.ts";
 import { BATCH_VOLUMES, createDecideBatch, type Decided } from "./decide-batch.ts";
 import type { Gathered, World } from "./gather.ts";
 import type { EngineMetrics } from "./metrics.ts";
@@ -78,7 +80,8 @@ export function createEngine(options: EngineOptions): Engine {
       state.askedMeanwhile = true;
       return;
     }
-    const writes = writesOf(options, state, gathered, plan, epoch, () => evaluate([state.handle]));
+    const planned = writesOf(options, decided, epoch, () => evaluate([state.handle]));
+    const writes = thenTrim(options, decided, epoch, planned);
     if (guidance !== undefined) sendGuidance(options.samples, state, gathered, guidance);
     const grant = writeOfGrant(options, decided, epoch);
     if (writes !== undefined || grant !== undefined) follow(state, plan, Promise.all([writes, grant]));
@@ -123,15 +126,15 @@ export function createEngine(options: EngineOptions): Engine {
 /** The writes of a plan, begun; undefined where there is nothing new to write, or not yet: then `again` is called in time. */
 function writesOf(
   options: EngineOptions,
-  state: VolumeState,
-  gathered: Gathered,
-  plan: Plan,
+  { state, gathered, policy, plan }: Decided,
   epoch: number,
   again: () => void,
 ): Promise<void> | undefined {
   const { nowMs } = gathered.facts;
-  if (plan.kind !== "hold")
-    return options.clusterRate.take(nowMs) ? change(options, state, gathered, plan, epoch) : undefined;
+  if (plan.kind !== "hold") {
+    const trim = wantedTrim(policy);
+    return options.clusterRate.take(nowMs) ? change(options, state, gathered, plan, trim, epoch) : undefined;
+  }
   const reported = reportedOn(state, gathered);
   if (reported !== undefined && sameConclusion(reported.plan, plan)) return undefined;
   clearTimeout(state.reportTimer);
@@ -148,6 +151,24 @@ function reportedOn({ reported }: VolumeState, { filesystem }: Gathered): Volume
 
 function reportIntervalMs(reported: Plan, { reason }: Plan): number {
   return reported.kind !== "hold" && reason === "OperationInProgress" ? UNDER_WAY_INTERVAL_MS : REPORT_INTERVAL_MS;
+}
+
+/** After what is planned, which is more urgent and may carry the trims already. */
+function thenTrim(
+  { client }: EngineOptions,
+  { gathered: { filesystem }, policy, plan }: Decided,
+  epoch: number,
+  planned: Promise<void> | undefined,
+): Promise<void> | undefined {
+  const trim = wantedTrim(policy);
+  const isCarried = plan.kind !== "hold" && planned !== undefined;
+  if (isCarried || filesystem.spec.trim?.every === trim?.every) return planned;
+  return (planned ?? Promise.resolve()).then(() => applyTrim(client, filesystem, trim, epoch));
+}
+
+/** A suspended policy has nothing done to its volumes. */
+function wantedTrim(policy: CompiledPolicy | undefined): TrimRequest | undefined {
+  return policy?.trimEvery === undefined || policy.suspended ? undefined : { every: policy.trimEvery };
 }
 
 /** The write of the grant, begun; undefined: what stands serves. From here on the promise counts, whatever the answer says. */
@@ -169,6 +190,7 @@ async function change(
   state: VolumeState,
   gathered: Gathered,
   plan: ChangePlan,
+  trim: TrimRequest | undefined,
   epoch: number,
 ): Promise<void> {
   const { nowMs } = gathered.facts;
@@ -183,12 +205,8 @@ async function change(
     attempt: gathered.facts.filesystem.extendsInVain + 1,
   };
   try {
-    await applyTarget(options.client, gathered.filesystem, {
-      sizeBytes: plan.sizeBytes,
-      fromBytes: plan.fromBytes,
-      epoch,
-      decidedAt,
-    });
+    const { sizeBytes, fromBytes } = plan;
+    await applyTarget(options.client, gathered.filesystem, { sizeBytes, fromBytes, epoch, decidedAt }, trim);
   } catch (error) {
     if (!(error instanceof KubeError && error.reason === "Unreachable")) state.pending = undefined;
     throw error;

@@ -125,6 +125,7 @@ function claimFacts(
     backend: layout.spec.backend ?? "loop",
     // Of what kubelet mounts for others, nothing but its overhead matters here: that of ext4 is as large as any.
     fsType: layout.spec.fsType ?? (isOrdinary ? "ext4" : "btrfs"),
+    volumeMode: layout.spec.volumeMode ?? "Filesystem",
     ...(isOrdinary ? ordinaryWishes(caches, claim, layout) : ownWishes(caches, claim, layout)),
     createdAtMs: Date.parse(claim.metadata.creationTimestamp ?? ""),
     deleting: claim.metadata.deletionTimestamp !== undefined,

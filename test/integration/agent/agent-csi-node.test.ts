@@ -11,7 +11,7 @@ import {
   type NodeStageVolumeRequest,
 } from "../../../src/gen/csi/v1/csi.ts";
 import { GIB } from "../../../src/units/quantity.ts";
-import { mountCapability } from "../../builders/create-volume-request.ts";
+import { blockCapability, mountCapability } from "../../builders/create-volume-request.ts";
 import { type AgentUnderTest, startAgentUnderTest, type VolumeUnderTest, volumeUnderTest } from "./agent-under-test.ts";
 
 type Outcome = { readonly code: status; readonly details: string; readonly response: unknown };
@@ -134,10 +134,9 @@ describe("NodeStageVolume", () => {
       code: status.INVALID_ARGUMENT,
       details: expect.stringContaining("is btrfs, not xfs"),
     });
-    const block = { accessType: { $case: "block" as const, value: {} }, accessMode: { mode: Mode.SINGLE_NODE_WRITER } };
-    expect(await stage({ volumeCapability: block })).toMatchObject({
+    expect(await stage({ volumeCapability: blockCapability() })).toMatchObject({
       code: status.INVALID_ARGUMENT,
-      details: expect.stringContaining("use volumeMode: Filesystem"),
+      details: expect.stringContaining("made with volumeMode Filesystem, and is asked for with Block"),
     });
   });
 });

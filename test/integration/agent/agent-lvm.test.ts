@@ -75,6 +75,18 @@ describeReal("an agent with an lvmd", LOOP_PARTS, () => {
       source: { logicalVolume: { name: volume.handle, volumeID, deviceClass: "thick" } },
     },
   ];
+  /** At an object that has changed in nothing that matters. */
+  const lookedAgain = async (name: string): Promise<void> => {
+    await agent.client.mergePatch(
+      "test/look",
+      LOGICAL_VOLUMES,
+      { name },
+      { metadata: { labels: { looked: "again" } } },
+    );
+    const later = `fs-${randomUUID()}`;
+    await order(later, { size: "16Mi" });
+    await orderedStatus(later);
+  };
   const made = (name: string): number => lvmd.calls.filter((call) => call === `CreateLV ${name}`).length;
   let uid = "";
 
@@ -168,14 +180,12 @@ describeReal("an agent with an lvmd", LOOP_PARTS, () => {
     ["a snapshot of a thick volume", { source: `fs-${volumeUID}` }, status.UNIMPLEMENTED, "not thin"],
   ])("says why a volume that is %s is not made, and does not try again", async (_which, spec, code, message) => {
     const name = `fs-${randomUUID()}`;
-    await order(name, spec);
+    const { metadata } = await order(name, spec);
     expect(await orderedStatus(name)).toMatchObject({ code, message: expect.stringContaining(message) });
-    const calls = lvmd.calls.length;
-    lvmd.setClass("thin", { freeBytes: 9 * GIB });
-    await waitFor("a later look", async () => (await freeOf("thin")) === "9Gi");
-    lvmd.setClass("thin", { freeBytes: 10 * GIB });
-    await waitFor("and another", async () => (await freeOf("thin")) === "10Gi");
-    expect(lvmd.calls.slice(calls).filter((call) => /^Create/.test(call))).toEqual([]);
+    await lookedAgain(name);
+    expect(lvmd.calls.filter((call) => /^Create/.test(call) && call.endsWith(metadata.uid ?? "")).length).toBeLessThan(
+      2,
+    );
     await agent.client.delete("test/delete", LOGICAL_VOLUMES, { name });
   });
 
@@ -208,6 +218,25 @@ describeReal("an agent with an lvmd", LOOP_PARTS, () => {
     expect(lvmd.lvm.volumeOf("thin", metadata.uid ?? "").tags).toEqual(
       expect.arrayContaining(["tidemark.dev/formatted", "tidemark.dev/copy"]),
     );
+  });
+
+  it.each([
+    ["snapshot", "snap-", "ro" as const],
+    ["copy", "fs-", undefined],
+  ])("tags a %s of a raw block volume as one, and never as to be renamed", async (_what, prefix, accessType) => {
+    const source = `fs-${randomUUID()}`;
+    await order(source, { deviceClass: "thin", size: "64Mi", volumeMode: "Block" });
+    await orderedStatus(source);
+    const uid = randomUUID();
+    const asked = { deviceClass: "thin", size: "64Mi", source, volumeMode: "Block" as const };
+    await order(`${prefix}${uid}`, accessType === undefined ? asked : { ...asked, accessType });
+    const { volumeID = "" } = await orderedStatus(`${prefix}${uid}`);
+    expect(lvmd.calls).toContain(`CreateLVSnapshot ${volumeID}`);
+    expect(lvmd.lvm.volumeOf("thin", volumeID).tags).toEqual([
+      `tidemark.dev/volume-uid=${uid}`,
+      "tidemark.dev/claim=shop/data",
+      "tidemark.dev/volume-mode=Block",
+    ]);
   });
 
   describe("a snapshot", () => {
@@ -306,6 +335,23 @@ describeReal("an agent with an lvmd", LOOP_PARTS, () => {
     expect(lvmd.lvm.volumeOf("thick", "lost").name).toBe("lost");
   });
 
+  it("makes no volume any more whose layout asks for its removal already", async () => {
+    const unmadeUID = randomUUID();
+    const unmade = volumeUnderTest(agent, unmadeUID, "1Gi");
+    lvmd.refusals.set("CreateLV", { code: status.UNAVAILABLE, details: "busy" });
+    const { metadata } = await order(unmade.handle);
+    const volumeID = metadata.uid ?? "";
+    await waitFor("an attempt", () => made(volumeID) > 0);
+    const source = { logicalVolume: { name: unmade.handle, volumeID, deviceClass: "thick" } };
+    await unmade.applyLayout({ backend: "lvm", members: [{ name: "member-0", state: "Removed", source }] });
+    await waitFor("its removal", async () => (await unmade.layout()).status?.members?.[0]?.state === "Removed");
+    lvmd.refusals.clear();
+    const attempts = made(volumeID);
+    await lookedAgain(unmade.handle);
+    expect(made(volumeID)).toBe(attempts);
+    expect(() => lvmd.lvm.volumeOf("thick", volumeID)).toThrow("not found");
+  });
+
   it("removes the volume with its layout's member, and never makes it again", async () => {
     await volume.unstage();
     await volume.applyLayout({ backend: "lvm", members: members(uid, "Removed") });
@@ -316,5 +362,30 @@ describeReal("an agent with an lvmd", LOOP_PARTS, () => {
     await order(later);
     await orderedStatus(later);
     expect(made(uid)).toBe(1);
+  });
+
+  it("spends a grant with the API server down, and not before it is sure of a reduction that nobody answered", async () => {
+    const other = volumeUnderTest(agent, randomUUID(), "2Gi");
+    const volumeID = (await order(other.handle, { size: "2Gi" })).metadata.uid ?? "";
+    await orderedStatus(other.handle);
+    const source = { logicalVolume: { name: other.handle, volumeID, deviceClass: "thick" } };
+    const layout = { backend: "lvm" as const, members: [{ name: "member-0", source }] };
+    await other.applyLayout(layout);
+    await other.stage();
+    for (const method of ["ReduceLV", "CancelReduce"])
+      lvmd.refusals.set(method, { code: status.UNAVAILABLE, details: "gone" });
+    await other.applyLayout({ ...layout, target: target("1Gi", "2Gi") });
+    await waitFor("the unanswered reduction", () => lvmd.calls.some((call) => call.startsWith("ReduceLV")));
+    await waitFor("its end", async () => (await other.layout()).status?.lastOperation?.outcome === "Failed");
+    // More than can be available: the next reading crosses it.
+    await other.applyGrant({ size: "3Gi", minAvailable: "6Gi", expiry: "2099-01-01T00:00:00Z", epoch: 1 });
+    await waitFor("the crossing to be seen", () => agent.log().includes("minAvailable is crossed"));
+    await agent.stopControlPlane();
+    const callsSince = lvmd.calls.length;
+    await waitFor("a look", () => lvmd.calls.slice(callsSince).some((call) => call.startsWith("CancelReduce")));
+    expect(lvmd.calls).not.toContain(`ResizeLV ${volumeID}`);
+    lvmd.refusals.clear();
+    await waitFor("the emergency", () => other.capacityBytes() === 3 * GIB);
+    expect(lvmd.lvm.volumeOf("thick", volumeID).sizeBytes).toBe(3 * GIB);
   });
 });

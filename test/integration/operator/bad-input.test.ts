@@ -45,6 +45,9 @@ describe("a claim that cannot be provisioned says why in an Event of its own", (
   const classes: [string, Record<string, string>, string][] = [
     ["unknown-parameter", { backend: "loop", intialSize: "1Gi" }, "unknown StorageClass parameters intialSize"],
     ["unknown-backend", { backend: "zfs" }, 'parameter backend is "zfs"; this version has: loop, lvm'],
+    ["class-of-loop", { backend: "loop", deviceClass: "ssd" }, "parameter deviceClass is for the backend lvm"],
+    ["bad-class", { backend: "lvm", deviceClass: "ssd/../x" }, 'parameter deviceClass is "ssd/../x"'],
+    ["no-report", { backend: "lvm" }, "node node-1 has not reported its default device class yet"],
     ["no-backend", {}, "the StorageClass has no parameter backend"],
     ["bad-size", { backend: "loop", initialSize: "1GB" }, 'parameter initialSize: "1GB" is not a quantity'],
     [

@@ -10,6 +10,8 @@ import {
   type CreateVolumeRequest,
   type CreateVolumeResponse,
   type GetCapacityResponse,
+  type ValidateVolumeCapabilitiesResponse,
+  type VolumeCapability,
 } from "../../../src/gen/csi/v1/csi.ts";
 import {
   NAMESPACES,
@@ -23,8 +25,14 @@ import { createVolumeCaches } from "../../../src/operator/volume/volume-caches.t
 import { createLogger } from "../../../src/process/log.ts";
 import { GIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { buildClaim } from "../../builders/claim.ts";
-import { buildCreateVolumeRequest, PARAMETERS } from "../../builders/create-volume-request.ts";
+import {
+  blockCapability,
+  buildCreateVolumeRequest,
+  mountCapability,
+  PARAMETERS,
+} from "../../builders/create-volume-request.ts";
 import { type FakeLvmNode, startFakeLvmNode } from "../../fakes/fake-lvm-node.ts";
+import { interposed } from "../../fakes/interposed-client.ts";
 import { eventMessage, NODE_NAME, startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
 
 const namespace = "default";
@@ -102,6 +110,15 @@ function byHand(claim: string, parameters: Record<string, string> = {}, fields: 
   });
 }
 
+function validate(volumeId: string, volumeCapability: VolumeCapability): Promise<ValidateVolumeCapabilitiesResponse> {
+  const request = { volumeId, volumeCapabilities: [volumeCapability], volumeContext: {}, parameters: {}, secrets: {} };
+  return new Promise((resolve, reject) => {
+    controller.validateVolumeCapabilities({ ...request, mutableParameters: {} }, new Metadata(), (error, response) =>
+      error ? reject(error) : resolve(response),
+    );
+  });
+}
+
 /** The LogicalVolume that a call has begun, by the claim that it is for. */
 async function begun(claim: string) {
   const read = async () =>
@@ -109,6 +126,31 @@ async function begun(claim: string) {
   const found = await untilRead(`a LogicalVolume for ${claim}`, read, (one) => one !== undefined);
   return found?.metadata.name ?? "";
 }
+
+describe("a raw block volume", () => {
+  it("is one by every record, and stays one", async () => {
+    const request = byHand("raw", {}, { volumeCapabilities: [blockCapability()] });
+    const { volume } = await create(request);
+    const handle = volume?.volumeId ?? "";
+    expect(volume?.volumeContext).toMatchObject({ "tidemark.dev/volume-mode": "Block" });
+    expect(volume?.volumeContext["tidemark.dev/fs-type"]).toBeUndefined();
+    expect((await readLogicalVolume(handle))?.spec.volumeMode).toBe("Block");
+    const layout = await readLayout(handle);
+    expect(layout?.spec).toMatchObject({ backend: "lvm", volumeMode: "Block" });
+    expect(layout?.spec.fsType).toBeUndefined();
+    expect((await create(request)).volume).toEqual(volume);
+    await expect(create({ ...request, volumeCapabilities: [mountCapability()] })).rejects.toMatchObject({
+      code: status.ALREADY_EXISTS,
+      details: expect.stringContaining("volumeMode is Block, asked for is Filesystem"),
+    });
+    expect((await validate(handle, blockCapability())).confirmed).toBeDefined();
+    expect(await validate(handle, mountCapability())).toMatchObject({
+      confirmed: undefined,
+      message: expect.stringContaining("made with volumeMode Block, not Filesystem"),
+    });
+    await remove(handle);
+  });
+});
 
 describe("a claim of the backend lvm", () => {
   it("is bound to a volume of exactly its request, which the node has made once and which every record names", async () => {
@@ -178,6 +220,26 @@ describe("a claim of the backend lvm", () => {
     );
   }, 60_000);
 });
+
+it("a claim of a class that no node has is told so, although nobody provisions it", async () => {
+  const name = "lvm-nvme";
+  await cluster.client.create("test/class", STORAGE_CLASSES, {
+    apiVersion: "storage.k8s.io/v1",
+    kind: "StorageClass",
+    metadata: { name },
+    provisioner: "local.tidemark.dev",
+    parameters: { backend: "lvm", deviceClass: "nvme" },
+  });
+  const claim = buildClaim({ name: "impossible", storageClassName: name });
+  await cluster.client.create("test/claim", PERSISTENT_VOLUME_CLAIMS, claim);
+  await eventMessage(
+    cluster.client,
+    "impossible",
+    "StorageClassInvalid",
+    'none of 1 nodes has the device class "nvme"',
+  );
+  await cluster.client.delete("test/claim", PERSISTENT_VOLUME_CLAIMS, { namespace, name: "impossible" });
+}, 60_000);
 
 describe("CreateVolume of the backend lvm", () => {
   it("repeated, answers the same and makes nothing", async () => {
@@ -328,22 +390,32 @@ describe("CreateVolume of the backend lvm", () => {
     expect(await readLayout(handle)).toBeUndefined();
   }, 60_000);
 
-  it("is ABORTED with what the node says where it takes too long, and nothing is taken back", async () => {
+  it("is ABORTED with what the node says where it takes too long; nothing is taken back, and nothing is asked again and again", async () => {
     node.failWith = { code: status.UNAVAILABLE, message: "lvmd does not answer" };
     const caches = createVolumeCaches(cluster.client, log);
     caches.start();
     await caches.synced;
     const { logicalVolumes } = caches;
     const logicalVolumeChange = createCacheWait(logicalVolumes);
-    const making = { client: cluster.client, logicalVolumes, logicalVolumeChange, makingWaitLimitMs: 500 };
+    const { client, calls } = interposed(
+      cluster.client,
+      () => false,
+      async () => {},
+    );
+    const making = { client, logicalVolumes, logicalVolumeChange, makingWaitLimitMs: 500 };
     const spec = { nodeName: NODE_NAME, deviceClass: "ssd", size: "1Gi" };
     const name = `fs-${randomUUID()}`;
-    expect(await makeLogicalVolume(making, name, { annotations: {}, spec })).toMatchObject({
-      code: "ABORTED",
-      message: expect.stringContaining("lvmd does not answer"),
-    });
-    expect(await readLogicalVolume(name)).toBeDefined();
-    await caches.stop();
+    try {
+      expect(await makeLogicalVolume(making, name, { annotations: {}, spec })).toMatchObject({
+        code: "ABORTED",
+        message: expect.stringContaining("lvmd does not answer"),
+      });
+      expect(await readLogicalVolume(name)).toBeDefined();
+      // However long it takes.
+      expect(calls).toEqual(["get logicalvolumes", "create logicalvolumes"]);
+    } finally {
+      await caches.stop();
+    }
   });
 });
 

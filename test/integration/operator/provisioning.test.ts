@@ -85,6 +85,35 @@ describe("a claim of the loop class", () => {
     await untilRead("the capacity follows", readFilesystem("grown"), (one) => one?.status?.capacity === "2Gi");
   }, 60_000);
 
+  it("carries the trims that the policy-engine asks for to the layout, and what the node says of one to the Filesystem", async () => {
+    const { handle } = await provisionMounted("trimmed");
+    const target = { size: "2Gi", from: "1Gi", epoch: 7, decidedAt: "2030-01-01T00:00:00.123Z" };
+    await applyWish("trimmed", { target, trim: { every: "24h" } });
+    const asked = await untilRead(
+      "the layout has both",
+      readLayout(handle),
+      (one) => !!one?.spec.trim && !!one.spec.target,
+    );
+    expect(asked?.spec).toMatchObject({ target, trim: { every: "24h" } });
+    const lastTrim = { endedAt: "2030-01-02T00:00:00Z", trimmed: "3Gi" };
+    await cluster.client.apply(
+      "test/trimmed",
+      FILESYSTEM_LAYOUTS,
+      {
+        apiVersion: "tidemark.dev/v1alpha1",
+        kind: "FilesystemLayout",
+        metadata: { name: handle },
+        status: { lastTrim },
+      },
+      { fieldManager: "test", subresource: "status" },
+    );
+    const told = await untilRead("it is told", readFilesystem("trimmed"), (one) => !!one?.status?.lastTrim);
+    expect(told?.status?.lastTrim).toEqual(lastTrim);
+    await applyWish("trimmed", { target });
+    const left = await untilRead("the layout has none", readLayout(handle), (one) => one?.spec.trim === undefined);
+    expect(left?.spec).toMatchObject({ target, backend: "loop", nodeName: NODE_NAME });
+  }, 60_000);
+
   it("refuses a target of a deposed leader, and says so on the Filesystem", async () => {
     const { handle } = await provisionMounted("deposed");
     const newer = { size: "2Gi", from: "1Gi", epoch: 9, decidedAt: "2030-01-01T00:00:00.000Z" };
@@ -199,11 +228,15 @@ describe("a deleted claim", () => {
   }, 60_000);
 });
 
-async function applyTarget(name: string, target: object): Promise<void> {
+function applyTarget(name: string, target: object): Promise<void> {
+  return applyWish(name, { target });
+}
+
+async function applyWish(name: string, spec: object): Promise<void> {
   await cluster.client.apply(
     "test/target",
     FILESYSTEMS,
-    { apiVersion: "tidemark.dev/v1alpha1", kind: "Filesystem", metadata: { namespace, name }, spec: { target } },
+    { apiVersion: "tidemark.dev/v1alpha1", kind: "Filesystem", metadata: { namespace, name }, spec },
     { fieldManager: FIELD_MANAGERS.policyEngine },
   );
 }

@@ -18,7 +18,12 @@ import {
 import { NODES } from "../../../src/kube/resources.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { GIB } from "../../../src/units/quantity.ts";
-import { buildCreateVolumeRequest, PARAMETERS } from "../../builders/create-volume-request.ts";
+import {
+  blockCapability,
+  buildCreateVolumeRequest,
+  mountCapability,
+  PARAMETERS,
+} from "../../builders/create-volume-request.ts";
 import { type FakeLvmNode, startFakeLvmNode } from "../../fakes/fake-lvm-node.ts";
 import { NODE_NAME, startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
 
@@ -311,6 +316,35 @@ describe("CreateVolume", () => {
     const { deviceClass: _named, ...parameters } = request.parameters;
     const { volume } = await create({ ...request, parameters });
     expect((await readLogicalVolume(volume?.volumeId ?? ""))?.spec.deviceClass).toBe("thin-too");
+  });
+
+  it("of a raw block volume is one, and so is a snapshot of it, also with the source gone", async () => {
+    const volumeCapabilities = [blockCapability()];
+    const source = (await create(order({ volumeCapabilities }))).volume?.volumeId ?? "";
+    const snapshotId = await makeSnapshot(source);
+    expect((await readLogicalVolume(snapshotId))?.spec.volumeMode).toBe("Block");
+    const isBlock = async (volumeContentSource: VolumeContentSource) => {
+      const { volume } = await create(order({ volumeCapabilities, volumeContentSource }));
+      expect((await readLogicalVolume(volume?.volumeId ?? ""))?.spec).toMatchObject({ volumeMode: "Block" });
+      expect(volume?.volumeContext).toMatchObject({ "tidemark.dev/volume-mode": "Block" });
+    };
+    await isBlock(ofVolume(source));
+    await removeVolume(source);
+    await isBlock(ofSnapshot(snapshotId));
+  });
+
+  it.each([
+    ["a filesystem", "a raw block volume", mountCapability(), blockCapability(), "has volumeMode Filesystem"],
+    ["a raw block volume", "a filesystem", blockCapability(), mountCapability(), "has volumeMode Block"],
+  ])("of %s as %s is refused before anything is made", async (_is, _asked, ofSource, asked, text) => {
+    const source = (await create(order({ volumeCapabilities: [ofSource] }))).volume?.volumeId ?? "";
+    const made = [...node.made];
+    for (const volumeContentSource of [ofVolume(source), ofSnapshot(await makeSnapshot(source))])
+      await expect(create(order({ volumeCapabilities: [asked], volumeContentSource }))).rejects.toMatchObject({
+        code: status.INVALID_ARGUMENT,
+        details: expect.stringContaining(text),
+      });
+    expect(node.made).toHaveLength(made.length + 1);
   });
 
   const elsewhere = { segments: { [TOPOLOGY_NODE]: "node-2" } };

@@ -284,6 +284,7 @@ const record: VolumeRecord = {
   volumeUID: VOLUME_UID,
   fsid: fsidOf(VOLUME_UID),
   backend: "span",
+  volumeMode: "Filesystem",
   fsType: "btrfs",
   nodeName: undefined,
   memberRules: undefined,

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
-import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
+import { FILESYSTEMS, type Filesystem } from "../../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
 import { EPOCH_MAX } from "../../../src/api/schema.ts";
 import { VOLUME_POLICIES } from "../../../src/api/volume-policy.ts";
@@ -225,6 +225,35 @@ describe("the policy-engine", () => {
     expect(after.spec.target).toMatchObject({ from: "4Gi", size: "5974Mi" });
   });
 
+  it("asks for the trims of the policy, beside its targets, and for none once the policy is suspended or gone", async () => {
+    await applyPolicy(cluster, "breathing", { ...BREATHING, trim: { every: "24h" } });
+    const handle = await makeVolume(cluster, "trimmed", GIB);
+    const started = await leader();
+    started.send(handle, { sizeBytes: GIB, usedBytes: 500 * MIB });
+    const until = (what: string, holds: (one: Filesystem) => boolean) =>
+      untilFilesystem(cluster, "trimmed", what, holds);
+    const asked = await until("its trims", ({ spec }) => spec.trim?.every === "24h");
+    expect(asked.spec.target).toBeUndefined();
+    started.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB });
+    const extended = await until("an extend", ({ spec }) => spec.target !== undefined);
+    expect(extended.spec.trim).toEqual({ every: "24h" });
+    await applyPolicy(cluster, "breathing", { ...BREATHING, trim: { every: "12h" } });
+    const changed = await until("the new trims", ({ spec }) => spec.trim?.every === "12h");
+    expect(changed.spec.target).toEqual(extended.spec.target);
+    const { generation } = changed.metadata;
+    await started.decisions.engine.settled();
+    started.decisions.decideAll();
+    await started.decisions.engine.settled();
+    expect((await until("being there", () => true)).metadata.generation).toBe(generation);
+    await applyPolicy(cluster, "breathing", { ...BREATHING, trim: { every: "12h" }, suspend: true });
+    await until("no trims", ({ spec }) => spec.trim === undefined);
+    await applyPolicy(cluster, "breathing", { ...BREATHING, trim: { every: "12h" } });
+    await until("trims again", ({ spec }) => spec.trim !== undefined);
+    await cluster.client.delete("test/delete-policy", VOLUME_POLICIES, { namespace: "default", name: "breathing" });
+    const left = await until("no trims", ({ spec }) => spec.trim === undefined);
+    expect(left.spec.target).toEqual(extended.spec.target);
+  });
+
   it("has one leader of two, and the API server refuses what a deposed one writes late", async () => {
     await applyPolicy(cluster, "breathing", BREATHING);
     const handle = await makeVolume(cluster, "two", GIB);
@@ -236,8 +265,10 @@ describe("the policy-engine", () => {
     expect(second.leadership.isLeader()).toBe(false);
     const epoch = before.spec.target?.epoch ?? 0;
     const target = { sizeBytes: 2 * GIB, fromBytes: GIB, decidedAt: new Date().toISOString() };
-    await applyTarget(cluster.client, before, { ...target, epoch: epoch + 1 });
-    await expect(applyTarget(cluster.client, before, { ...target, sizeBytes: 9 * GIB, epoch })).rejects.toMatchObject({
+    await applyTarget(cluster.client, before, { ...target, epoch: epoch + 1 }, undefined);
+    await expect(
+      applyTarget(cluster.client, before, { ...target, sizeBytes: 9 * GIB, epoch }, undefined),
+    ).rejects.toMatchObject({
       reason: "Invalid",
     });
     const after = await cluster.client.get(FILESYSTEMS, { namespace: "default", name: "two" });
@@ -278,7 +309,7 @@ describe("the policy-engine", () => {
     const started = await leader();
     const filesystem = await untilFilesystem(cluster, "behind", "being there", () => true);
     const decidedAt = new Date(Date.now() + 3_600_000).toISOString();
-    await applyTarget(cluster.client, filesystem, { sizeBytes: GIB, fromBytes: GIB, epoch: 1, decidedAt });
+    await applyTarget(cluster.client, filesystem, { sizeBytes: GIB, fromBytes: GIB, epoch: 1, decidedAt }, undefined);
     await waitFor("an extend", async () => {
       started.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB });
       const { spec } = await untilFilesystem(cluster, "behind", "being there", () => true);

@@ -111,6 +111,12 @@ describe("the API server, asked to keep a policy", () => {
       "spec.limits.minAvailable",
       NO_SIZE,
     ],
+    ...["5m", "0h9m", "31d", "0d", "721h"].map((every): [string, object, string, string] => [
+      `a trim every ${every}`,
+      { limits: LIMITS, rules: [RULE], trim: { every } },
+      "spec.trim.every",
+      "trim.every must be from 10m to 30d, such as 24h",
+    ]),
     ["a max beyond all sizes", { limits: { max: "8Pi" }, rules: [RULE] }, "spec.limits.max", TOO_LARGE],
     ["a targetUsed over everything", sized({ targetUsed: "600%" }), "spec.rules[0].targetUsed", NO_TARGET],
     ["a targetUsed of everything", sized({ targetUsed: "100%" }), "spec.rules[0].targetUsed", NO_TARGET],
@@ -163,6 +169,10 @@ describe("the API server, asked to keep a policy", () => {
       ["a shrink by bytes", sized({ by: "100Gi" }, SHRINK)],
       ["a cooldown of nothing", paced({ cooldown: "0s" })],
       ["a minStep over the default maxStep", paced({ minStep: "200Gi" })],
+      ...["10m", "1h30m", "24h", "7d", "30d", "720h"].map((every): [string, object] => [
+        `a trim every ${every}`,
+        { limits: LIMITS, rules: [RULE], trim: { every } },
+      ]),
     ])("takes %s, and so does the engine", async (_case, spec) => {
       await expect(apply(spec, kind, "taken")).resolves.toMatchObject({ metadata: { name: "taken" } });
       expect(compilePolicy(policyOf(spec, kind, "taken") as VolumePolicy).problems).toEqual([]);

@@ -67,7 +67,7 @@ export function describeStorage<V extends Volume>(createAdapter: () => Promise<S
   it("never makes a filesystem smaller by an extend, nor larger than asked by a fraction of a block", async () => {
     expect(await storage.extend(mounted, GIB / 2)).toBe(GIB);
     const { grainBytes } = adapter;
-    expect(await storage.extend(mounted, GIB + grainBytes + 904)).toBe(GIB + grainBytes);
+    expect(await storage.extend(mounted, GIB + 1.5 * grainBytes)).toBe(GIB + grainBytes);
   });
 
   it("refuses an extend that the host has no room for, and changes nothing", async () => {
@@ -142,7 +142,6 @@ export function describeStorage<V extends Volume>(createAdapter: () => Promise<S
 
   it("refuses a member whose name leads elsewhere", async () => {
     const stranger = adapter.renamed(adapter.makeVolume(), "../elsewhere");
-    await adapter.provide(stranger, GIB);
     await expect(storage.stage(stranger, GIB, adapter.mountPathOf(stranger))).rejects.toThrow("no plain file name");
   });
 }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { type NodeLvm, openNodeLvm } from "../../../src/agent/lvm/node-lvm.ts";
 import { createLvmStorage } from "../../../src/agent/storage/lvm/lvm-storage.ts";
-import type { LvmVolume, Storage } from "../../../src/agent/storage/storage.ts";
+import type { LvmVolume, RawVolume, Storage } from "../../../src/agent/storage/storage.ts";
 import type { FsType } from "../../../src/api/filesystem-layout.ts";
 import { fsidOf, volumeHandleOf } from "../../../src/api/identity.ts";
 import { systemClock } from "../../../src/process/clock.ts";
@@ -20,15 +20,16 @@ import { takeDown } from "./storage-fixture.ts";
 export interface LvmStorageUnderTest {
   readonly lvm: NodeLvm;
   readonly storage: Storage<LvmVolume>;
+  readonly raw: Storage<RawVolume>;
   readonly recordDirectory: string;
-  readonly mountPathOf: (volume: LvmVolume) => string;
+  readonly mountPathOf: (volume: LvmVolume | RawVolume) => string;
 }
 
 export interface LvmFixture extends LvmStorageUnderTest {
   readonly directory: string;
   readonly lvmd: FakeLvmd;
   /** As the agent makes it for a LogicalVolume. */
-  provide(volume: LvmVolume, sizeBytes: number): Promise<void>;
+  provide(volume: LvmVolume | RawVolume, sizeBytes: number): Promise<void>;
   cleanUp(): Promise<void>;
 }
 
@@ -61,18 +62,20 @@ export async function openLvmStorage(
   const lvm = openNodeLvm(socketPath, effects, log);
   await eventually("lvmd has told its classes", () => lvm.classes.list() !== undefined);
   const recordDirectory = join(directory, "records");
+  const { filesystems, raw } = createLvmStorage({
+    lvmd: lvm.calls,
+    classes: lvm.classes,
+    recordDirectory,
+    commands: createCommandPort(effects),
+    files: createFilePort(effects),
+    clock: systemClock,
+    log,
+  });
   return {
     lvm,
     recordDirectory,
-    storage: createLvmStorage({
-      lvmd: lvm.calls,
-      classes: lvm.classes,
-      recordDirectory,
-      commands: createCommandPort(effects),
-      files: createFilePort(effects),
-      clock: systemClock,
-      log,
-    }),
+    storage: filesystems,
+    raw,
     mountPathOf: ({ handle }) => join(directory, "mounts", handle),
   };
 }

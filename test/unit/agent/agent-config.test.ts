@@ -8,6 +8,7 @@ describe("the agent's configuration", () => {
       kubeletDirectory: "/var/lib/kubelet",
       csiSocket: "/var/lib/kubelet/plugins/local.tidemark.dev/csi.sock",
       spanCsiSocket: undefined,
+      lvmdSocket: undefined,
       registrationDirectory: undefined,
       engines: [],
       storage: "real",
@@ -44,6 +45,8 @@ describe("the agent's configuration", () => {
     [["--engine-tls-directory", "/tls"], /given together/],
     [["--engine-service", "policy-engine"], /give --engine-tls-directory/],
     [["--span-csi-socket", "csi.sock"], /no absolute path/],
+    [["--lvmd-socket", "lvmd.sock"], /no absolute path/],
+    [["--storage", "simulated", "--lvmd-socket", "/lvmd.sock"], /--lvmd-socket needs --storage real/],
     [["--storage", "simulated", "--span-csi-socket", "/csi.sock"], /needs --storage real/],
     [["--unknown"], /unknown/i],
   ])("refuses %j with a sentence", (args, message) => {

@@ -22,6 +22,43 @@ describe("reading a layout", () => {
     expect(() => recordWithLayout(buildLayout({ members: member(file) }), undefined)).toThrow(LayoutError);
   });
 
+  const logicalVolume = (volumeID: string, deviceClass = "ssd") =>
+    buildLayout({
+      backend: "lvm",
+      members: [{ name: "member-0", source: { logicalVolume: { name: "fs-x", volumeID, deviceClass } } }],
+    });
+
+  it("gives a record of a logical volume, which was made elsewhere", () => {
+    expect(recordWithLayout(logicalVolume("0a1b-uid"), undefined)).toMatchObject({
+      backend: "lvm",
+      memberName: "member-0",
+      volumeID: "0a1b-uid",
+      deviceClass: "ssd",
+      memberMade: false,
+    });
+  });
+
+  it.each(["../escape", "a/b", ".hidden", "", "-n", "a b", "a\0b", "x".repeat(128)])(
+    "refuses the logical volume %j",
+    (volumeID) => {
+      expect(() => recordWithLayout(logicalVolume(volumeID), undefined)).toThrow(LayoutError);
+    },
+  );
+
+  it.each(["", "a/b", "-rf", "x".repeat(64)])("refuses the device class %j", (deviceClass) => {
+    expect(() => recordWithLayout(logicalVolume("uid", deviceClass), undefined)).toThrow(LayoutError);
+  });
+
+  it("refuses a logical volume whose layout says a file, and a backend that no agent serves", () => {
+    expect(() => recordWithLayout(buildLayout({ backend: "lvm" }), undefined)).toThrow(/names no logical volume/);
+    expect(() => recordWithLayout(buildLayout({ backend: "claim" }), undefined)).toThrow(/which no agent serves/);
+  });
+
+  it("keeps the logical volume that it has when the layout says another", () => {
+    const kept = recordWithLayout(logicalVolume("first"), undefined);
+    expect(recordWithLayout(logicalVolume("second"), kept)).toEqual(kept);
+  });
+
   it("refuses a layout without a filesystem type, without members, or with a name that is no handle", () => {
     expect(() => recordWithLayout(buildLayout({ fsType: undefined }), undefined)).toThrow(/no fsType/);
     expect(() => recordWithLayout(buildLayout({ members: [] }), undefined)).toThrow(/0 members/);

@@ -35,6 +35,14 @@ describe("the node's records", () => {
     expect(records.readAll()).toEqual([record]);
   });
 
+  it("read back a logical volume", async () => {
+    const source = { logicalVolume: { name: "fs-x", volumeID: "uid", deviceClass: "ssd" } };
+    const layout = buildLayout({ backend: "lvm", members: [{ name: "member-0", source }] });
+    const volume = recordWithLayout(layout, undefined);
+    await records.write(volume, "PowerCut");
+    expect(records.readAll()).toEqual([volume]);
+  });
+
   it("read back a span with all that its members' drivers are called with", async () => {
     const span = recordWithLayout(buildSpanLayout(), undefined);
     await records.write(span, "PowerCut");

@@ -6,7 +6,10 @@ import { parseAllDocuments } from "yaml";
 
 interface Policy {
   readonly kind: string;
-  readonly spec: { readonly matchConditions: readonly { readonly expression: string }[] };
+  readonly spec: {
+    readonly matchConditions: readonly { readonly expression: string }[];
+    readonly matchConstraints: { readonly resourceRules: readonly { readonly resources: readonly string[] }[] };
+  };
 }
 
 const policy = parseAllDocuments(readFileSync("kustomize/base/node-scope.yaml", "utf8"))
@@ -39,5 +42,15 @@ describe("the admission policy of nodes' objects", () => {
     ["the status of a layout that is being deleted", true, "UPDATE", "filesystemlayouts", "status", deleted],
   ])("looks at %s: %s", (_what, expected, operation, resource, subResource, metadata) => {
     expect(isLookedAt(operation, resource, subResource, metadata)).toBe(expected);
+  });
+
+  it("is of every object that an agent writes for its node", () => {
+    const [rule] = policy?.spec.matchConstraints.resourceRules ?? [];
+    expect(rule?.resources).toEqual([
+      "filesystemlayouts/status",
+      "logicalvolumes/status",
+      "nodestorages",
+      "nodestorages/status",
+    ]);
   });
 });

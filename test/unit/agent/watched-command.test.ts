@@ -1,12 +1,16 @@
 import { describe, expect, it } from "@jest/globals";
 import type { Reader } from "../../../src/agent/storage/read-filesystem.ts";
-import type { MountedVolume, ShrinkControl } from "../../../src/agent/storage/storage.ts";
+import type { MountedFilesystem, ShrinkControl } from "../../../src/agent/storage/storage.ts";
 import type { Finished } from "../../../src/agent/storage/tools.ts";
 import { runWatched } from "../../../src/agent/storage/watched-command.ts";
 import { eventually } from "../../fakes/eventually.ts";
 
 /** Of no filesystem that is there: it can neither be read nor cancelled. */
-const volume = { handle: "fs-gone", fsid: "00000000-dead-4000-8000-000000000000", fsType: "btrfs" } as MountedVolume;
+const volume = {
+  handle: "fs-gone",
+  fsid: "00000000-dead-4000-8000-000000000000",
+  fsType: "btrfs",
+} as MountedFilesystem;
 const control: ShrinkControl = {
   reserveBytes: () => 0,
   signal: new AbortController().signal,

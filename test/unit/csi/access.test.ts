@@ -1,6 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
-import { accessOf } from "../../../src/csi/access.ts";
+import { OWN_BACKENDS } from "../../../src/api/filesystem-layout.ts";
+import { accessOf, refusalOfMode } from "../../../src/csi/access.ts";
 import { VolumeCapability_AccessMode_Mode as Mode, type VolumeCapability } from "../../../src/gen/csi/v1/csi.ts";
+import { blockCapability } from "../../builders/create-volume-request.ts";
 
 const mount = (mode: Mode, mountFlags: string[] = []): VolumeCapability => ({
   accessType: { $case: "mount", value: { fsType: "btrfs", mountFlags, volumeMountGroup: "" } },
@@ -13,19 +15,26 @@ describe("a requested capability", () => {
     [Mode.SINGLE_NODE_MULTI_WRITER, false],
     [Mode.SINGLE_NODE_SINGLE_WRITER, true],
   ])("is a writable mount on one node in mode %d, with one writer only where it says so", (mode, singleWriter) => {
-    expect(accessOf(mount(mode))).toEqual({ fsType: "btrfs", readOnly: false, singleWriter });
+    expect(accessOf(mount(mode))).toEqual({ volumeMode: "Filesystem", fsType: "btrfs", readOnly: false, singleWriter });
   });
 
   it("is read-only when its mode says so", () => {
     expect(accessOf(mount(Mode.SINGLE_NODE_READER_ONLY))).toMatchObject({ readOnly: true });
   });
 
+  it("is a raw device where it asks for one, with no filesystem type", () => {
+    expect(accessOf(blockCapability())).toMatchObject({ volumeMode: "Block", fsType: "" });
+  });
+
+  it("is for a raw device on the backend lvm alone", () => {
+    const refused = OWN_BACKENDS.filter((backend) => refusalOfMode("Block", backend) !== undefined);
+    expect(refused).toEqual(["loop", "span"]);
+    expect(OWN_BACKENDS.filter((backend) => refusalOfMode("Filesystem", backend) !== undefined)).toEqual([]);
+    expect(refusalOfMode("Block", "span")?.message).toContain("use volumeMode: Filesystem");
+  });
+
   it.each<[string, VolumeCapability | undefined, RegExp]>([
-    [
-      "raw block",
-      { accessType: { $case: "block", value: {} }, accessMode: { mode: Mode.SINGLE_NODE_WRITER } },
-      /use volumeMode: Filesystem/,
-    ],
+    ["a raw device on many nodes", blockCapability(Mode.MULTI_NODE_MULTI_WRITER), /use ReadWriteOnce/],
     ["many nodes", mount(Mode.MULTI_NODE_MULTI_WRITER), /MULTI_NODE_MULTI_WRITER.*use ReadWriteOnce/],
     ["a mode that is none", mount(99 as Mode), /access mode 99/],
     ["mount options", mount(Mode.SINGLE_NODE_WRITER, ["noatime"]), /noatime/],

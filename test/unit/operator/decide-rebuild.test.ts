@@ -44,6 +44,34 @@ describe("a bound volume whose objects are gone", () => {
     expect(plan?.missing).toEqual([]);
   });
 
+  describe("where it is a raw block volume", () => {
+    const ofLvm = {
+      [RECORDS.backend]: "lvm",
+      [RECORDS.logicalVolume]: VOLUME_UID,
+      [RECORDS.deviceClass]: "ssd",
+    };
+    const rebuilt = (recorded: Record<string, string>, volumeMode?: "Block" | "Filesystem") => {
+      const volume = buildPersistentVolume({ ...ofLvm, ...recorded });
+      const spec = { ...volume.spec, ...(volumeMode === undefined ? {} : { volumeMode }) };
+      return decideRebuild(facts({ persistentVolume: { ...volume, spec } }));
+    };
+
+    it("gets back that it is one", () => {
+      const plan = rebuilt({ [RECORDS.volumeMode]: "Block" }, "Block");
+      expect(plan?.missing).toEqual([]);
+      expect(plan?.layout?.["spec"]).toMatchObject({ backend: "lvm", volumeMode: "Block" });
+    });
+
+    it.each([
+      ["its record says so, and the volume's own mode does not", { [RECORDS.volumeMode]: "Block" }, "Filesystem"],
+      ["its volume's own mode says so, and no record", {}, "Block"],
+    ] as const)("gets nothing back where %s", (_what, recorded, volumeMode) => {
+      const plan = rebuilt(recorded, volumeMode);
+      expect(plan?.layout).toBeUndefined();
+      expect(plan?.missing).toEqual([expect.stringContaining(RECORDS.volumeMode)]);
+    });
+  });
+
   it("gets only what is missing", () => {
     expect(decideRebuild(facts({ layout: buildLayout() }))).toMatchObject({ layout: undefined });
     expect(decideRebuild(facts({ filesystem: buildFilesystem() }))).toMatchObject({ filesystemOf: undefined });

@@ -5,7 +5,12 @@ import { Refusal, type RefusalCode } from "../../../src/csi/refusal.ts";
 import { type CreateVolumeRequest, VolumeCapability_AccessMode_Mode as Mode } from "../../../src/gen/csi/v1/csi.ts";
 import { orderOf, type VolumeOrder } from "../../../src/operator/csi/volume-order.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
-import { buildCreateVolumeRequest, mountCapability, PARAMETERS } from "../../builders/create-volume-request.ts";
+import {
+  blockCapability,
+  buildCreateVolumeRequest,
+  mountCapability,
+  PARAMETERS,
+} from "../../builders/create-volume-request.ts";
 import { HANDLE, VOLUME_UID } from "../../builders/volume.ts";
 
 function accepted(fields: Partial<CreateVolumeRequest> = {}): VolumeOrder {
@@ -13,6 +18,8 @@ function accepted(fields: Partial<CreateVolumeRequest> = {}): VolumeOrder {
   if (order instanceof Refusal) throw new Error(order.message);
   return order;
 }
+
+const range = (requiredBytes: number, limitBytes = 0) => ({ capacityRange: { requiredBytes, limitBytes } });
 
 describe("the order of a volume", () => {
   it("takes the claim's UID from the provisioner's name, and all names of the volume from it", () => {
@@ -46,6 +53,12 @@ describe("the order of a volume", () => {
     expect(accepted({ volumeCapabilities: [mountCapability("xfs")] }).fsType).toBe("xfs");
   });
 
+  it("is a raw block volume of the backend lvm, without the filesystem type that its class names for others", () => {
+    const parameters = { ...PARAMETERS, backend: "lvm", "csi.storage.k8s.io/fstype": "ext4" };
+    const order = accepted({ parameters, volumeCapabilities: [blockCapability()], ...range(4096) });
+    expect(order).toMatchObject({ volumeMode: "Block", fsType: undefined, memberBytes: 4096 });
+  });
+
   it("rounds the device up to whole blocks, never down", () => {
     const order = accepted({ capacityRange: { requiredBytes: GIB + 1, limitBytes: 0 } });
     expect(order).toMatchObject({ requestedBytes: GIB + 1, memberBytes: GIB + 4096 });
@@ -56,14 +69,18 @@ describe("the order of a volume", () => {
     expect(accepted({ capacityRange: { requiredBytes: 0, limitBytes: 512 * MIB } }).requestedBytes).toBe(512 * MIB);
   });
 
-  const range = (requiredBytes: number, limitBytes = 0) => ({ capacityRange: { requiredBytes, limitBytes } });
   const parameters = (more: Record<string, string>) => ({ parameters: { ...PARAMETERS, ...more } });
-  const block = { accessType: { $case: "block" as const, value: {} }, accessMode: { mode: Mode.SINGLE_NODE_WRITER } };
   const cases: [string, Partial<CreateVolumeRequest>, RefusalCode, string][] = [
     ["no name", { name: "" }, "INVALID_ARGUMENT", "no name"],
     ["a name of 129 characters", { name: "x".repeat(129) }, "INVALID_ARGUMENT", "129 characters"],
     ["no capability", { volumeCapabilities: [] }, "INVALID_ARGUMENT", "no volume capability"],
-    ["a raw block device", { volumeCapabilities: [block] }, "INVALID_ARGUMENT", "raw block"],
+    ["a raw block device", { volumeCapabilities: [blockCapability()] }, "INVALID_ARGUMENT", "of the backend lvm alone"],
+    [
+      "a filesystem and a raw block device",
+      { volumeCapabilities: [blockCapability(), mountCapability()] },
+      "INVALID_ARGUMENT",
+      "the one or the other",
+    ],
     [
       "several writers",
       { volumeCapabilities: [mountCapability("", Mode.MULTI_NODE_MULTI_WRITER)] },

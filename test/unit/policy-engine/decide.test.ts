@@ -33,6 +33,26 @@ const everySecond = (count: number): number[] => Array.from({ length: count }, (
 
 const cases: Record<string, Case> = {
   "holds while no rule holds": { facts: aVolume(), plan: "hold", reason: "WithinBounds" },
+  "holds a raw block volume, whatever its rules and limits say": {
+    facts: aVolume({ ...full, claim: { volumeMode: "Block" } }),
+    policy: aPolicy({ limits: { min: "20Gi", max: "40Gi" } }),
+    plan: "hold",
+    reason: "RawBlockVolume",
+    message: /no fill level.*only a raised request extends it/,
+  },
+  "holds a raw block volume for the same reason without a policy": {
+    facts: aVolume({ claim: { volumeMode: "Block" } }),
+    policy: "none",
+    plan: "hold",
+    reason: "RawBlockVolume",
+  },
+  "extends a raw block volume to a raised request": {
+    facts: aVolume({ claim: { volumeMode: "Block", raisedRequestBytes: 12 * GIB } }),
+    policy: "none",
+    plan: "extend",
+    reason: "RequestRaised",
+    sizeBytes: 12 * GIB,
+  },
   "extends to the size at which targetUsed is used": {
     facts: aVolume({ usedRatio: 0.9 }),
     plan: "extend",

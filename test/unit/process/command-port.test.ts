@@ -54,3 +54,34 @@ describe("the command port", () => {
     expect(passed).toEqual(["extend/resize-filesystem"]);
   });
 });
+
+describe("a program that starts others", () => {
+  const commands = createCommandPort(directEffects);
+
+  it("is killed with all of them, and counts as left behind until the last has ended", async () => {
+    const marker = `86399.${process.pid}`;
+    const call = commands.query("/bin/sh", ["-c", `sleep ${marker} & wait`], {
+      timeLimitMs: 200,
+      withDescendants: true,
+    });
+    const error = await call.catch((caught: unknown) => caught);
+    expect(error).toMatchObject({ code: "TimedOut" });
+    await (error as CommandError).gone;
+    const { exitCode } = await commands.query("/usr/bin/pgrep", ["-f", `sleep ${marker}`], { timeLimitMs: 30_000 });
+    expect(exitCode).toBe(1);
+    expect(commands.strandedChildren()).toBe(0);
+  });
+
+  it("counts as left behind as long as one outlives the kill", async () => {
+    const started = performance.now();
+    const call = commands.query("/bin/sh", ["-c", "setsid sleep 1.5; true"], {
+      timeLimitMs: 200,
+      withDescendants: true,
+    });
+    const error = await call.catch((caught: unknown) => caught);
+    expect(commands.strandedChildren()).toBe(1);
+    await (error as CommandError).gone;
+    expect(performance.now() - started).toBeGreaterThan(1300);
+    expect(commands.strandedChildren()).toBe(0);
+  });
+});

@@ -2,11 +2,11 @@
 import { readFileSync } from "node:fs";
 import { RECORDS } from "../../../api/names.ts";
 import type { Volume } from "../../../gen/tidemark/lvmd/v1/lvmd.ts";
-import { type LvmVolume, StorageError } from "../storage.ts";
+import { type LvmMember, StorageError } from "../storage.ts";
 import { askLvmd, type LvmHost, nameOf, requireClass } from "./lvm-host.ts";
 
 /** Undefined where there is none. Throws WrongFilesystem where its tags name another volume, WaitingForMember where lvmd cannot tell. */
-export async function findVolume(host: LvmHost, volume: LvmVolume): Promise<Volume | undefined> {
+export async function findVolume(host: LvmHost, volume: LvmMember): Promise<Volume | undefined> {
   const found = await askLvmd(volume, host.lvmd.volume(volume.deviceClass, volume.volumeID));
   if (found === undefined) {
     requireClass(host, volume);

@@ -6,7 +6,7 @@ import type { FilePort } from "../../../process/file-port.ts";
 import type { DeviceClasses } from "../../lvm/follow-classes.ts";
 import type { LvmdCalls } from "../../lvm/lvmd-calls.ts";
 import { isUnanswered, LvmdError } from "../../lvm/lvmd-error.ts";
-import { type LvmVolume, StorageError, type StorageErrorCode } from "../storage.ts";
+import { type LvmMember, StorageError, type StorageErrorCode } from "../storage.ts";
 import type { Tools } from "../tools.ts";
 
 export interface LvmHost {
@@ -23,7 +23,7 @@ const CODES: Readonly<Partial<Record<status, StorageErrorCode>>> = {
 };
 
 /** Throws what lvmd answered as StorageError. */
-export async function askLvmd<T>(volume: LvmVolume, call: Promise<T>): Promise<T> {
+export async function askLvmd<T>(volume: LvmMember, call: Promise<T>): Promise<T> {
   try {
     return await call;
   } catch (error) {
@@ -34,12 +34,12 @@ export async function askLvmd<T>(volume: LvmVolume, call: Promise<T>): Promise<T
   }
 }
 
-export function nameOf({ deviceClass, volumeID }: LvmVolume): string {
+export function nameOf({ deviceClass, volumeID }: LvmMember): string {
   return `${deviceClass}/${volumeID}`;
 }
 
 /** Throws WaitingForMember where the class cannot be used now: then nobody can tell what is in it, or what is not. */
-export function requireClass({ classes }: LvmHost, volume: LvmVolume): DeviceClass {
+export function requireClass({ classes }: LvmHost, volume: LvmMember): DeviceClass {
   const deviceClass = classes.get(volume.deviceClass);
   if (deviceClass !== undefined && deviceClass.problem === "") return deviceClass;
   const problem =

@@ -5,19 +5,21 @@ import { basename } from "node:path";
 import { formatBytes } from "../../../units/quantity.ts";
 import type { BlockMembers } from "../block-member.ts";
 import { deviceSizeBytes, mountedAnywhere } from "../loop-device.ts";
+import { readMemberRecord } from "../member-record.ts";
 import { probe } from "../probe-device.ts";
-import { type LvmVolume, type MountedLvm, StorageError } from "../storage.ts";
-import { COPY_TAG, FORMATTED_TAG } from "./content-tags.ts";
+import { bindsOfDevice } from "../raw-device.ts";
+import { type LvmMember, type LvmVolume, type Mounted, type RawVolume, StorageError } from "../storage.ts";
+import { COPY_TAG, FORMATTED_TAG, RAW_BLOCK_TAG } from "./content-tags.ts";
 import { deviceOf, findVolume, taggedVolumeUID } from "./find-volume.ts";
 import { askLvmd, type LvmHost, nameOf, requireClass } from "./lvm-host.ts";
 import { reduce, settleReduction } from "./reduce.ts";
 import { reductionRecordPath } from "./reduction-record.ts";
 
-export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume> {
+export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVolume> {
   const { lvmd } = host;
   /** Devices that volumes were last seen as. */
   const seen = new Map<string, string>();
-  const locate = async (volume: LvmVolume) => {
+  const locate = async (volume: LvmMember) => {
     const found = await findVolume(host, volume);
     const device = found && deviceOf(found);
     if (device === undefined) seen.delete(volume.handle);
@@ -25,9 +27,19 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume> {
     return found && { ...found, device };
   };
   /** What is in use stays what it is: it needs no lvmd to tell. */
-  const deviceInUse = ({ handle }: LvmVolume): string | undefined => {
+  const deviceInUse = ({ handle }: LvmMember): string | undefined => {
     const device = seen.get(handle);
-    return device !== undefined && mountedAnywhere(device) !== undefined ? device : undefined;
+    return device !== undefined && isInUse(device) ? device : undefined;
+  };
+  /** While nobody can tell it is the last one: what is let go of right now is still that. */
+  const deviceNow = async (volume: LvmMember): Promise<string | undefined> => {
+    try {
+      return (await locate(volume))?.device;
+    } catch (error) {
+      const last = seen.get(volume.handle);
+      if (last === undefined || !(error instanceof StorageError) || error.code !== "WaitingForMember") throw error;
+      return last;
+    }
   };
   return {
     nameOf,
@@ -40,12 +52,16 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume> {
     },
     mountedBytes: ({ device }) => (existsSync(device) ? deviceSizeBytes(device) : undefined),
     devices: async (volume) => {
-      const device = deviceInUse(volume) ?? (await locate(volume))?.device;
+      const device = deviceInUse(volume) ?? (await deviceNow(volume));
       return device === undefined ? [] : [device];
     },
     make: async (volume) => {
       recordName(volume);
-      if ((await locate(volume)) === undefined) throw gone(volume);
+      const found = await locate(volume);
+      if (found === undefined) throw gone(volume);
+      assertMode(host, volume, found.tags);
+      if (volume.volumeMode === "Block" && !found.tags.includes(RAW_BLOCK_TAG))
+        await askLvmd(volume, lvmd.addTag(volume.deviceClass, volume.volumeID, RAW_BLOCK_TAG));
       await host.files.makeDirectory("stage/make-record-directory", host.recordDirectory);
     },
     attach: async (volume) => {
@@ -80,8 +96,26 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume> {
   };
 }
 
+function isInUse(device: string): boolean {
+  return mountedAnywhere(device) !== undefined || bindsOfDevice(device).length > 0;
+}
+
+/** What the volume itself, and this node's record of its formatting, say outlives a layout that was edited or rebuilt. */
+function assertMode({ recordDirectory }: LvmHost, volume: LvmVolume | RawVolume, tags: readonly string[]): void {
+  const isFormatted =
+    tags.includes(FORMATTED_TAG) || readMemberRecord(recordDirectory, recordName(volume)) !== undefined;
+  const made = tags.includes(RAW_BLOCK_TAG) ? "Block" : isFormatted ? "Filesystem" : undefined;
+  const { volumeMode = "Filesystem" } = volume;
+  if (made === undefined || made === volumeMode) return;
+  throw new StorageError(
+    "WrongFilesystem",
+    `member ${nameOf(volume)} of ${volume.handle} was made as a volume of volumeMode ${made}, and is wanted with ${volumeMode}; it is ` +
+      "left as it is. Correct spec.volumeMode of the FilesystemLayout",
+  );
+}
+
 /** Throws on a name that would lead out of the record directory. */
-function recordName({ handle, volumeID }: LvmVolume): string {
+function recordName({ handle, volumeID }: LvmMember): string {
   if (volumeID === basename(volumeID) && !volumeID.startsWith(".")) return volumeID;
   throw new StorageError("CommandFailed", `"${volumeID}" of ${handle} is no plain file name, as those of volumes are`);
 }
@@ -93,11 +127,16 @@ function whyNotNew(tags: readonly string[]): string | undefined {
 }
 
 /** As last told: a class' grain does not change while it has volumes. */
-function grainOf(host: LvmHost, volume: LvmVolume): number {
+function grainOf(host: LvmHost, volume: LvmMember): number {
   return host.classes.get(volume.deviceClass)?.sizeGrainBytes ?? requireClass(host, volume).sizeGrainBytes;
 }
 
-async function grow({ lvmd }: LvmHost, volume: MountedLvm, presentBytes: number, toBytes: number): Promise<void> {
+async function grow(
+  { lvmd }: LvmHost,
+  volume: Mounted<LvmMember>,
+  presentBytes: number,
+  toBytes: number,
+): Promise<void> {
   if (toBytes === presentBytes) return;
   await askLvmd(volume, lvmd.resize(volume.deviceClass, volume.volumeID, toBytes));
   const shownBytes = deviceSizeBytes(volume.device);
@@ -109,7 +148,7 @@ async function grow({ lvmd }: LvmHost, volume: MountedLvm, presentBytes: number,
   );
 }
 
-function gone(volume: LvmVolume): StorageError {
+function gone(volume: LvmMember): StorageError {
   return new StorageError(
     "AlreadyFormatted",
     `lvmd of this node has no logical volume ${nameOf(volume)} of ${volume.handle}; it was made, and no empty one takes its place. ` +
@@ -117,7 +156,7 @@ function gone(volume: LvmVolume): StorageError {
   );
 }
 
-function inactive(volume: LvmVolume): StorageError {
+function inactive(volume: LvmMember): StorageError {
   return new StorageError(
     "WaitingForMember",
     `logical volume ${nameOf(volume)} of ${volume.handle} is not active on this node; activate it by lvchange --activate y`,

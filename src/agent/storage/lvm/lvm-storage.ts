@@ -1,4 +1,4 @@
-// The storage port on logical volumes. Only wiring.
+// The storage port on logical volumes, those with a filesystem and those without. Only wiring.
 import type { Clock } from "../../../process/clock.ts";
 import type { CommandPort } from "../../../process/command-port.ts";
 import type { FilePort } from "../../../process/file-port.ts";
@@ -6,10 +6,11 @@ import type { Logger } from "../../../process/log.ts";
 import type { DeviceClasses } from "../../lvm/follow-classes.ts";
 import type { LvmdCalls } from "../../lvm/lvmd-calls.ts";
 import { createBlockStorage } from "../block-storage.ts";
-import type { LvmVolume, Storage } from "../storage.ts";
+import type { LvmVolume, RawVolume, Storage } from "../storage.ts";
 import { createTools } from "../tools.ts";
 import type { LvmHost } from "./lvm-host.ts";
 import { createLvmMembers } from "./lvm-member.ts";
+import { createRawStorage } from "./raw-storage.ts";
 
 export interface LvmStorageParts {
   readonly lvmd: LvmdCalls;
@@ -22,13 +23,20 @@ export interface LvmStorageParts {
   readonly log: Logger;
 }
 
-export function createLvmStorage(parts: LvmStorageParts): Storage<LvmVolume> {
+export interface LvmStorage {
+  readonly filesystems: Storage<LvmVolume>;
+  readonly raw: Storage<RawVolume>;
+}
+
+export function createLvmStorage(parts: LvmStorageParts): LvmStorage {
   const { lvmd, classes, recordDirectory, commands, files, clock, log } = parts;
   const tools = createTools(commands);
   const host: LvmHost = { lvmd, classes, recordDirectory, tools, files };
   const members = createLvmMembers(host);
-  return createBlockStorage({ members, recordDirectory, tools, files, clock, log }, async (deviceClass = "") => {
-    const found = classes.get(deviceClass);
-    return found === undefined || found.problem !== "" ? undefined : found.freeBytes;
-  });
+  // What was told last, while lvmd is away: of a class that has lost its group it has told that nothing is free.
+  const freeBytes = async (deviceClass = ""): Promise<number | undefined> => classes.get(deviceClass)?.freeBytes;
+  return {
+    filesystems: createBlockStorage<LvmVolume>({ members, recordDirectory, tools, files, clock, log }, freeBytes),
+    raw: createRawStorage({ members, recordDirectory, tools, files }, freeBytes),
+  };
 }

@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { formatBytes } from "../../../units/quantity.ts";
 import { deviceSizeBytes } from "../loop-device.ts";
-import { type LvmVolume, type MountedLvm, StorageError } from "../storage.ts";
+import { type LvmMember, type Mounted, StorageError } from "../storage.ts";
 import { findVolume } from "./find-volume.ts";
 import { askLvmd, type LvmHost, nameOf } from "./lvm-host.ts";
 import {
@@ -14,7 +14,12 @@ import {
 } from "./reduction-record.ts";
 
 /** Throws with the record in place when lvmd did not do it, whatever it answered: settleReduction asks it what became of it. */
-export async function reduce(host: LvmHost, volume: MountedLvm, fromBytes: number, toBytes: number): Promise<void> {
+export async function reduce(
+  host: LvmHost,
+  volume: Mounted<LvmMember>,
+  fromBytes: number,
+  toBytes: number,
+): Promise<void> {
   const found = await findVolume(host, volume);
   if (found?.sizeBytes !== fromBytes)
     throw new StorageError(
@@ -38,7 +43,7 @@ export async function reduce(host: LvmHost, volume: MountedLvm, fromBytes: numbe
 }
 
 /** Returns when no reduction of the volume is under way, or can begin, any more. Throws WaitingForMember while lvmd does not say so. */
-export async function settleReduction(host: LvmHost, volume: LvmVolume): Promise<void> {
+export async function settleReduction(host: LvmHost, volume: LvmMember): Promise<void> {
   const record = readReductionRecord(host, volume);
   if (record === undefined) return;
   await askLvmd(volume, host.lvmd.cancelReduce(record.token));

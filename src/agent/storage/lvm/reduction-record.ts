@@ -3,7 +3,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { type LvmVolume, StorageError } from "../storage.ts";
+import { type LvmMember, StorageError } from "../storage.ts";
 import { type LvmHost, nameOf } from "./lvm-host.ts";
 
 const reductionRecord = z.object({
@@ -14,7 +14,7 @@ const reductionRecord = z.object({
 });
 export type ReductionRecord = z.infer<typeof reductionRecord>;
 
-export function reductionRecordPath({ recordDirectory }: LvmHost, { volumeID }: LvmVolume): string {
+export function reductionRecordPath({ recordDirectory }: LvmHost, { volumeID }: LvmMember): string {
   return join(recordDirectory, `${volumeID}.reduction.json`);
 }
 
@@ -23,7 +23,7 @@ export function reductionRecordText(record: ReductionRecord): string {
 }
 
 /** Undefined where none is under way. Throws where that cannot be told: a volume that grew meanwhile could be cut. */
-export function readReductionRecord(host: LvmHost, volume: LvmVolume): ReductionRecord | undefined {
+export function readReductionRecord(host: LvmHost, volume: LvmMember): ReductionRecord | undefined {
   const path = reductionRecordPath(host, volume);
   if (!existsSync(path)) return undefined;
   try {

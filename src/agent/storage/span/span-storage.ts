@@ -74,8 +74,8 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
     settle: (volume) => queue.run(volume.handle, () => settleMembers(host, volume)),
     prepareSpares: (volume, signal = new AbortController().signal) =>
       queue.runPreemptible(volume.handle, signal, (either) => prepareSpares(host, volume, either)),
-    trim: (volume) =>
-      queue.runPreemptible(volume.handle, new AbortController().signal, (signal) => trim(host.tools, volume, signal)),
+    trim: (volume, signal = new AbortController().signal) =>
+      queue.runPreemptible(volume.handle, signal, (either) => trim(host.tools, volume, either)),
     freshReading: (volume) => freshReading(host.tools, volume),
     remove: (volume) => queue.run(volume.handle, () => forgetSpan(host, volume)),
     // What the members' drivers have left nobody on this node can tell.

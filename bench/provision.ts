@@ -1,0 +1,83 @@
+// From claims to mounted filesystems on logical volumes, 100 at once: the real processes on the embedded control plane, LVM's real
+// commands on volumes that are loop devices where there is no device-mapper; beside it the same commands by hand. N=20 shortens it.
+import { setTimeout as sleep } from "node:timers/promises";
+import { mountsUnder } from "../src/demo/mount-table.ts";
+import { PERSISTENT_VOLUME_CLAIMS } from "../src/kube/resources.ts";
+import { GIB } from "../src/units/quantity.ts";
+import { LVM_CLASS_NAME } from "../test/harness/lvm-of-stack.ts";
+import { type Stack, startStack } from "../test/harness/stack.ts";
+import { NAMESPACE } from "../test/harness/volume.ts";
+import { type Benchmark, quantile, round, settingFromEnvironment } from "./benchmark.ts";
+import { provisionBare } from "./provision/bare.ts";
+import { pollsSince } from "./provision/requests.ts";
+
+const COUNT = 100;
+const LOOK_INTERVAL_MS = 20;
+const LIMIT_MS = 600_000;
+
+export const provisionBenchmark: Benchmark = async (say) => {
+  const count = settingFromEnvironment("N", COUNT);
+  const flags = { standalone: ["--log-level", "debug"] };
+  const stack = await startStack({ flags, lvm: { groupBytes: 2 * count * GIB } });
+  try {
+    if (stack.lvm === undefined) throw new Error("this stack has no LVM");
+    const before = await provisionBare(stack.lvm, `${stack.directory}/bare`, count, GIB);
+    const beganMs = Date.now();
+    const stagedMs = await provisionAll(stack, count);
+    const polls = pollsSince(stack.directory, beganMs);
+    say(`${count} claims at once: p50 ${ms(stagedMs, 0.5)}, p99 ${ms(stagedMs, 0.99)} ms; ${polls.length} polls`);
+    const after = await provisionBare(stack.lvm, `${stack.directory}/bare`, count, GIB);
+    const bareMs = [...before, ...after];
+    say(
+      `lvcreate, mkfs and mount of ${count} at once, before and after: p99 ${ms(before, 0.99)}, ${ms(after, 0.99)} ms`,
+    );
+    for (const poll of new Set(polls)) say(`poll: ${poll}`);
+    return {
+      n: count,
+      p50Ms: ms(stagedMs, 0.5),
+      p99Ms: ms(stagedMs, 0.99),
+      bareP50Ms: ms(bareMs, 0.5),
+      bareP99Ms: ms(bareMs, 0.99),
+      polls: polls.length,
+    };
+  } catch (error) {
+    say(stack.tellLogs());
+    throw error;
+  } finally {
+    await stack.close();
+  }
+};
+
+function ms(durationsMs: readonly number[], ratio: number): number {
+  return round(quantile(durationsMs, ratio), 0);
+}
+
+/** Of each claim, until its filesystem is mounted for its pod; mounts are seen in the kernel. */
+async function provisionAll(stack: Stack, count: number): Promise<number[]> {
+  const startMs = performance.now();
+  const uids = await Promise.all(Array.from({ length: count }, (_, index) => createClaim(stack, `claim${index}`)));
+  const stagedMs = new Map<string, number>();
+  while (stagedMs.size < count) {
+    const mounts = mountsUnder(`${stack.kubeletDirectory}/pods`);
+    const nowMs = performance.now() - startMs;
+    for (const uid of uids)
+      if (!stagedMs.has(uid) && mounts.some((path) => path.includes(uid))) stagedMs.set(uid, nowMs);
+    if (nowMs > LIMIT_MS) throw new Error(`${stagedMs.size} of ${count} volumes are mounted after ${LIMIT_MS} ms`);
+    await sleep(LOOK_INTERVAL_MS);
+  }
+  return [...stagedMs.values()];
+}
+
+async function createClaim({ client }: Stack, name: string): Promise<string> {
+  const claim = await client.create("bench/claim", PERSISTENT_VOLUME_CLAIMS, {
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: { name, namespace: NAMESPACE },
+    spec: {
+      storageClassName: LVM_CLASS_NAME,
+      accessModes: ["ReadWriteOnce"],
+      resources: { requests: { storage: "1Gi" } },
+    },
+  });
+  return claim.metadata.uid ?? "";
+}

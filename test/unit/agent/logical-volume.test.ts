@@ -1,0 +1,59 @@
+import { describe, expect, it } from "@jest/globals";
+import { orphansAmong } from "../../../src/agent/logical-volume/find-orphans.ts";
+import { tagsOf } from "../../../src/agent/logical-volume/volume-tags.ts";
+import { volumeHandleOf } from "../../../src/api/identity.ts";
+import type { LogicalVolume, LogicalVolumeSpec } from "../../../src/api/logical-volume.ts";
+import { buildLayout, VOLUME_UID } from "../../builders/filesystem-layout.ts";
+
+function makeObject(spec: Partial<LogicalVolumeSpec> = {}, name = volumeHandleOf(VOLUME_UID)): LogicalVolume {
+  return {
+    apiVersion: "tidemark.dev/v1alpha1",
+    kind: "LogicalVolume",
+    metadata: { name, uid: "object-uid" },
+    spec: { nodeName: "node-a", deviceClass: "ssd", size: "1Gi", ...spec },
+  };
+}
+
+describe("the tags of a volume", () => {
+  it("name it and its claim", () => {
+    expect(tagsOf(makeObject({ claimRef: { namespace: "shop", name: "data", uid: "claim-uid" } }))).toEqual([
+      `tidemark.dev/volume-uid=${VOLUME_UID}`,
+      "tidemark.dev/claim=shop/data",
+    ]);
+  });
+
+  it("have no character that LVM does not take, whatever the claim is called", () => {
+    const name = "a b'$(reboot)`;\n@é,{}";
+    const [, claim] = tagsOf(makeObject({ claimRef: { namespace: "shop", name, uid: "claim-uid" } }));
+    expect(claim).toMatch(/^tidemark\.dev\/claim=shop\/a_b_[A-Za-z0-9_+.\-/=!:&#]+$/);
+  });
+
+  it("name the volume alone where nobody knows its claim", () => {
+    expect(tagsOf(makeObject())).toEqual([`tidemark.dev/volume-uid=${VOLUME_UID}`]);
+  });
+
+  it("are not made for an object that no volume handle names", () => {
+    expect(() => tagsOf(makeObject({}, "by-hand"))).toThrow(/not named like a volume handle/);
+  });
+});
+
+describe("an orphan", () => {
+  const listed = (name: string, tags: string[] = ["tidemark.dev/volume-uid=some"]) => ({
+    ...{ name, tags, devMajor: 253, devMinor: 0, sizeBytes: 1, path: "", attr: "" },
+  });
+  const inLayout = buildLayout({
+    backend: "lvm",
+    members: [{ name: "m", source: { logicalVolume: { name: "x", volumeID: "in-layout", deviceClass: "ssd" } } }],
+  });
+
+  it.each<[string, boolean, ReturnType<typeof listed>, LogicalVolume[]]>([
+    ["that nothing names is one", true, listed("lost"), [makeObject()]],
+    ["that an object is named after is none", false, listed("object-uid"), [makeObject()]],
+    ["that an object looks for is none", false, listed("by-hand"), [makeObject({ volumeID: "by-hand" })]],
+    ["that an object has found is none", false, listed("old"), [{ ...makeObject(), status: { volumeID: "old" } }]],
+    ["that a layout names is none", false, listed("in-layout"), []],
+    ["without a tag of ours is nobody's concern", false, listed("root", ["backup"]), []],
+  ])("volume %s: %s", (_which, expected, volume, objects) => {
+    expect(orphansAmong([volume], objects, [inLayout])).toEqual(expected ? [volume] : []);
+  });
+});

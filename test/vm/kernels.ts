@@ -1,0 +1,24 @@
+// The kernels that suites run under in the virtual machine: Debian's, and a newer one, since what the kernel does differs.
+import { existsSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+
+/** Made by get-newer-kernel.sh. */
+const NEWER_HOME = join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "tidemark", "uml");
+
+export interface VmKernel {
+  readonly name: string;
+  /** For run-in-vm.sh. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** What its suites need. */
+  readonly parts: readonly ("uml" | "newer-uml")[];
+}
+
+export const KERNELS: readonly VmKernel[] = [
+  { name: "of Debian stable", environment: {}, parts: ["uml"] },
+  { name: "of Debian sid", environment: { VM_HOME: NEWER_HOME }, parts: ["uml", "newer-uml"] },
+];
+
+export function newerKernelProblem(): string | undefined {
+  return existsSync(join(NEWER_HOME, "linux")) ? undefined : "there is no newer kernel (test/vm/get-newer-kernel.sh)";
+}

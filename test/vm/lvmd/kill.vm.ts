@@ -1,0 +1,286 @@
+// lvmd dies by SIGKILL right before and right after each of its side effects, is started again, and gets the same call again: the work is
+// finished, once. Runs inside the virtual machine that test/real/lvmd.test.ts starts.
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { CancelReduceResponse_Outcome as Outcome } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
+import { type BundleProcess, createBundleProcess } from "../../harness/bundle-process.ts";
+import { waitFor } from "../../harness/wait-for.ts";
+import {
+  callsOf,
+  connect,
+  createRecorder,
+  type LvmdClients,
+  type LvmRecorder,
+  MIB,
+  refusalOf,
+  sh,
+  writeSettings,
+} from "./lvmd-under-test.ts";
+
+const CLASSES = `
+device-classes:
+- { name: thick, volume-group: a, default: true, spare-gb: 0 }
+- { name: thin, volume-group: b, spare-gb: 0, type: thin, thin-pool: { name: pool, overprovision-ratio: 4 } }
+- { name: raw, volume-group: b, spare-gb: 0, type: thin, thin-pool: { name: raw, overprovision-ratio: 4 } }
+`;
+const LARGE = 300 * MIB;
+const SMALL = 200 * MIB;
+const KILL_LIMIT_MS = 600_000;
+const listed = (JSON.parse(readFileSync("test/effect-points.json", "utf8")) as string[]).filter((point) =>
+  point.startsWith("lvmd-"),
+);
+
+type Calls = ReturnType<typeof callsOf>;
+
+interface Operation {
+  readonly name: string;
+  /** Made with LVM itself, so that only the operation passes lvmd's effects. */
+  readonly prepare: (volume: string) => void;
+  /** The call that is repeated; `uuid` is LVM's of the prepared volume. */
+  readonly call: (calls: Calls, volume: string, uuid: string) => Promise<unknown>;
+  /** A repeated call may be answered with this, too. */
+  readonly orElse?: string;
+  /** What must be there afterwards, as lvs tells it. */
+  readonly ends: (volume: string) => void;
+}
+
+const lvs = (target: string, field: string): string =>
+  sh(`lvs --noheadings --units m --nosuffix -o ${field} ${target} 2>/dev/null || echo none`).trim();
+const make = (volume: string): void => void sh(`lvcreate -qq -y -L 300m -n ${volume} a`);
+const formatted = (volume: string): void => {
+  make(volume);
+  sh(`mkfs.btrfs -q -f -b 200M /dev/a/${volume}`);
+};
+
+const OPERATIONS: readonly Operation[] = [
+  {
+    name: "create",
+    prepare: () => undefined,
+    call: (calls, volume) => calls.create(volume, LARGE, "", { tags: ["x"] }),
+    ends: (volume) => expect(lvs(`a/${volume}`, "lv_size,lv_tags")).toMatch(/^300\.00 +x$/),
+  },
+  {
+    name: "resize",
+    prepare: make,
+    call: (calls, volume) => calls.resize(volume, LARGE + 40 * MIB),
+    ends: (volume) => expect(lvs(`a/${volume}`, "lv_size")).toBe("340.00"),
+  },
+  {
+    name: "snapshot",
+    prepare: (volume) => void sh(`lvcreate -qq -y -V 100m -T b/pool -n of-${volume}`),
+    call: (calls, volume) => calls.snapshot(volume, `of-${volume}`, "ro", 120 * MIB, "thin"),
+    ends: (volume) => expect(lvs(`b/${volume}`, "lv_size,origin,lv_attr")).toMatch(/^120\.00 +of-\S+ Vri-a-tz/),
+  },
+  {
+    name: "writable-snapshot",
+    prepare: (volume) => void sh(`lvcreate -qq -y -V 100m -T b/pool -n of-${volume}`),
+    call: (calls, volume) => calls.snapshot(volume, `of-${volume}`, "rw", 0, "thin"),
+    ends: (volume) => expect(lvs(`b/${volume}`, "lv_size,origin,lv_attr")).toMatch(/^100\.00 +of-\S+ Vwi-a-tz/),
+  },
+  {
+    name: "reduce",
+    prepare: formatted,
+    call: (calls, volume, uuid) => calls.reduce(uuid, LARGE, SMALL, `reduce-${volume}`),
+    ends: (volume) => expect(lvs(`a/${volume}`, "lv_size")).toBe("200.00"),
+  },
+  {
+    name: "cancel",
+    prepare: formatted,
+    call: async (calls, volume, uuid) => {
+      expect(await calls.cancel(`cancel-${volume}`)).toMatchObject({ outcome: Outcome.BURNT });
+      expect(await refusalOf(calls.reduce(uuid, LARGE, SMALL, `cancel-${volume}`))).toMatchObject({ code: "ABORTED" });
+    },
+    ends: (volume) => expect(lvs(`a/${volume}`, "lv_size")).toBe("300.00"),
+  },
+  {
+    name: "wipe",
+    prepare: (volume) => {
+      make(volume);
+      sh(`lvchange -a n a/${volume}`);
+    },
+    call: (calls, volume) => calls.wipe(volume),
+    ends: (volume) => expect(lvs(`a/${volume}`, "lv_size")).toBe("none"),
+  },
+  {
+    name: "wipe-thin",
+    prepare: (volume) =>
+      void sh(
+        `lvcreate -qq -y -V 20m -T b/raw -n ${volume}; dd if=/dev/urandom of=/dev/b/${volume} bs=1M count=4 status=none`,
+      ),
+    call: (calls, volume) => calls.wipe(volume, "raw"),
+    ends: (volume) => expect(lvs(`b/${volume}`, "lv_size")).toBe("none"),
+  },
+  {
+    name: "remove",
+    prepare: make,
+    call: (calls, volume) => calls.remove(volume),
+    orElse: "NOT_FOUND",
+    ends: (volume) => expect(lvs(`a/${volume}`, "lv_size")).toBe("none"),
+  },
+  {
+    name: "rename",
+    prepare: make,
+    call: (calls, volume) => calls.rename(volume, `new-${volume}`),
+    ends: (volume) => expect(lvs(`a/new-${volume}`, "lv_size")).toBe("300.00"),
+  },
+  {
+    name: "tag",
+    prepare: make,
+    call: (calls, volume) => calls.tag(volume, ["x=y"], []),
+    ends: (volume) => expect(lvs(`a/${volume}`, "lv_tags")).toBe("x=y"),
+  },
+];
+
+describe("an lvmd that is killed", () => {
+  let directory: string;
+  let recorder: LvmRecorder;
+  let lvmd: BundleProcess;
+  let clients: LvmdClients;
+  let calls: Calls;
+  let socket: string;
+  const passed = new Set<string>();
+
+  beforeAll(() => {
+    sh(
+      "vgcreate -qq a /dev/ubda; vgcreate -qq b /dev/ubdb; lvcreate -qq -y -T b/pool -L 400m; lvcreate -qq -y -Zn -T b/raw -L 100m",
+    );
+    directory = mkdtempSync(join(tmpdir(), "lvmd-"));
+    recorder = createRecorder(directory);
+    const written = writeSettings(directory, recorder, CLASSES);
+    socket = written.socket;
+    mkdirSync(join(directory, "state"), { mode: 0o700 });
+    lvmd = createBundleProcess(directory, "lvmd", ["lvmd", ...written.args]);
+  });
+
+  afterAll(async () => {
+    clients?.close();
+    await lvmd.kill();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  async function start(environment: Readonly<Record<string, string>>): Promise<void> {
+    clients?.close();
+    rmSync(socket, { force: true });
+    lvmd.start(environment);
+    await waitFor("lvmd to serve", () => (sh(`[ -S ${socket} ] && echo yes || true`) === "yes\n" ? true : undefined), {
+      limitMs: 60_000,
+      intervalMs: 200,
+      otherwise: () => lvmd.log(),
+    });
+    clients = connect(socket);
+    calls = callsOf(clients);
+  }
+
+  /** A reduction that was done long ago is forgotten with the next one. */
+  function plantOldToken(): void {
+    const record = { token: "old", end: { state: "Burnt" }, atMs: 0 };
+    writeFileSync(join(directory, "state", "token-old.json"), JSON.stringify(record));
+  }
+
+  async function perform(operation: Operation, fault: string | undefined, volume: string): Promise<string[]> {
+    const log = join(directory, `${volume}.effects`);
+    writeFileSync(log, "");
+    operation.prepare(volume);
+    if (operation.name === "reduce") plantOldToken();
+    const uuid = lvs(`a/${volume}`, "lv_uuid");
+    try {
+      await start({ TIDEMARK_EFFECT_LOG: log, ...(fault === undefined ? {} : { TIDEMARK_FAULT: fault }) });
+      await callUntilDone(operation, fault, volume, uuid);
+    } finally {
+      await lvmd.kill();
+    }
+    const left = sh(`ls /dev/a /dev/b | grep -- '${volume}' || true`).split("\n").filter(Boolean);
+    for (const found of new Set(left))
+      sh(`lvremove -qq -f a/${found} 2>/dev/null || lvremove -qq -f b/${found} 2>/dev/null || true`);
+    return readFileSync(log, "utf8").split("\n").filter(Boolean);
+  }
+
+  async function callUntilDone(
+    { call, orElse, ends }: Operation,
+    fault: string | undefined,
+    volume: string,
+    uuid: string,
+  ): Promise<void> {
+    const first = await refusalOf(call(calls, volume, uuid));
+    if (fault === undefined) expect(first).toMatchObject({ code: "OK" });
+    else {
+      expect((await lvmd.ended()).signal).toBe("SIGKILL");
+      await start({});
+      const second = await refusalOf(call(calls, volume, uuid));
+      if (second.code !== orElse) expect(second).toMatchObject({ code: "OK" });
+    }
+    ends(volume);
+  }
+
+  it.each(OPERATIONS)(
+    "during $name finishes it",
+    async (operation) => {
+      const passages = await perform(operation, undefined, `k-${operation.name}-clean`);
+      expect(passages.length).toBeGreaterThan(0);
+      for (const [index, passage] of [...new Set(passages)].entries()) {
+        await perform(operation, passage, `k-${operation.name}-${index}`);
+        passed.add(passage);
+      }
+    },
+    KILL_LIMIT_MS,
+  );
+
+  it(
+    "while it extends a pool finishes it",
+    async () => {
+      const log = join(directory, "pool.effects");
+      for (const [index, step] of ["metadata", "data"]
+        .flatMap((part) => [`${part}/before`, `${part}/after`])
+        .entries()) {
+        const passage = `lvmd-pool/extend-${step}`;
+        await start({ TIDEMARK_FAULT: passage, TIDEMARK_EFFECT_LOG: log });
+        const sizes = [(404 + 4 * index) * MIB, (8 + 4 * index) * MIB] as const;
+        await refusalOf(calls.extendPool("thin", ...sizes));
+        expect((await lvmd.ended()).signal).toBe("SIGKILL");
+        await start({});
+        expect(await calls.extendPool("thin", ...sizes)).toEqual({ sizeBytes: sizes[0], metadataSizeBytes: sizes[1] });
+        await lvmd.kill();
+        passed.add(passage);
+      }
+    },
+    KILL_LIMIT_MS,
+  );
+
+  it("has been killed before and after every effect that lvmd has", () => {
+    const all = listed.flatMap((point) => [`${point}/before`, `${point}/after`]);
+    expect(all.filter((passage) => !passed.has(passage))).toEqual([]);
+  });
+
+  it(
+    "while LVM is at work says nothing of a reduction before that has ended, and then the truth",
+    async () => {
+      formatted("slow");
+      const uuid = lvs("a/slow", "lv_uuid");
+      recorder.before("lvreduce", "sleep 8");
+      await start({});
+      const unanswered = refusalOf(calls.reduce(uuid, LARGE, SMALL, "slow"));
+      await waitFor("LVM to be at work", () =>
+        sh("pgrep -fc '[l]vm lvreduce' || true").trim() === "0" ? undefined : true,
+      );
+      await lvmd.kill();
+      expect((await unanswered).code).toBe("UNAVAILABLE");
+      recorder.before("lvreduce", "");
+      await start({});
+      expect(await refusalOf(calls.cancel("slow"))).toMatchObject({
+        code: "UNAVAILABLE",
+        message: expect.stringContaining("has been begun before and has not ended"),
+      });
+      expect((await refusalOf(calls.resize("slow", LARGE + 40 * MIB))).code).toBe("FAILED_PRECONDITION");
+      const outcome = await waitFor("the outcome", async () => {
+        const answer = await refusalOf(calls.cancel("slow"));
+        return answer.code === "OK" ? answer.message : undefined;
+      });
+      expect(JSON.parse(outcome)).toEqual({ outcome: Outcome.REDUCED, sizeBytes: SMALL });
+      expect(lvs("a/slow", "lv_size")).toBe("200.00");
+      expect(await calls.resize("slow", LARGE)).toEqual({ sizeBytes: LARGE });
+    },
+    KILL_LIMIT_MS,
+  );
+});

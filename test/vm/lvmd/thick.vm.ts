@@ -1,0 +1,175 @@
+// Thick, striped and mirrored classes on real LVM: every call, what LVM is given for it, and what is there afterwards. Runs inside the
+// virtual machine that test/real/lvmd.test.ts starts.
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { callsOf, GIB, type LvmdUnderTest, MIB, refusalOf, sh, startLvmdUnderTest } from "./lvmd-under-test.ts";
+
+const CLASSES = `
+device-classes:
+- { name: thick, volume-group: a, default: true, spare-gb: 0 }
+- { name: striped, volume-group: b, spare-gb: 0, stripe: 2, stripe-size: "64" }
+- { name: mirrored, volume-group: c, spare-gb: 0, lvcreate-options: [--type, raid1, -m, "1"] }
+- { name: kept, volume-group: d, spare-gb: 1 }
+lvcreate-option-classes:
+- { name: contiguous, options: [--alloc, contiguous] }
+`;
+
+describe("volumes of a thick class", () => {
+  let lvmd: LvmdUnderTest;
+  let calls: ReturnType<typeof callsOf>;
+
+  beforeAll(async () => {
+    sh(
+      "vgcreate -qq a /dev/ubda; vgcreate -qq b /dev/ubdb /dev/ubdc; vgcreate -qq c /dev/ubdd /dev/ubde; vgcreate -qq d /dev/ubdf",
+    );
+    lvmd = await startLvmdUnderTest(CLASSES);
+    calls = callsOf(lvmd);
+  });
+
+  afterAll(() => lvmd.stop());
+
+  it("are made with TopoLVM's arguments, in whole extents, and named by their device", async () => {
+    const { volume } = await calls.create("one", 301 * MIB, "", { tags: ["tidemark.dev/claim=shop/db", "x"] });
+    expect(lvmd.recorder.taken()).toEqual([
+      [
+        "lvcreate",
+        "-n",
+        "one",
+        "-L",
+        `${301 * MIB}b`,
+        "-W",
+        "y",
+        "-y",
+        "--addtag",
+        "tidemark.dev/claim=shop/db",
+        "--addtag",
+        "x",
+        "a",
+      ],
+    ]);
+    const [major, minor] = sh("lvs --noheadings -o lv_kernel_major,lv_kernel_minor a/one")
+      .trim()
+      .split(/\s+/)
+      .map(Number);
+    expect(volume).toEqual({
+      name: "one",
+      sizeBytes: 304 * MIB,
+      devMajor: major,
+      devMinor: minor,
+      tags: [],
+      path: "",
+      attr: "",
+    });
+  });
+
+  it.each([
+    ["a class with stripes", "striped", "", ["-i", "2", "-I", "64", "b"]],
+    ["a class with options of lvcreate", "mirrored", "", ["--type", "raid1", "-m", "1", "c"]],
+    ["an option class, instead of the class' own", "striped", "contiguous", ["--alloc", "contiguous", "b"]],
+  ])("are made with the arguments of %s", async (_name, deviceClass, optionClass, last) => {
+    await calls.create(`x-${optionClass}`, 40 * MIB, deviceClass, { optionClass });
+    expect(lvmd.recorder.taken()).toEqual([
+      ["lvcreate", "-n", `x-${optionClass}`, "-L", `${40 * MIB}b`, "-W", "y", "-y", ...last],
+    ]);
+    await calls.remove(`x-${optionClass}`, deviceClass);
+    expect(lvmd.recorder.taken()).toEqual([["lvremove", "-f", `${last.at(-1)}/x-${optionClass}`]]);
+  });
+
+  it("are one volume when the same call comes again, and another size is refused", async () => {
+    const again = await calls.create("one", 301 * MIB);
+    expect(again.volume).toMatchObject({ name: "one", sizeBytes: 304 * MIB });
+    expect(lvmd.recorder.taken()).toEqual([]);
+    expect(await refusalOf(calls.create("one", 400 * MIB))).toEqual({
+      code: "ALREADY_EXISTS",
+      message: expect.stringContaining("another volume one, of 318767104 bytes"),
+    });
+  });
+
+  it("are listed with all that TopoLVM lists, at once after they were made", async () => {
+    const [one, ...others] = await calls.list();
+    expect(others).toEqual([]);
+    expect(one).toMatchObject({
+      name: "one",
+      path: "/dev/a/one",
+      sizeBytes: 304 * MIB,
+      tags: ["tidemark.dev/claim=shop/db", "x"],
+      attr: "-wi-a-----",
+    });
+  });
+
+  it("tell LVM's UUID and what was read and written", async () => {
+    const before = await calls.get("one");
+    expect(before.uuid).toBe(sh("lvs --noheadings -o lv_uuid a/one").trim());
+    sh("dd if=/dev/zero of=/dev/a/one bs=1M count=8 oflag=direct status=none");
+    const { io } = await calls.get("one");
+    expect((io?.writtenBytes ?? 0) - (before.io?.writtenBytes ?? 0)).toBe(8 * MIB);
+  });
+
+  it("grow with TopoLVM's arguments, and never shrink by ResizeLV", async () => {
+    lvmd.recorder.taken();
+    expect(await calls.resize("one", 500 * MIB + 1)).toEqual({ sizeBytes: 504 * MIB });
+    expect(lvmd.recorder.taken()).toEqual([["lvresize", "-L", `${500 * MIB + 4096}b`, "a/one"]]);
+    expect(await calls.resize("one", 100 * MIB)).toEqual({ sizeBytes: 504 * MIB });
+    expect(lvmd.recorder.taken()).toEqual([]);
+    expect(sh("lvs --noheadings --units b --nosuffix -o lv_size a/one").trim()).toBe(String(504 * MIB));
+  });
+
+  it("are renamed and tagged, and the same call again changes nothing", async () => {
+    expect(await calls.rename("one", "two")).toMatchObject({ name: "two", path: "/dev/a/two" });
+    expect(await calls.rename("one", "two")).toMatchObject({ name: "two" });
+    expect(lvmd.recorder.taken()).toEqual([["lvrename", "a", "one", "two"]]);
+    const tagged = await calls.tag("two", ["x", "y=z"], ["tidemark.dev/claim=shop/db", "none"]);
+    expect([...tagged.tags].sort()).toEqual(["x", "y=z"]);
+    await calls.tag("two", ["y=z"], ["none"]);
+    expect(lvmd.recorder.taken()).toEqual([
+      ["lvchange", "--addtag", "y=z", "--deltag", "tidemark.dev/claim=shop/db", "a/two"],
+    ]);
+  });
+
+  it("have no snapshots", async () => {
+    expect(await refusalOf(calls.snapshot("s", "two", "rw", 0, ""))).toMatchObject({ code: "UNIMPLEMENTED" });
+  });
+
+  it("leave what they held as zeros when they are wiped and removed; a mounted one is not touched", async () => {
+    sh("mkfs.ext4 -q /dev/a/two; mkdir -p /tmp/two; mount /dev/a/two /tmp/two; echo secret >/tmp/two/file; sync");
+    const inUse = { code: "FAILED_PRECONDITION", message: "volume a/two is in use: nothing on it is touched" };
+    expect(await refusalOf(calls.wipe("two"))).toEqual(inUse);
+    expect(await refusalOf(calls.remove("two"))).toMatchObject({ code: "FAILED_PRECONDITION" });
+    expect(readFileSync("/tmp/two/file", "utf8")).toBe("secret\n");
+    sh("umount /tmp/two");
+    await calls.wipe("two");
+    await calls.wipe("two");
+    expect(await calls.list()).toEqual([]);
+    expect(sh("grep -c secret /dev/ubda || true").trim()).toBe("0");
+    sh("lvcreate -qq -y -Wn -Zn -L 504m -n raw a; cmp -n 528482304 /dev/a/raw /dev/zero; lvremove -qq -f a/raw");
+  });
+
+  it("held open by a process without a mount are not touched either", async () => {
+    await calls.create("open", 40 * MIB);
+    sh("exec 9</dev/a/open; sleep 5 </dev/null >/dev/null 2>&1 & true");
+    expect(await refusalOf(calls.wipe("open"))).toMatchObject({ code: "FAILED_PRECONDITION" });
+    sh("wait; sleep 5.5");
+    await calls.wipe("open");
+  });
+
+  it("count what is true: mirrors take twice their size, and the spare is honoured everywhere", async () => {
+    const free = await calls.free("mirrored");
+    expect(free).toBe(GIB - 4 * MIB - 4 * MIB); // the devices' own metadata, and the mirror's
+    await calls.create("all", free, "mirrored");
+    expect(await calls.free("mirrored")).toBe(0);
+    await calls.remove("all", "mirrored");
+
+    const keptFree = await calls.free("kept");
+    expect(keptFree).toBe(2 * GIB - 4 * MIB - GIB);
+    expect(await refusalOf(calls.create("more", keptFree + 1, "kept"))).toMatchObject({ code: "RESOURCE_EXHAUSTED" });
+    await calls.create("fits", keptFree, "kept");
+    expect(await refusalOf(calls.resize("fits", keptFree + 1, "kept"))).toMatchObject({ code: "RESOURCE_EXHAUSTED" });
+  });
+
+  it("fill a striped class to the last byte that it tells of", async () => {
+    const free = await calls.free("striped");
+    await calls.create("all", free, "striped");
+    expect(await calls.free("striped")).toBe(0);
+    expect(sh("vgs --noheadings --units b --nosuffix -o vg_free b").trim()).toBe("0");
+  });
+});

@@ -1,0 +1,141 @@
+// A thin class on real LVM: every call, what LVM is given for it, and what is there afterwards. Runs inside the virtual machine that
+// test/real/lvmd.test.ts starts.
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import type { DeviceClass, WatchClassesResponse } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
+import { waitFor } from "../../harness/wait-for.ts";
+import { callsOf, GIB, type LvmdUnderTest, MIB, refusalOf, sh, startLvmdUnderTest } from "./lvmd-under-test.ts";
+
+const CLASSES = `
+device-classes:
+- { name: thin, volume-group: a, default: true, spare-gb: 0, type: thin, thin-pool: { name: pool, overprovision-ratio: 2 } }
+- { name: raw, volume-group: b, spare-gb: 0, type: thin, thin-pool: { name: pool, overprovision-ratio: 2 } }
+- { name: narrow, volume-group: c, spare-gb: 1, type: thin, thin-pool: { name: pool, overprovision-ratio: 10 } }
+`;
+
+describe("volumes of a thin class", () => {
+  let lvmd: LvmdUnderTest;
+  let calls: ReturnType<typeof callsOf>;
+  let classes: readonly DeviceClass[] = [];
+
+  beforeAll(async () => {
+    sh("vgcreate -qq a /dev/ubda; vgcreate -qq b /dev/ubdb; vgcreate -qq c /dev/ubdc");
+    sh("lvcreate -qq -y -T a/pool -L 1g; lvcreate -qq -y -Zn -T b/pool -L 400m; lvcreate -qq -y -T c/pool -L 1100m");
+    lvmd = await startLvmdUnderTest(CLASSES);
+    calls = callsOf(lvmd);
+    lvmd.lvmd
+      .watchClasses({})
+      .on("data", (message: WatchClassesResponse) => {
+        classes = message.classes;
+      })
+      .on("error", () => undefined);
+  });
+
+  afterAll(() => lvmd.stop());
+
+  const classNamed = (name: string): DeviceClass | undefined => classes.find((candidate) => candidate.name === name);
+
+  it("are made with TopoLVM's arguments, and are listed apart from their pool", async () => {
+    const { volume } = await calls.create("one", 300 * MIB, "", { tags: ["x"] });
+    expect(lvmd.recorder.taken()).toEqual([
+      ["lvcreate", "-T", "a/pool", "-n", "one", "-V", `${300 * MIB}b`, "-W", "y", "-y", "--addtag", "x"],
+    ]);
+    expect(volume).toMatchObject({ name: "one", sizeBytes: 300 * MIB });
+    expect(await calls.list()).toEqual([expect.objectContaining({ name: "one", tags: ["x"], attr: "Vwi-a-tz--" })]);
+    expect(await calls.get("one")).toMatchObject({ thin: true, dataPercent: 0, path: "/dev/a/one" });
+  });
+
+  it("promise as much as the ratio allows, less the spare", async () => {
+    expect(await calls.free()).toBe(2 * GIB - 300 * MIB);
+    expect(await calls.free("narrow")).toBe(11000 * MIB - 10 * GIB + 9 * GIB);
+    const free = await calls.free();
+    expect(await refusalOf(calls.create("more", free + 1))).toMatchObject({ code: "RESOURCE_EXHAUSTED" });
+    expect(await refusalOf(calls.resize("one", free + 300 * MIB + 1))).toMatchObject({ code: "RESOURCE_EXHAUSTED" });
+    await calls.create("more", free);
+    expect(await calls.free()).toBe(0);
+    await calls.remove("more");
+    lvmd.recorder.taken();
+  });
+
+  it("grow", async () => {
+    expect(await calls.resize("one", 400 * MIB)).toEqual({ sizeBytes: 400 * MIB });
+    expect(lvmd.recorder.taken()).toEqual([["lvresize", "-L", `${400 * MIB}b`, "a/one"]]);
+  });
+
+  it("have snapshots, made in TopoLVM's steps, larger on demand, once for each name", async () => {
+    sh(
+      "mkfs.ext4 -q /dev/a/one; mkdir -p /tmp/one; mount /dev/a/one /tmp/one; echo kept >/tmp/one/file; sync; umount /tmp/one",
+    );
+    const { snapshot } = await calls.snapshot("snap", "one", "rw", 500 * MIB, "");
+    expect(lvmd.recorder.taken()).toEqual([
+      ["lvcreate", "-s", "-k", "n", "-n", "snap", "a/one", "--addtag", "of=snapshot"],
+      ["lvresize", "-L", `${500 * MIB}b`, "a/snap"],
+      ["lvchange", "-k", "n", "-a", "y", "/dev/a/snap"],
+    ]);
+    expect(snapshot).toMatchObject({ name: "snap", sizeBytes: 500 * MIB });
+    expect(sh("mount /dev/a/snap /tmp/one; cat /tmp/one/file; umount /tmp/one")).toBe("kept\n");
+    expect((await calls.snapshot("snap", "one", "rw", 500 * MIB, "")).snapshot).toMatchObject({ sizeBytes: 500 * MIB });
+    expect(await calls.get("snap")).toMatchObject({ origin: "one", tags: ["of=snapshot"] });
+  });
+
+  it("have read-only snapshots", async () => {
+    lvmd.recorder.taken();
+    await calls.snapshot("fixed", "one", "ro", 0, "");
+    await calls.snapshot("fixed", "one", "ro", 0, "");
+    expect(lvmd.recorder.taken()).toEqual([
+      ["lvcreate", "-s", "-k", "n", "-n", "fixed", "a/one", "--addtag", "of=snapshot"],
+      ["lvchange", "-p", "r", "/dev/a/fixed"],
+    ]);
+    expect((await calls.get("fixed")).attr).toBe("Vri-a-tz--");
+  });
+
+  it.each([
+    ["a smaller one than its source", "s", "one", "rw", 100 * MIB, "OUT_OF_RANGE"],
+    ["of a volume that is not there", "s", "none", "rw", 0, "NOT_FOUND"],
+    ["with an access that there is not", "s", "one", "rx", 0, "INVALID_ARGUMENT"],
+    ["with a name that is another volume's", "snap", "fixed", "rw", 0, "ALREADY_EXISTS"],
+    ["with a name that is an option", "--yes", "one", "rw", 0, "INVALID_ARGUMENT"],
+    ["of a negative size", "s", "one", "rw", -1, "INVALID_ARGUMENT"],
+  ])("have no snapshot %s", async (_case, name, source, access, sizeBytes, code) => {
+    expect(await refusalOf(calls.snapshot(name, source, access, sizeBytes, ""))).toMatchObject({ code });
+  });
+
+  it("stop being made before writes have to stop: what the pool can still take is less than the spare", async () => {
+    expect(await calls.free("narrow")).toBeGreaterThan(0);
+    await calls.create("filler", 400 * MIB, "narrow");
+    sh("dd if=/dev/urandom of=/dev/c/filler bs=1M count=100 oflag=direct status=none");
+    await waitFor("the class to be full", async () => (classNamed("narrow")?.freeBytes === 0 ? true : undefined), {
+      limitMs: 20_000,
+    });
+    expect(await refusalOf(calls.create("late", 4 * MIB, "narrow"))).toMatchObject({ code: "RESOURCE_EXHAUSTED" });
+    expect(classNamed("narrow")?.thinPool?.dataPercent).toBeCloseTo(9.09, 1);
+  });
+
+  it("have a pool that grows, its metadata first, and never beyond the spare", async () => {
+    lvmd.recorder.taken();
+    expect(await calls.extendPool("", 1200 * MIB, 8 * MIB)).toEqual({
+      sizeBytes: 1200 * MIB,
+      metadataSizeBytes: 8 * MIB,
+    });
+    expect(lvmd.recorder.taken()).toEqual([
+      ["lvextend", "--poolmetadatasize", `${8 * MIB}b`, "a/pool"],
+      ["lvextend", "-L", `${1200 * MIB}b`, "a/pool"],
+    ]);
+    await calls.extendPool("", 1200 * MIB, 0);
+    expect(lvmd.recorder.taken()).toEqual([]);
+    expect(classNamed("thin")?.thinPool).toMatchObject({ sizeBytes: 1200 * MIB, metadataSizeBytes: 8 * MIB });
+    expect(await refusalOf(calls.extendPool("narrow", 1900 * MIB, 0))).toMatchObject({ code: "RESOURCE_EXHAUSTED" });
+    expect(await refusalOf(calls.extendPool("", -1, 0))).toMatchObject({ code: "INVALID_ARGUMENT" });
+  });
+
+  it("show nothing old: the pool zeroes, or lvmd does", async () => {
+    lvmd.recorder.taken();
+    await calls.wipe("snap");
+    expect(lvmd.recorder.taken()).toEqual([["lvremove", "-f", "a/snap"]]);
+    await calls.create("old", 200 * MIB, "raw");
+    sh("yes secret | dd of=/dev/b/old bs=1M count=60 iflag=fullblock oflag=direct status=none");
+    const [, before = ""] = sh("lvs --noheadings -o lv_name,data_percent b/pool").trim().split(/\s+/);
+    await calls.wipe("old", "raw");
+    expect(Number(before)).toBeCloseTo(15, 0); // of what was never written, nothing was taken
+    expect(sh("grep -c secret /dev/ubdb || true").trim()).toBe("0");
+  });
+});
