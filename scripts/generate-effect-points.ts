@@ -20,6 +20,7 @@ const PORT_CALLS: Readonly<Record<string, number>> = {
   writeKernel: 0,
   makeDirectory: 0,
   remove: 0,
+  rewriteExclusively: 0,
   zeroExclusively: 0,
   zeroWritten: 0,
   callAsEffect: 1,

@@ -3,6 +3,7 @@
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const HANDLE_PREFIX = "fs-";
+const SNAPSHOT_PREFIX = "snap-";
 const FSID_MASK = "7469646d-6172-4b00-8000-000000000000"; // "tidmark" in ASCII; keeps fsid apart from the claim's UID
 
 export function isUUID(text: string): boolean {
@@ -17,6 +18,17 @@ export function volumeHandleOf(volumeUID: string): string {
 /** The volume UID in a handle; undefined when the text is no handle of ours. Strict: this guards every path made from it. */
 export function volumeUIDOf(volumeHandle: string): string | undefined {
   const uid = volumeHandle.startsWith(HANDLE_PREFIX) ? volumeHandle.slice(HANDLE_PREFIX.length) : "";
+  return isUUID(uid) ? uid : undefined;
+}
+
+/** The CSI snapshot id, and the name of its LogicalVolume. */
+export function snapshotIdOf(snapshotUID: string): string {
+  return `${SNAPSHOT_PREFIX}${snapshotUID}`;
+}
+
+/** The inverse; undefined when the text is no snapshot id of ours. As strict as volumeUIDOf. */
+export function snapshotUIDOf(snapshotId: string): string | undefined {
+  const uid = snapshotId.startsWith(SNAPSHOT_PREFIX) ? snapshotId.slice(SNAPSHOT_PREFIX.length) : "";
   return isUUID(uid) ? uid : undefined;
 }
 

@@ -1,5 +1,6 @@
 // LogicalVolume: one volume of LVM on one node, cluster-scoped. The operator writes the spec, the agent of its node makes the volume
-// through lvmd and writes the status. Deleting the object deletes no data: a volume goes with its FilesystemLayout's member.
+// through lvmd and writes the status. Deleting the object deletes no data: a volume goes with its FilesystemLayout's member, a snapshot
+// when its state here says so.
 import { z } from "zod";
 import type { KubeObject, Resource } from "../kube/object.ts";
 import { claimReference } from "./filesystem.ts";
@@ -8,6 +9,7 @@ import { GROUP, VERSION } from "./names.ts";
 import { observedGeneration, quantity } from "./schema.ts";
 
 export const ACCESS_TYPES = ["rw", "ro"] as const;
+export const LOGICAL_VOLUME_STATES = ["Present", "Removed"] as const;
 
 export const logicalVolumeSpec = z
   .object({
@@ -37,6 +39,13 @@ export const logicalVolumeSpec = z
         description: "The volume of LVM that is there already: it is found, and never made. Absent: it is made.",
       })
       .optional(),
+    state: z
+      .enum(LOGICAL_VOLUME_STATES)
+      .meta({
+        description:
+          "Removed: the snapshot's data goes. Only of a snapshot: a volume is removed by its FilesystemLayout. Absent: Present.",
+      })
+      .optional(),
   })
   .meta({ description: "Which volume there shall be. Written by Tidemark only." });
 export type LogicalVolumeSpec = z.infer<typeof logicalVolumeSpec>;
@@ -52,6 +61,10 @@ export const logicalVolumeStatus = z
     currentSize: quantity("What it has now.").optional(),
     code: z.int().min(0).max(16).meta({ description: "Why it was not made: lvmd's gRPC status code." }).optional(),
     message: z.string().max(32768).meta({ description: "The same in lvmd's and LVM's words." }).optional(),
+    state: z
+      .enum(LOGICAL_VOLUME_STATES)
+      .meta({ description: "Removed: nothing of it is on the node any more." })
+      .optional(),
   })
   .meta({ description: "What the agent of its node finds." });
 export type LogicalVolumeStatus = z.infer<typeof logicalVolumeStatus>;

@@ -36,6 +36,16 @@ export interface FilePort {
     mayBeZeroed: (block: Buffer) => boolean,
   ): Promise<"Zeroed" | "Refused">;
   /**
+   * Overwrites, and syncs, those of these ranges of a block device for which `rewritten` gives other bytes, all read whole under the very
+   * descriptor that then writes; a throw of it comes before the first write. Opened for ourselves alone: throws EBUSY while anybody holds it.
+   */
+  rewriteExclusively(
+    point: EffectPoint,
+    devicePath: string,
+    ranges: readonly FileRange[],
+    rewritten: (block: Buffer, range: FileRange) => Buffer | undefined,
+  ): Promise<void>;
+  /**
    * Overwrites with zeros, and syncs, those parts of a block device that read as anything else: of a thin one, nothing is taken from its
    * pool for what was never written.
    */
@@ -56,6 +66,8 @@ export function createFilePort(effects: Effects): FilePort {
     writeKernel: (point, path, text) => effects.run(point, () => withHandle(path, "w", (file) => file.writeFile(text))),
     zeroExclusively: (point, devicePath, ranges, mayBeZeroed) =>
       effects.run(point, () => zeroExclusively(devicePath, ranges, mayBeZeroed)),
+    rewriteExclusively: (point, devicePath, ranges, rewritten) =>
+      effects.run(point, () => rewriteExclusively(devicePath, ranges, rewritten)),
     zeroWritten: (point, devicePath, sizeBytes) => effects.run(point, () => zeroWritten(devicePath, sizeBytes)),
     makeDirectory: (point, path, mode = 0o700) =>
       effects.run(point, async () => {
@@ -108,6 +120,24 @@ async function zeroExclusively(
       await device.write(Buffer.alloc(lengthBytes), 0, lengthBytes, offsetBytes);
     await device.sync();
     return "Zeroed";
+  });
+}
+
+async function rewriteExclusively(
+  devicePath: string,
+  ranges: readonly FileRange[],
+  rewritten: (block: Buffer, range: FileRange) => Buffer | undefined,
+): Promise<void> {
+  await withHandle(devicePath, constants.O_RDWR | constants.O_EXCL, async (device) => {
+    const changes: { readonly block: Buffer; readonly offsetBytes: number }[] = [];
+    for (const range of ranges) {
+      const block = Buffer.alloc(range.lengthBytes);
+      const { bytesRead } = await device.read(block, 0, range.lengthBytes, range.offsetBytes);
+      const other = bytesRead === range.lengthBytes ? rewritten(block, range) : undefined;
+      if (other !== undefined && !other.equals(block)) changes.push({ block: other, offsetBytes: range.offsetBytes });
+    }
+    for (const { block, offsetBytes } of changes) await device.write(block, 0, block.length, offsetBytes);
+    await device.sync();
   });
 }
 

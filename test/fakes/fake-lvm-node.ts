@@ -1,7 +1,12 @@
 // The part of a node's agent that makes logical volumes, without LVM: LogicalVolumes' status and NodeStorage, by the rules of the real
 // one. What is "on the node" are numbers, which stay when objects are deleted.
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
-import { LOGICAL_VOLUMES, type LogicalVolume, type LogicalVolumeStatus } from "../../src/api/logical-volume.ts";
+import {
+  LOGICAL_VOLUMES,
+  type LogicalVolume,
+  type LogicalVolumeSpec,
+  type LogicalVolumeStatus,
+} from "../../src/api/logical-volume.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../src/api/names.ts";
 import { NODE_STORAGES } from "../../src/api/node-storage.ts";
 import type { KubeClient } from "../../src/kube/client.ts";
@@ -15,7 +20,7 @@ export interface FakeLvmNode {
   readonly volumes: Map<string, number>;
   /** Every volume that was ever made, in order. */
   readonly made: string[];
-  /** By device class; the first one is the default. */
+  /** By device class; the first one is the default, and those are thin that are called so. */
   readonly freeBytes: Map<string, number>;
   /** While set, nothing is done and nothing is said. */
   silent: boolean;
@@ -31,6 +36,13 @@ const STATUS = { fieldManager: FIELD_MANAGERS.agent, subresource: "status" } as 
 const EXTENT_BYTES = 4 * 1024 ** 2;
 const RESOURCE_EXHAUSTED = 8;
 const NOT_FOUND = 5;
+const OUT_OF_RANGE = 11;
+const UNIMPLEMENTED = 12;
+const FINAL_CODES: readonly (number | undefined)[] = [RESOURCE_EXHAUSTED, NOT_FOUND, OUT_OF_RANGE, UNIMPLEMENTED];
+
+function isThin(deviceClass: string): boolean {
+  return deviceClass.startsWith("thin");
+}
 
 export async function startFakeLvmNode(
   client: KubeClient,
@@ -58,8 +70,9 @@ export async function startFakeLvmNode(
     },
   };
   const take = (one: LogicalVolume): void => {
-    if (one.spec.nodeName !== nodeName || node.silent || one.status?.volumeID !== undefined) return;
-    const status = carryOut(node, one);
+    if (one.spec.nodeName !== nodeName || node.silent) return;
+    const source = logicalVolumes.store.get(one.spec.source ?? "");
+    const status = one.spec.state === "Removed" ? removeSnapshot(node, one) : carryOut(node, one, source);
     if (status !== undefined) work.push(say(client, LOGICAL_VOLUMES, one.metadata.name, status, log));
   };
   const remove = (layout: FilesystemLayout): void => {
@@ -80,14 +93,25 @@ export async function startFakeLvmNode(
   return node;
 }
 
+function removeSnapshot(node: FakeLvmNode, { metadata, status }: LogicalVolume): LogicalVolumeStatus | undefined {
+  if (status?.state === "Removed" || !metadata.name.startsWith("snap-")) return undefined;
+  node.volumes.delete(status?.volumeID ?? metadata.uid ?? "");
+  return { observedGeneration: metadata.generation, state: "Removed" };
+}
+
 /** Undefined: there is nothing new to say. */
-function carryOut(node: FakeLvmNode, { metadata, spec, status }: LogicalVolume): LogicalVolumeStatus | undefined {
+function carryOut(
+  node: FakeLvmNode,
+  { metadata, spec, status }: LogicalVolume,
+  source: LogicalVolume | undefined,
+): LogicalVolumeStatus | undefined {
+  if (status?.volumeID !== undefined) return undefined;
   const { uid = "", generation } = metadata;
   const volumeID = spec.volumeID ?? uid;
   if (spec.volumeID === undefined && !node.volumes.has(uid)) {
-    const isFinal = status?.code === RESOURCE_EXHAUSTED || status?.code === NOT_FOUND;
-    if (isFinal && status.observedGeneration === generation) return undefined;
-    const failure = node.failWith ?? make(node, uid, spec.deviceClass, parseQuantity(spec.size));
+    if (FINAL_CODES.includes(status?.code) && status?.observedGeneration === generation) return undefined;
+    const failure =
+      node.failWith ?? (spec.source === undefined ? make(node, uid, spec) : copy(node, uid, spec, source));
     if (failure !== undefined)
       return status?.code === failure.code ? undefined : { observedGeneration: generation, ...failure };
   }
@@ -96,13 +120,26 @@ function carryOut(node: FakeLvmNode, { metadata, spec, status }: LogicalVolume):
   return { observedGeneration: generation, volumeID, currentSize: formatQuantity(sizeBytes) };
 }
 
+function copy(
+  node: FakeLvmNode,
+  volumeID: string,
+  spec: LogicalVolumeSpec,
+  source: LogicalVolume | undefined,
+): LogicalVolumeStatus | undefined {
+  const sourceBytes = node.volumes.get(source?.status?.volumeID ?? "");
+  if (sourceBytes === undefined) return { code: NOT_FOUND, message: "source logical volume is not found" };
+  if (!isThin(spec.deviceClass)) return { code: UNIMPLEMENTED, message: "device class is not thin" };
+  if (spec.accessType === "ro") return make(node, volumeID, { ...spec, size: formatQuantity(sourceBytes) });
+  if (parseQuantity(spec.size) < sourceBytes) return { code: OUT_OF_RANGE, message: "smaller than source" };
+  return make(node, volumeID, spec);
+}
+
 function make(
   node: FakeLvmNode,
   volumeID: string,
-  deviceClass: string,
-  askedBytes: number,
+  { deviceClass, size }: LogicalVolumeSpec,
 ): LogicalVolumeStatus | undefined {
-  const sizeBytes = Math.ceil(askedBytes / EXTENT_BYTES) * EXTENT_BYTES;
+  const sizeBytes = Math.ceil(parseQuantity(size) / EXTENT_BYTES) * EXTENT_BYTES;
   const freeBytes = node.freeBytes.get(deviceClass);
   if (freeBytes === undefined) return { code: NOT_FOUND, message: `device-class not found: ${deviceClass}` };
   if (sizeBytes > freeBytes) return { code: RESOURCE_EXHAUSTED, message: "insufficient free space: 1 extent" };
@@ -141,6 +178,7 @@ async function publishStorage(client: KubeClient, nodeName: string, node: FakeLv
     backend: "lvm",
     free: formatQuantity(bytes),
     default: index === 0,
+    ...(isThin(name) && { thinPool: { dataPercent: 1, metadataPercent: 1 } }),
   }));
   await client.apply("fake-node/storage-status", NODE_STORAGES, { ...identity, status: { deviceClasses } }, STATUS);
 }

@@ -117,8 +117,9 @@ function servicesOf(
         const source = lvm.volumeOf(deviceClass, sourceVolume);
         if (!source.thin)
           throw new Refused(status.UNIMPLEMENTED, "device class is not thin. Thick snapshots are not implemented yet");
-        if (sizeBytes < source.sizeBytes) throw new Refused(status.OUT_OF_RANGE, "smaller than its source");
-        const made = await lvm.make(deviceClass, name, sizeBytes, tags);
+        const wantedBytes = sizeBytes === 0 ? source.sizeBytes : sizeBytes;
+        if (wantedBytes < source.sizeBytes) throw new Refused(status.OUT_OF_RANGE, "smaller than its source");
+        const made = await lvm.make(deviceClass, name, wantedBytes, tags);
         await lvm.copy(source, made);
         return { snapshot: wireVolume(made) };
       },

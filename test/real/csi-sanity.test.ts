@@ -16,19 +16,27 @@ import { type Stack, type StackOptions, startStack } from "../harness/stack.ts";
 import { waitFor } from "../harness/wait-for.ts";
 
 /** csi-test 5.6.0. */
-const SPECS = { passed: 49, skipped: 53, pending: 1 };
+const SPECS = { passed: 55, refused: 6, skipped: 41, pending: 1 };
+const RUN = SPECS.passed + SPECS.refused;
+const ALL = RUN + SPECS.skipped + SPECS.pending;
+/** Those that need a thin pool, which the driver has and neither ground does: each is refused with the ground's own reason. */
+const NEEDING_THIN_POOL = [
+  "CreateVolume should create volume from an existing source snapshot",
+  "CreateVolume should create volume from an existing source volume",
+  "CreateSnapshot [Controller Server] should fail when requesting to create a snapshot with already existing name and different source volume ID",
+  "CreateSnapshot [Controller Server] should succeed when creating snapshot with maximum-length name",
+  "CreateSnapshot [Controller Server] should succeed when requesting to create a snapshot with already existing name and same source volume ID",
+  "DeleteSnapshot [Controller Server] should return appropriate values (no optional values added)",
+];
 /** Specs by what csi-sanity says of them: local volumes are not attached, and these do not exist yet. */
 const SKIPPED: Readonly<Record<string, number>> = {
   "Controller Publish, UnpublishVolume not supported": 2,
   "ControllerPublishVolume not supported": 7,
   "ControllerUnpublishVolume not supported": 1,
-  "CreateSnapshot not supported": 6,
-  "DeleteSnapshot not supported": 3,
   "GetSnapshot not supported": 3,
   "ListSnapshots not supported": 7,
-  "Snapshot not supported": 2,
   "GroupControllerService not supported": 6,
-  "Volume Cloning not supported": 2,
+  "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported": 1,
   "ControllerModifyVolume not supported": 6,
   "Modify volume not supported": 1,
   "Modify Volume not supported": 1,
@@ -45,14 +53,15 @@ const SECRETS = [
 ];
 const VERBOSE = ["--log-level", "debug"];
 
-describeSanity("loop", {}, []);
-describeSanity("lvm", { lvm: { groupBytes: 256 * GIB } }, ["lvm"]);
-describeSanity("lvm", { lvm: { groupBytes: 256 * GIB } }, ["lvm"], "block");
+describeSanity("loop", {}, [], /is of the backend loop|asked for is loop/);
+describeSanity("lvm", { lvm: { groupBytes: 256 * GIB } }, ["lvm"], /which is thick/);
+describeSanity("lvm", { lvm: { groupBytes: 256 * GIB } }, ["lvm"], /which is thick/, "block");
 
 function describeSanity(
   backend: string,
   options: StackOptions,
   parts: readonly RealPart[],
+  noThinPool: RegExp,
   accessType: "mount" | "block" = "mount",
 ): void {
   describeReal(
@@ -87,11 +96,12 @@ function describeSanity(
       }, 900_000);
       afterAll(() => stack?.close(), 120_000);
 
-      it("passes every spec that it runs", () => {
-        expect(withStatus("failed")).toEqual([]);
-        expect(report.summary).toContain(
-          `Ran ${SPECS.passed} of ${SPECS.passed + SPECS.skipped + SPECS.pending} Specs`,
-        );
+      it("passes every spec that it runs, but those that need a thin pool", () => {
+        const failed = withStatus("failed");
+        expect(failed.filter(({ message }) => !noThinPool.test(message))).toEqual([]);
+        const names = failed.map(({ name }) => name.replace("Controller Service [Controller Server] ", ""));
+        expect(names.sort()).toEqual(NEEDING_THIN_POOL.toSorted());
+        expect(report.summary).toContain(`Ran ${RUN} of ${ALL} Specs`);
         expect(withStatus("passed")).toHaveLength(SPECS.passed);
       });
 
@@ -106,7 +116,7 @@ function describeSanity(
         expect(withStatus("pending").map(({ name }) => name)).toEqual([
           expect.stringContaining("pagination should detect volumes added between pages"),
         ]);
-        expect(report.specs).toHaveLength(SPECS.passed + SPECS.skipped + SPECS.pending);
+        expect(report.specs).toHaveLength(ALL);
       });
 
       it("leaves no volume, mount, device or member behind", async () => {

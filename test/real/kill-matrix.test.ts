@@ -39,8 +39,21 @@ const NOT_PASSED: readonly (readonly [pattern: RegExp, why: string])[] = [
   [/^node-storage\//, "when an agent starts, and then at its own times"],
   [/^(capacity|node-loss)\//, "in the background, at the nodes' own times"],
   [
-    /\/(layout-of-)?logical-volume$|^create-volume\/take-back$/,
+    /\/(layout-of-)?logical-volume$|^create-volume\/take-back$|^delete-snapshot\//,
     "the backend lvm; test/real/lvm-operator-crash.test.ts dies at each of them",
+  ],
+  [
+    /^stage\/(check-copy|keep-checksums|rename-(btrfs|ext4|xfs)|replay-xfs|untag-volume)$/,
+    "the first stage of a copy; test/integration/storage/copy.test.ts dies at each of them",
+  ],
+  [
+    /^(stage\/tag-volume|extend\/grow-volume|remove\/(volume|reduction-record)|shrink\/((record|forget)-reduction|reduce-volume|cancel-reduce))$/,
+    "the backend lvm; test/real/lvm-crash.test.ts dies at each of them",
+  ],
+  [/^(logical-volume|thin-pool)\//, "the backend lvm's volumes as the agent has lvmd make them, and their pools"],
+  [
+    /^(stage\/(bind-device|make-device-(directory|file))|unstage\/(unbind-device|remove-device-file)|publish\/make-file|unpublish\/remove-file)$/,
+    "a raw block volume",
   ],
   [/^rebuild\//, "only after an object was deleted"],
   [/^new-layout\/drop$/, "only where a crash has left a layout's name alone and its claim is gone by then"],

@@ -11,8 +11,11 @@ import { LOGICAL_VOLUMES, type LogicalVolume } from "../../src/api/logical-volum
 import { type ControlPlane, startControlPlane } from "../../src/apiserver/server.ts";
 import {
   ControllerClient,
+  type CreateSnapshotRequest,
+  type CreateSnapshotResponse,
   type CreateVolumeRequest,
   type CreateVolumeResponse,
+  type DeleteSnapshotResponse,
   type DeleteVolumeResponse,
 } from "../../src/gen/csi/v1/csi.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/http-client.ts";
@@ -70,7 +73,7 @@ beforeAll(async () => {
   const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
   await client.create("test/namespace", NAMESPACES, object("Namespace", NAMESPACE));
   for (const name of ["node-2", "node-3"]) await client.create("test/node", NODES, object("Node", name));
-  node = await startFakeLvmNode(client, NODE_NAME, { ssd: "1Ti" }, log);
+  node = await startFakeLvmNode(client, NODE_NAME, { ssd: "1Ti", thin: "1Ti" }, log);
   const socket = join(directory, "local.sock");
   controller = new ControllerClient(`unix://${socket}`, credentials.createInsecure(), {
     "grpc.initial_reconnect_backoff_ms": 50,
@@ -115,6 +118,8 @@ const OWN_POINTS = [
   "capacity/publish",
   "capacity/withdraw",
   "node-loss/delete-claim",
+  "delete-snapshot/ask-removal",
+  "delete-snapshot/logical-volume",
 ];
 
 /** Refused for want of room, made, its objects lost, kept for another claim, deleted; then others that end in other ways. */
@@ -133,11 +138,12 @@ async function live(): Promise<void> {
   await persist(() => remove(handle));
 
   await endWithoutVolume();
+  await snapshotVolume();
   await loseNode();
 
   await client.delete("test/class", STORAGE_CLASSES, { name: "lvm" });
   await untilRead("the capacity is withdrawn", publishedClasses, (names) => !names.includes("lvm"));
-  expect(node.made).toHaveLength(3);
+  expect(node.made).toHaveLength(5);
   expect([...node.volumes]).toEqual([]);
   expect((await client.list(LOGICAL_VOLUMES)).items).toEqual([]);
   expect((await client.list(FILESYSTEM_LAYOUTS)).items).toEqual([]);
@@ -198,6 +204,17 @@ const request = buildCreateVolumeRequest({
   parameters: { ...PARAMETERS, backend: "lvm", "csi.storage.k8s.io/pvc/name": "by-hand" },
   capacityRange: { requiredBytes: 1024 ** 3, limitBytes: 0 },
 });
+
+/** The snapshot outlives its volume. */
+async function snapshotVolume(): Promise<void> {
+  const parameters = { ...request.parameters, deviceClass: "thin" };
+  const { volume } = await persist(() => create({ ...request, parameters, name: `by-hand-${randomUUID()}` }));
+  const handle = volume?.volumeId ?? "";
+  const name = `snapshot-${randomUUID()}`;
+  const { snapshot } = await persist(() => takeSnapshot({ sourceVolumeId: handle, name, secrets: {}, parameters: {} }));
+  await persist(() => remove(handle));
+  await persist(() => removeSnapshot(snapshot?.snapshotId ?? ""));
+}
 
 /** The claim is deleted with its node, and its volume once the node is back. */
 async function loseNode(): Promise<void> {
@@ -280,6 +297,20 @@ function create(asked: CreateVolumeRequest): Promise<CreateVolumeResponse> {
 function remove(volumeId: string): Promise<DeleteVolumeResponse> {
   return new Promise((resolve, reject) => {
     controller.deleteVolume({ volumeId, secrets: {} }, new Metadata(), (error, response) =>
+      error ? reject(error) : resolve(response),
+    );
+  });
+}
+
+function takeSnapshot(asked: CreateSnapshotRequest): Promise<CreateSnapshotResponse> {
+  return new Promise((resolve, reject) => {
+    controller.createSnapshot(asked, new Metadata(), (error, response) => (error ? reject(error) : resolve(response)));
+  });
+}
+
+function removeSnapshot(snapshotId: string): Promise<DeleteSnapshotResponse> {
+  return new Promise((resolve, reject) => {
+    controller.deleteSnapshot({ snapshotId, secrets: {} }, new Metadata(), (error, response) =>
       error ? reject(error) : resolve(response),
     );
   });

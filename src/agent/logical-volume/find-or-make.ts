@@ -39,7 +39,8 @@ async function isStillWanted({ client, isBeingRemoved }: FindOrMakeParts, wanted
   const { name } = wanted.metadata;
   if (isBeingRemoved(name)) return false;
   const live = await client.get(LOGICAL_VOLUMES, { name });
-  return live?.metadata.uid === wanted.metadata.uid && live?.metadata.deletionTimestamp === undefined;
+  if (live === undefined || live.metadata.uid !== wanted.metadata.uid) return false;
+  return live.metadata.deletionTimestamp === undefined && live.spec.state !== "Removed";
 }
 
 async function make(parts: FindOrMakeParts, wanted: LogicalVolume): Promise<void> {
@@ -50,7 +51,9 @@ async function make(parts: FindOrMakeParts, wanted: LogicalVolume): Promise<void
     return;
   }
   const sourceVolume = await sourceVolumeOf(parts, wanted, source);
-  await parts.lvmd.createSnapshot({ ...common, sourceVolume, accessType });
+  // What is only read is as large as its source is in that moment: that may have grown since it was asked for.
+  const sizeBytes = accessType === "ro" ? 0 : common.sizeBytes;
+  await parts.lvmd.createSnapshot({ ...common, sizeBytes, sourceVolume, accessType });
 }
 
 /** Throws where there is none, or not on this node, or not yet. */

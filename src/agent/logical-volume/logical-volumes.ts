@@ -50,7 +50,10 @@ export function startLogicalVolumes(parts: LogicalVolumesParts): LogicalVolumes 
   };
   const applier = createApplier(client);
   const volumes = reflector.store;
-  const environment = { nodeName, lvmd: lvm.calls, client, isBeingRemoved, volumes, lanes, applier, events, log };
+  const isMember = (volumeID: string): boolean =>
+    layouts.list().some(({ spec }) => spec.members?.some(({ source }) => source.logicalVolume?.volumeID === volumeID));
+  const making = { nodeName, lvmd: lvm.calls, client, isBeingRemoved, isMember };
+  const environment = { ...making, volumes, lanes, applier, events, log };
   const queue = createWorkQueue({
     name: "logical volumes",
     concurrency: CONCURRENCY,

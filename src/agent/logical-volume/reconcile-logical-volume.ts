@@ -1,5 +1,5 @@
-// One look at one LogicalVolume of this node: its volume is found or made, and what is there is told. What cannot succeed as things are is
-// told and left; anything else is tried again.
+// One look at one LogicalVolume of this node: its volume is found or made, or a snapshot removed, and what is there is told. What cannot
+// succeed as things are is told and left; anything else is tried again.
 import { status } from "@grpc/grpc-js";
 import { LOGICAL_VOLUMES, type LogicalVolume, type LogicalVolumeStatus } from "../../api/logical-volume.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
@@ -13,8 +13,9 @@ import { formatQuantity } from "../../units/quantity.ts";
 import { LvmdError } from "../lvm/lvmd-error.ts";
 import type { VolumeLanes } from "../volume-lanes.ts";
 import { type FindOrMakeParts, findOrMake } from "./find-or-make.ts";
+import { type RemoveSnapshotParts, removeSnapshot } from "./remove-snapshot.ts";
 
-export interface LogicalVolumeParts extends FindOrMakeParts {
+export interface LogicalVolumeParts extends FindOrMakeParts, RemoveSnapshotParts {
   readonly volumes: ReadableStore<LogicalVolume>;
   /** Its removal takes place in the same lane. */
   readonly lanes: VolumeLanes;
@@ -29,8 +30,9 @@ const APPLY_OPTIONS = { fieldManager: FIELD_MANAGERS.agent, force: true, subreso
 export async function reconcileLogicalVolume(parts: LogicalVolumeParts, name: string): Promise<Outcome> {
   await parts.lanes.run(name, async () => {
     const volume = parts.volumes.get(name);
-    if (volume === undefined || !isForThisNode(parts, volume) || isGivenUp(volume)) return;
-    const found = await statusOf(parts, volume);
+    if (volume === undefined || !isForThisNode(parts, volume)) return;
+    if (volume.spec.state !== "Removed" && isGivenUp(volume)) return;
+    const found = await (volume.spec.state === "Removed" ? removedStatus(parts, volume) : statusOf(parts, volume));
     if (found !== undefined) await tell(parts, volume, found);
   });
   return "done";
@@ -68,6 +70,18 @@ async function statusOf(parts: LogicalVolumeParts, volume: LogicalVolume): Promi
     if (!FOR_GOOD.includes(error.code)) throw error;
     parts.log.warn({ logicalVolume: volume.metadata.name, err: error }, "the volume is not made");
     return { observedGeneration, code: error.code, message: error.said };
+  }
+}
+
+async function removedStatus(parts: LogicalVolumeParts, volume: LogicalVolume): Promise<LogicalVolumeStatus> {
+  const observedGeneration = volume.metadata.generation;
+  if (volume.status?.state === "Removed") return { observedGeneration, state: "Removed" };
+  try {
+    await removeSnapshot(parts, volume);
+    return { observedGeneration, state: "Removed" };
+  } catch (error) {
+    if (error instanceof LvmdError) parts.events.record(volume, "Warning", "LogicalVolumeNotRemoved", error.message);
+    throw error;
   }
 }
 

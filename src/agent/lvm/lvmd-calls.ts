@@ -35,6 +35,7 @@ export interface LvmdCalls {
   /** After the answer no reduction of this token begins any more. */
   cancelReduce(token: string): Promise<"Burnt" | "Reduced">;
   addTag(deviceClass: string, name: string, tag: string): Promise<void>;
+  removeTag(deviceClass: string, name: string, tag: string): Promise<void>;
   wipeAndRemove(deviceClass: string, name: string): Promise<void>;
   /** The pool's data and metadata; what is that large already stays. */
   extendThinPool(request: ExtendThinPoolRequest): Promise<void>;
@@ -119,6 +120,12 @@ function callsOf(
       const change = client.changeTags.bind(client);
       const call = callAsEffect(effects, "stage/tag-volume", change, request, metadata, CHANGE_LIMIT_MS);
       await answerOf(call, `tagging volume ${name} of device class ${deviceClass}`);
+    },
+    removeTag: async (deviceClass, name, tag) => {
+      const request = { deviceClass, name, add: [], remove: [tag] };
+      const change = client.changeTags.bind(client);
+      const call = callAsEffect(effects, "stage/untag-volume", change, request, metadata, CHANGE_LIMIT_MS);
+      await answerOf(call, `taking tag ${tag} from volume ${name} of device class ${deviceClass}`);
     },
     wipeAndRemove: async (deviceClass, name) => {
       const remove = client.wipeAndRemoveLv.bind(client);

@@ -33,6 +33,10 @@ export interface BlockMembers<V extends LoopVolume | LvmMember> {
   unknownData(volume: V): Promise<string | undefined>;
   /** Recorded, durably, before its only mkfs begins. */
   noteFormatting(volume: V): Promise<void>;
+  /** It was made with another volume's filesystem on it, which nothing says to have this volume's UUID yet. */
+  isCopy(volume: V): Promise<boolean>;
+  /** Recorded, durably, once that filesystem has this volume's UUID. */
+  noteRenamed(volume: V): Promise<void>;
   /** Ends what an earlier cut may have left under way; nothing grows before that. */
   settle(volume: V): Promise<void>;
   /** From presentBytes to a size that is no smaller; with the same it only makes the device show it. */

@@ -5,8 +5,8 @@ import type { BlockMembers } from "./block-member.ts";
 import { deviceSizeBytes, findLoopDevices, findOrphanedLoopDevices, isLoopAttached } from "./loop-device.ts";
 import { growWithinRoom, type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
 import { readMemberRecord } from "./member-record.ts";
+import { probe } from "./probe-device.ts";
 import { BLOCK_GRAIN_BYTES, wholeGrains } from "./size-grain.ts";
-import { probe } from "./stage.ts";
 import { type LoopVolume, type MountedLoop, StorageError } from "./storage.ts";
 import { expectSuccess } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
@@ -31,6 +31,8 @@ export function createLoopMembers(host: LoopHost): BlockMembers<LoopVolume> {
       return allocatedBytes === 0 ? undefined : `holds ${formatBytes(allocatedBytes)} of unknown data`;
     },
     noteFormatting: async () => undefined, // a file that has blocks is no new one
+    isCopy: async () => false, // snapshots are the backend lvm's
+    noteRenamed: async () => undefined,
     settle: async () => undefined, // a truncation has no afterlife
     grow: (volume, presentBytes, toBytes) => grow(host, volume, presentBytes, toBytes),
     superblockPath: (volume) => memberPath(host, volume),

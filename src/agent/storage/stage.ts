@@ -1,24 +1,20 @@
 // From nothing, or from wherever a crash left it, to a mounted filesystem: member, device, at most one mkfs, mount.
 // Each step looks at the world first, so that a second call continues or changes nothing.
-import { constants } from "node:fs";
-import { open } from "node:fs/promises";
 import { basename } from "node:path";
 import type { BlockHost, OneMemberVolume } from "./block-member.ts";
-import { decideFormat, type FormatSubject, recordOfAnother, type Signature } from "./format-decision.ts";
+import { decideFormat, type FormatSubject, recordOfAnother } from "./format-decision.ts";
 import { assertWritable, requireMember } from "./grow.ts";
 import { mountedAnywhere } from "./loop-device.ts";
 import { type MemberRecord, memberRecordPath, memberRecordText, readMemberRecord } from "./member-record.ts";
 import { assertNoLink } from "./mount-point.ts";
 import { isMountOf, mountAt } from "./mount-table.ts";
-import { type FilesystemVolume, type Mounted, StorageError, type VolumeIdentity } from "./storage.ts";
-import { expectSuccess, type Tools } from "./tools.ts";
-import { waitUntil } from "./wait-until.ts";
+import { probe, waitForExclusive } from "./probe-device.ts";
+import { type FilesystemVolume, type Mounted, StorageError } from "./storage.ts";
+import { takeCopy } from "./take-copy.ts";
+import { expectSuccess } from "./tools.ts";
 
 export const FORMAT_LIMIT_MS = 120_000;
 export const MOUNT_LIMIT_MS = 120_000; // Log replay after a power cut included.
-// A dead agent's mkfs or mount may still hold the device; whoever wants longer asks again.
-const EXCLUSIVE_LIMIT_MS = 3_000;
-const EXCLUSIVE_INTERVAL_MS = 50;
 
 export async function stage<V extends OneMemberVolume>(
   host: BlockHost<V>,
@@ -35,6 +31,7 @@ export async function stage<V extends OneMemberVolume>(
   await host.members.make(volume, sizeBytes);
   const device = await host.members.attach(volume);
   await waitForExclusive(volume, device);
+  await takeCopy(host, volume, device);
   await formatOnce(host, volume, device);
   return mountFilesystem(host, volume, device, mountPath);
 }
@@ -78,16 +75,6 @@ export async function findMounted<V extends OneMemberVolume>(
   return { ...volume, device, mountPath };
 }
 
-/** Throws DeviceBusy when somebody holds the device for longer than a dying command would. */
-export async function waitForExclusive(volume: VolumeIdentity, device: string): Promise<void> {
-  if (await waitUntil(() => opensExclusively(device), EXCLUSIVE_LIMIT_MS, EXCLUSIVE_INTERVAL_MS)) return;
-  throw new StorageError(
-    "DeviceBusy",
-    `${device} of ${volume.handle} is in use (${mountedAnywhere(device) ?? "not mounted"}); unmount it wherever it is ` +
-      `mounted, or end what holds it (fuser -v ${device})`,
-  );
-}
-
 async function formatOnce<V extends OneMemberVolume>(host: BlockHost<V>, volume: V, device: string): Promise<void> {
   const { members, recordDirectory } = host;
   const record = readMemberRecord(recordDirectory, members.recordName(volume));
@@ -129,18 +116,6 @@ export function formatArgs(volume: FilesystemVolume, device: string): string[] {
   }
 }
 
-// wipefs without --all only lists. Unlike blkid it tells "nothing there" from "could not read".
-export async function probe(tools: Tools, volume: VolumeIdentity, device: string): Promise<Signature[]> {
-  const listed = await tools.query("wipefs", ["--noheadings", "--output", "TYPE,UUID", device]);
-  return expectSuccess(listed, `looking for signatures on ${device} of ${volume.handle}`)
-    .split("\n")
-    .filter((line) => line.trim() !== "")
-    .map((line) => {
-      const [type = "", uuid = ""] = line.trim().split(/\s+/);
-      return { type, uuid: uuid.toLowerCase() };
-    });
-}
-
 async function mountFilesystem<V extends OneMemberVolume>(
   host: BlockHost<V>,
   volume: V,
@@ -160,15 +135,4 @@ async function mountFilesystem<V extends OneMemberVolume>(
     `mounting ${device} of ${volume.handle} brought up another device with fsid ${volume.fsid}: a copy of the member is ` +
       "attached on this node; detach it",
   );
-}
-
-// Fails while the kernel or another program holds the device for itself: mounted anywhere, or under mkfs.
-async function opensExclusively(device: string): Promise<boolean> {
-  try {
-    await (await open(device, constants.O_RDONLY | constants.O_EXCL)).close();
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EBUSY") return false;
-    throw error;
-  }
 }

@@ -8,6 +8,7 @@ import { StorageError } from "./storage.ts";
 /** An image of the agent has all of them. */
 export const PROGRAMS = [
   "btrfs",
+  "e2fsck",
   "fstrim",
   "losetup",
   "mkfs.btrfs",
@@ -16,8 +17,11 @@ export const PROGRAMS = [
   "mount",
   "resize2fs",
   "sync",
+  "tune2fs",
   "umount",
+  "unshare",
   "wipefs",
+  "xfs_db",
   "xfs_growfs",
 ] as const;
 export type Program = (typeof PROGRAMS)[number];

@@ -23,6 +23,8 @@ export interface LocalOrder {
   readonly memberBytes: number;
   /** Undefined: the node's default class. */
   readonly deviceClass: string | undefined;
+  /** Of the backend lvm: the LogicalVolume that it begins as a copy of. */
+  readonly source: string | undefined;
 }
 
 export function nodeTopology(nodeName: string): Topology[] {
@@ -64,18 +66,19 @@ function withSource(record: VolumeRecord, { metadata, spec }: FilesystemLayout):
 }
 
 async function orderLogicalVolume(making: MakingLogicalVolume, order: LocalOrder): Promise<LogicalVolume | Refusal> {
-  const { record, nodeName, memberBytes } = order;
+  const { record, nodeName, memberBytes, source } = order;
   const deviceClass = order.deviceClass ?? (await defaultClassOf(making.client, nodeName));
   if (deviceClass instanceof Refusal) return deviceClass;
   const size = formatQuantity(memberBytes);
-  const mode = record.volumeMode === "Block" ? { volumeMode: record.volumeMode } : {};
-  return makeLogicalVolume(making, record.handle, {
+  const spec = {
     nodeName,
     deviceClass,
     size,
     claimRef: { ...record.claim },
-    ...mode,
-  });
+    ...(source !== undefined && { source }),
+    ...(record.volumeMode === "Block" && { volumeMode: record.volumeMode }),
+  };
+  return makeLogicalVolume(making, record.handle, { annotations: {}, spec });
 }
 
 async function defaultClassOf(client: KubeClient, nodeName: string): Promise<string | Refusal> {

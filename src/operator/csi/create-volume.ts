@@ -17,9 +17,10 @@ import { isRemoving } from "../volume/layout-facts.ts";
 import { dropBlank, readLayout } from "../volume/new-layout.ts";
 import { type VolumeRecord, volumeContextOf } from "../volume/volume-record.ts";
 import { type Abandoning, abandonLvm } from "./abandon-lvm.ts";
+import { type CopySource, readCopySource, refusalOfCopy } from "./copy-source.ts";
 import { createLoop, createLvm, nodeTopology } from "./create-local.ts";
 import { abandon, type CreatingSpan, createSpan } from "./create-span.ts";
-import { refusalOfExisting, refusalOfStarted } from "./existing-volume.ts";
+import { refusalOfExisting, refusalOfOtherSource, refusalOfStarted } from "./existing-volume.ts";
 import { refusalOfRoom } from "./node-room.ts";
 import { hasDriver, isAccessibleFrom, leastUsedNode, requestedNode } from "./placement.ts";
 import { removeVolume } from "./remove-volume.ts";
@@ -33,10 +34,14 @@ export interface Creating extends CreatingSpan, MakingLogicalVolume, Abandoning 
 /** ListVolumes answers from the cache: whoever lists after a create or a delete must see it. */
 export const CACHE_WAIT_LIMIT_MS = 1000;
 
+interface PlacedOrder extends VolumeOrder {
+  readonly copied?: CopySource;
+}
+
 /** What an earlier call for the same volume has left. */
 interface Found {
   readonly layout: FilesystemLayout | undefined;
-  /** Of a lvm volume that has no layout yet. */
+  /** Of a lvm volume. */
   readonly logicalVolume: LogicalVolume | undefined;
 }
 
@@ -45,13 +50,16 @@ export async function createVolume(
   request: CreateVolumeRequest,
 ): Promise<CreateVolumeResponse | Refusal> {
   const { client, driver } = creating;
-  const order = orderOf(request, driver);
-  if (order instanceof Refusal) return order;
-  const found = await findVolume(client, order);
+  const asked = orderOf(request, driver);
+  if (asked instanceof Refusal) return asked;
+  const found = await findVolume(client, asked);
   const refusal =
-    (await endRemoval(creating, order, found)) ??
-    (await refusalOfFound(creating, order, found, request.accessibilityRequirements));
+    (await endRemoval(creating, asked, found)) ??
+    (await refusalOfFound(creating, asked, found, request.accessibilityRequirements));
   if (refusal !== undefined) return refusal;
+  const isBegun = found.layout !== undefined || found.logicalVolume !== undefined;
+  const order = isBegun ? asked : await withSource(creating, asked);
+  if (order instanceof Refusal) return order;
   const nodeName =
     found.layout?.spec.nodeName ??
     found.logicalVolume?.spec.nodeName ??
@@ -68,13 +76,28 @@ export async function createVolume(
   const created = await create(creating, order, record, nodeName, found.layout);
   if (created instanceof Refusal) return created;
   await creating.watch.untilCached(order.handle, true, CACHE_WAIT_LIMIT_MS);
-  return responseOf(created.record, order.requestedBytes, created.topologies);
+  return responseOf(created.record, request, order.requestedBytes, created.topologies);
 }
 
 async function findVolume(client: KubeClient, { handle, backend }: VolumeOrder): Promise<Found> {
   const layout = await readLayout(client, handle);
-  const isStarted = layout === undefined && backend === "lvm";
-  return { layout, logicalVolume: isStarted ? await client.get(LOGICAL_VOLUMES, { name: handle }) : undefined };
+  return { layout, logicalVolume: backend === "lvm" ? await client.get(LOGICAL_VOLUMES, { name: handle }) : undefined };
+}
+
+/** The order of a copy: where its source is, and at least as large; of an empty volume as it is asked for. */
+async function withSource(creating: Creating, order: VolumeOrder): Promise<PlacedOrder | Refusal> {
+  if (order.source === undefined) return order;
+  const source = await readCopySource(creating, order.source);
+  if (source instanceof Refusal) return source;
+  const { deviceClass, sizeBytes } = source;
+  return (
+    refusalOfCopy(source, order) ?? {
+      ...order,
+      memberBytes: Math.max(order.memberBytes, sizeBytes),
+      deviceClass,
+      copied: source,
+    }
+  );
 }
 
 /** Begun by a call for a volume that could not be had; nobody else would end it. */
@@ -100,8 +123,9 @@ async function refusalOfFound(
   { layout, logicalVolume }: Found,
   requirement: TopologyRequirement | undefined,
 ): Promise<Refusal | undefined> {
-  if (layout !== undefined) return refusalOfExisting(layout, order, requirement);
-  if (logicalVolume === undefined) return undefined;
+  const otherSource = logicalVolume && refusalOfOtherSource(logicalVolume, order);
+  if (layout !== undefined) return refusalOfExisting(layout, order, requirement) ?? otherSource;
+  if (logicalVolume === undefined || otherSource !== undefined) return otherSource;
   if (!isAccessibleFrom(requirement, logicalVolume.spec.nodeName))
     return (await abandonLvm(creating, order.handle)) ?? askAgain(order.handle);
   return refusalOfStarted(logicalVolume, order);
@@ -134,12 +158,12 @@ async function create(
   nodeName: string,
   existing: FilesystemLayout | undefined,
 ): Promise<CreatedVolume | Refusal> {
-  const { backend, memberBytes, deviceClass } = order;
+  const { backend, memberBytes, deviceClass, source } = order;
   if (backend === "span") {
     const topologies = await createSpan(creating, { record, existing, memberBytes, selectedNode: nodeName });
     return topologies instanceof Refusal ? topologies : { record, topologies };
   }
-  const local = { record, nodeName, existing, memberBytes, deviceClass };
+  const local = { record, nodeName, existing, memberBytes, deviceClass, source };
   const created = await (backend === "lvm" ? createLvm(creating, local) : createLoop(creating, local));
   return created instanceof Refusal ? created : { record: created, topologies: nodeTopology(nodeName) };
 }
@@ -147,10 +171,16 @@ async function create(
 async function chooseNode(
   client: KubeClient,
   { accessibilityRequirements }: CreateVolumeRequest,
-  order: VolumeOrder,
+  order: PlacedOrder,
   driver: Driver,
 ): Promise<string | Refusal> {
-  const asked = requestedNode(accessibilityRequirements, driver);
+  const { copied } = order;
+  if (copied !== undefined && !isAccessibleFrom(accessibilityRequirements, copied.nodeName))
+    return new Refusal(
+      "RESOURCE_EXHAUSTED",
+      `${order.source} is on node ${copied.nodeName}, and its copies are made there; the request does not allow that node`,
+    );
+  const asked = copied?.nodeName ?? requestedNode(accessibilityRequirements, driver);
   if (asked instanceof Refusal) return asked;
   const { memberBytes } = order;
   if (asked !== undefined) {
@@ -177,6 +207,7 @@ function countByNode(layouts: readonly FilesystemLayout[]): Map<string, number> 
 
 function responseOf(
   record: VolumeRecord,
+  { volumeContentSource }: CreateVolumeRequest,
   requestedBytes: number,
   accessibleTopology: Topology[],
 ): CreateVolumeResponse {
@@ -185,7 +216,7 @@ function responseOf(
       capacityBytes: requestedBytes,
       volumeId: record.handle,
       volumeContext: volumeContextOf(record),
-      contentSource: undefined,
+      contentSource: volumeContentSource,
       accessibleTopology,
     },
   };

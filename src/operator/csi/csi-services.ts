@@ -21,8 +21,10 @@ import type { LayoutWatch } from "../volume/layout-watch.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import type { VolumeCaches } from "../volume/volume-caches.ts";
 import type { VolumeChanges } from "../volume/volume-changes.ts";
+import { createSnapshot, type Snapshotting } from "./create-snapshot.ts";
 import { MEMBER_WAIT_LIMIT_MS } from "./create-span.ts";
 import { createVolume } from "./create-volume.ts";
+import { type DeletingSnapshot, deleteSnapshot } from "./delete-snapshot.ts";
 import { deleteVolume } from "./delete-volume.ts";
 import { expandVolume } from "./expand-volume.ts";
 import { getCapacity } from "./get-capacity.ts";
@@ -65,8 +67,12 @@ const CAPABILITIES = [
   Rpc.SINGLE_NODE_MULTI_WRITER,
 ] as const;
 
-function capabilitiesOf({ attaches }: Driver): readonly Rpc[] {
-  return attaches ? [...CAPABILITIES, Rpc.PUBLISH_UNPUBLISH_VOLUME] : CAPABILITIES;
+function capabilitiesOf({ attaches, backends }: Driver): readonly Rpc[] {
+  return [
+    ...CAPABILITIES,
+    ...(attaches ? [Rpc.PUBLISH_UNPUBLISH_VOLUME] : []),
+    ...(backends.includes("lvm") ? [Rpc.CREATE_DELETE_SNAPSHOT, Rpc.CLONE_VOLUME] : []),
+  ];
 }
 
 function controllerServer(options: CsiServicesOptions): ControllerServer {
@@ -99,6 +105,13 @@ function controllerServer(options: CsiServicesOptions): ControllerServer {
       options.isReady() ? listVolumes(caches.layouts.store, driver, request) : notReady(),
     ),
     ...publication(options, alone),
+    ...snapshots(options, alone, {
+      client,
+      caches,
+      ...making,
+      events: options.events,
+      removalWaitLimitMs: REMOVAL_WAIT_LIMIT_MS,
+    }),
     getCapacity: unaryMethod(serving, "GetCapacity", async (request) =>
       driver.attaches ? getSpanCapacity(client, driver, request) : getCapacity(client, driver, request),
     ),
@@ -134,6 +147,22 @@ function publication(
   };
 }
 
+function snapshots(
+  { serving, driver }: CsiServicesOptions,
+  alone: OneAtATime,
+  parts: Snapshotting & DeletingSnapshot,
+): Pick<ControllerServer, "createSnapshot" | "deleteSnapshot"> {
+  const isOffered = driver.backends.includes("lvm");
+  return {
+    createSnapshot: unaryMethod(serving, "CreateSnapshot", async (request) =>
+      isOffered ? alone(request.name, () => createSnapshot(parts, request)) : notOfferedBy(driver, NO_SNAPSHOTS),
+    ),
+    deleteSnapshot: unaryMethod(serving, "DeleteSnapshot", async ({ snapshotId }) =>
+      isOffered ? alone(snapshotId, () => deleteSnapshot(parts, snapshotId)) : notOfferedBy(driver, NO_SNAPSHOTS),
+    ),
+  };
+}
+
 function notOfferedBy({ name }: Driver, why: string): Refusal {
   return new Refusal("UNIMPLEMENTED", `${name}: ${why}`);
 }
@@ -143,16 +172,12 @@ function notReady(): Refusal {
 }
 
 const NO_ATTACH = "local volumes are on their node and need no attach";
-const NO_SNAPSHOTS = "there are no snapshots in this version";
+const NO_SNAPSHOTS = "snapshots are the backend lvm's";
+const NO_SNAPSHOT_LISTS = "a snapshot is ready once CreateSnapshot has answered, and needs no list";
 
 type NotOffered = Pick<
   ControllerServer,
-  | "createSnapshot"
-  | "deleteSnapshot"
-  | "listSnapshots"
-  | "getSnapshot"
-  | "controllerGetVolume"
-  | "controllerModifyVolume"
+  "listSnapshots" | "getSnapshot" | "controllerGetVolume" | "controllerModifyVolume"
 >;
 
 /** What the capabilities do not declare. */
@@ -160,10 +185,8 @@ function notOffered(serving: Serving, driver: Driver): NotOffered {
   const refuse = <Request extends object, Response>(method: string, why: string): handleUnaryCall<Request, Response> =>
     unaryMethod<Request, Response>(serving, method, async () => notOfferedBy(driver, why));
   return {
-    createSnapshot: refuse("CreateSnapshot", NO_SNAPSHOTS),
-    deleteSnapshot: refuse("DeleteSnapshot", NO_SNAPSHOTS),
-    listSnapshots: refuse("ListSnapshots", NO_SNAPSHOTS),
-    getSnapshot: refuse("GetSnapshot", NO_SNAPSHOTS),
+    listSnapshots: refuse("ListSnapshots", NO_SNAPSHOT_LISTS),
+    getSnapshot: refuse("GetSnapshot", NO_SNAPSHOT_LISTS),
     controllerGetVolume: refuse("ControllerGetVolume", "a volume's condition is told by its node (NodeGetVolumeStats)"),
     controllerModifyVolume: refuse("ControllerModifyVolume", "VolumeAttributesClasses change nothing of a volume"),
   };

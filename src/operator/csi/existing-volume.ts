@@ -25,11 +25,21 @@ export function refusalOfExisting(
   return new Refusal("ALREADY_EXISTS", `${order.handle} exists and differs: ${differences.join("; ")}`);
 }
 
+/** Of the backend lvm: one that was made again does not say any more what it began as. */
+export function refusalOfOtherSource({ metadata, spec }: LogicalVolume, order: VolumeOrder): Refusal | undefined {
+  if (spec.volumeID !== undefined || spec.source === order.source) return undefined;
+  const began = spec.source === undefined ? "empty" : `as a copy of ${spec.source}`;
+  const asked = order.source === undefined ? "an empty one" : `a copy of ${order.source}`;
+  return new Refusal("ALREADY_EXISTS", `${metadata.name} exists and began ${began}; asked for is ${asked}`);
+}
+
 /** As above, of a volume that was begun and has no layout yet: what its LogicalVolume says of it. */
 export function refusalOfStarted({ spec }: LogicalVolume, order: VolumeOrder): Refusal | undefined {
+  // A copy began at least as large as its source was then.
+  const firstBytes = order.source === undefined ? order.memberBytes : parseQuantity(spec.size);
   const differences = describeDifferences([
     ["volumeMode", spec.volumeMode ?? "Filesystem", order.volumeMode],
-    ["first size", text(parseQuantity(spec.size)), text(order.memberBytes)],
+    ["first size", text(parseQuantity(spec.size)), text(firstBytes)],
     ["device class", spec.deviceClass, order.deviceClass ?? spec.deviceClass],
     claimPair(spec.claimRef, order),
   ]);

@@ -20,13 +20,18 @@ export interface MakingLogicalVolume {
 /** Under csi-provisioner's timeout of 60 s (kustomize/base), after which it would ask again anyway. */
 export const MAKING_WAIT_LIMIT_MS = 50_000;
 
+interface WantedLogicalVolume {
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly spec: LogicalVolumeSpec;
+}
+
 /** The LogicalVolume with the volume of LVM behind it. Idempotent. Throws KubeError. */
 export async function makeLogicalVolume(
   making: MakingLogicalVolume,
   name: string,
-  spec: LogicalVolumeSpec,
+  asked: WantedLogicalVolume,
 ): Promise<LogicalVolume | Refusal> {
-  const wanted = await takeOrFind(making.client, name, spec);
+  const wanted = await takeOrFind(making.client, name, asked);
   if (wanted === undefined) return new Refusal("ABORTED", `LogicalVolume ${name} was deleted meanwhile; ask again`);
   const seen = await untilSettled(making, wanted);
   if (seen === undefined) return new Refusal("ABORTED", `LogicalVolume ${name} was deleted meanwhile; ask again`);
@@ -38,11 +43,12 @@ export async function makeLogicalVolume(
 async function takeOrFind(
   client: KubeClient,
   name: string,
-  spec: LogicalVolumeSpec,
+  { annotations, spec }: WantedLogicalVolume,
 ): Promise<LogicalVolume | undefined> {
   const existing = await client.get(LOGICAL_VOLUMES, { name });
   if (existing !== undefined) return existing;
-  const logicalVolume: LogicalVolume = { apiVersion: API_VERSION, kind: "LogicalVolume", metadata: { name }, spec };
+  const metadata = { name, annotations: { ...annotations } };
+  const logicalVolume: LogicalVolume = { apiVersion: API_VERSION, kind: "LogicalVolume", metadata, spec };
   try {
     return await client.create("create-volume/logical-volume", LOGICAL_VOLUMES, logicalVolume);
   } catch (error) {
@@ -93,7 +99,7 @@ const ANSWER_OF: Readonly<Record<FinalCode, RefusalCode>> = {
   RESOURCE_EXHAUSTED: "RESOURCE_EXHAUSTED",
   OUT_OF_RANGE: "OUT_OF_RANGE",
   // A thick snapshot, which no node of this class can make.
-  UNIMPLEMENTED: "INVALID_ARGUMENT",
+  UNIMPLEMENTED: "FAILED_PRECONDITION",
 };
 
 /** Only while nothing was made: a node that has made it since has changed the object. */

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
-import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { FilesystemLayoutSpec } from "../../../src/api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume, type LogicalVolumeSpec } from "../../../src/api/logical-volume.ts";
 import { API_VERSION } from "../../../src/api/names.ts";
@@ -212,9 +212,104 @@ describeReal("an agent with an lvmd", LOOP_PARTS, () => {
     await order(source, { deviceClass: "thin", size: "64Mi" });
     await orderedStatus(source);
     const name = `fs-${randomUUID()}`;
-    const { metadata } = await order(name, { deviceClass: "thin", size: "128Mi", source, accessType: "ro" });
+    const { metadata } = await order(name, { deviceClass: "thin", size: "128Mi", source });
     expect(await orderedStatus(name)).toMatchObject({ volumeID: metadata.uid, currentSize: "128Mi" });
     expect(lvmd.calls).toContain(`CreateLVSnapshot ${metadata.uid}`);
+    expect(lvmd.lvm.volumeOf("thin", metadata.uid ?? "").tags).toEqual(
+      expect.arrayContaining(["tidemark.dev/formatted", "tidemark.dev/copy"]),
+    );
+  });
+
+  it.each([
+    ["snapshot", "snap-", "ro" as const],
+    ["copy", "fs-", undefined],
+  ])("tags a %s of a raw block volume as one, and never as to be renamed", async (_what, prefix, accessType) => {
+    const source = `fs-${randomUUID()}`;
+    await order(source, { deviceClass: "thin", size: "64Mi", volumeMode: "Block" });
+    await orderedStatus(source);
+    const uid = randomUUID();
+    const asked = { deviceClass: "thin", size: "64Mi", source, volumeMode: "Block" as const };
+    await order(`${prefix}${uid}`, accessType === undefined ? asked : { ...asked, accessType });
+    const { volumeID = "" } = await orderedStatus(`${prefix}${uid}`);
+    expect(lvmd.calls).toContain(`CreateLVSnapshot ${volumeID}`);
+    expect(lvmd.lvm.volumeOf("thin", volumeID).tags).toEqual([
+      `tidemark.dev/volume-uid=${uid}`,
+      "tidemark.dev/claim=shop/data",
+      "tidemark.dev/volume-mode=Block",
+    ]);
+  });
+
+  describe("a snapshot", () => {
+    const name = `snap-${randomUUID()}`;
+    const ask = (asked: string, spec: Partial<LogicalVolumeSpec>) =>
+      agent.client.mergePatch("test/ask", LOGICAL_VOLUMES, { name: asked }, { spec });
+    let volumeID = "";
+
+    it("is as large as its source is when it is made, whatever it was then, and no volume's by its tags", async () => {
+      const source = `fs-${randomUUID()}`;
+      await order(source, { deviceClass: "thin", size: "128Mi" });
+      await orderedStatus(source);
+      volumeID =
+        (await order(name, { deviceClass: "thin", size: "64Mi", source, accessType: "ro" })).metadata.uid ?? "";
+      expect(await orderedStatus(name)).toMatchObject({ volumeID, currentSize: "128Mi" });
+      expect(lvmd.lvm.volumeOf("thin", volumeID).tags).toEqual([
+        `tidemark.dev/volume-uid=${name.slice("snap-".length)}`,
+        "tidemark.dev/claim=shop/data",
+        "tidemark.dev/formatted",
+      ]);
+    });
+
+    it("stays while lvmd cannot remove it, and goes when its state says so, and is not made again", async () => {
+      lvmd.refusals.set("WipeAndRemoveLV", { code: status.FAILED_PRECONDITION, details: "in use" });
+      await ask(name, { state: "Removed" });
+      await waitFor("an attempt", () => lvmd.calls.includes(`WipeAndRemoveLV ${volumeID}`));
+      expect((await logicalVolume(name))?.status?.state).toBeUndefined();
+      expect(lvmd.lvm.volumeOf("thin", volumeID).name).toBe(volumeID);
+      lvmd.refusals.clear();
+      await waitFor("its status", async () => (await logicalVolume(name))?.status?.state === "Removed");
+      expect((await logicalVolume(name))?.status?.volumeID).toBeUndefined();
+      expect(() => lvmd.lvm.volumeOf("thin", volumeID)).toThrow("not found");
+      await agent.killAgent();
+      await startAgent();
+      const later = `fs-${randomUUID()}`;
+      await order(later);
+      await orderedStatus(later);
+      expect(lvmd.calls.filter((call) => call === `CreateLVSnapshot ${volumeID}`)).toHaveLength(1);
+    });
+
+    it.each<[string, string, () => string]>([
+      ["a volume's object", `fs-${randomUUID()}`, () => "only its FilesystemLayout removes"],
+      ["one that is not tagged as it", `snap-${randomUUID()}`, () => "not tagged as this snapshot's"],
+    ])("that is %s is left, and it is said why", async (_which, other, why) => {
+      const owner = [`tidemark.dev/volume-uid=${randomUUID()}`];
+      await lvmd.lvm.make("thin", `of-${other}`, 16 * MIB, owner);
+      await order(other, { deviceClass: "thin", volumeID: `of-${other}` });
+      await orderedStatus(other);
+      await ask(other, { state: "Removed" });
+      await waitFor("the event", async () => {
+        const { items } = await agent.client.list(EVENTS, { namespace: "default" });
+        return items.some(({ reason, message }) => reason === "LogicalVolumeNotRemoved" && message?.includes(why()));
+      });
+      expect(lvmd.lvm.volumeOf("thin", `of-${other}`).name).toBe(`of-${other}`);
+      await agent.client.delete("test/delete", LOGICAL_VOLUMES, { name: other });
+    });
+
+    it("that is a layout's member is left", async () => {
+      const other = `snap-${randomUUID()}`;
+      const tags = [`tidemark.dev/volume-uid=${other.slice("snap-".length)}`];
+      await lvmd.lvm.make("thin", `of-${other}`, 16 * MIB, tags);
+      await order(other, { deviceClass: "thin", volumeID: `of-${other}` });
+      await orderedStatus(other);
+      await volume.applyLayout({ backend: "lvm", members: members(`of-${other}`) });
+      await ask(other, { state: "Removed" });
+      await waitFor("the event", async () => {
+        const { items } = await agent.client.list(EVENTS, { namespace: "default" });
+        return items.some(({ message }) => message?.includes("is a FilesystemLayout's member"));
+      });
+      expect(lvmd.lvm.volumeOf("thin", `of-${other}`).name).toBe(`of-${other}`);
+      await volume.applyLayout({ backend: "lvm", members: members(uid) });
+      await agent.client.delete("test/delete", LOGICAL_VOLUMES, { name: other });
+    });
   });
 
   it("leaves another node's alone", async () => {

@@ -248,4 +248,34 @@ describeReal("a raw block volume on its node", LOOP_PARTS, () => {
     expect(lvmd.calls).toContain(`WipeAndRemoveLV ${volumeID}`);
     expect(lvmd.lvm.volumes()).toEqual([]);
   });
+
+  it("that begins as a copy has its source's bytes to the last one, a filesystem's UUID included", async () => {
+    const madeOf = async (uid: string, source: { source?: string }) => {
+      const spec = { nodeName: NODE_NAME, deviceClass: "thin", size: "64Mi", volumeMode: "Block" as const, ...source };
+      const object = { apiVersion: API_VERSION, kind: "LogicalVolume" as const, metadata: { name: `fs-${uid}` }, spec };
+      const { metadata } = await agent.client.create("test/logical-volume", LOGICAL_VOLUMES, object);
+      const live = () => agent.client.get(LOGICAL_VOLUMES, { name: `fs-${uid}` });
+      await waitFor("the logical volume", async () => (await live())?.status?.volumeID !== undefined);
+      return lvmd.lvm.volumeOf("thin", metadata.uid ?? "");
+    };
+    const [sourceUID, copyUID] = [randomUUID(), randomUUID()];
+    const source = await madeOf(sourceUID, {});
+    execFileSync("mkfs.ext4", ["-q", "-F", source.path]);
+    const made = await madeOf(copyUID, { source: `fs-${sourceUID}` });
+    const copy = volumeUnderTest(agent, copyUID, "64Mi");
+    const logicalVolume = { name: copy.handle, volumeID: made.name, deviceClass: "thin" };
+    const members = [{ name: "m0", size: "64Mi", state: "Present" as const, source: { logicalVolume } }];
+    await copy.applyLayout({ backend: "lvm", fsType: undefined, volumeMode: "Block", members });
+    mkdirSync(copy.stagingPath, { recursive: true });
+    const before = readFileSync(source.path);
+    await agent.node.stage({
+      ...request(blockCapability()),
+      volumeId: copy.handle,
+      stagingTargetPath: copy.stagingPath,
+    });
+    expect(blockDeviceAt(join(copy.stagingPath, "device"))?.path).toBe(made.path);
+    expect(readFileSync(made.path).equals(before)).toBe(true);
+    expect(lvmd.lvm.volumeOf("thin", made.name).tags).toEqual(made.tags);
+    await copy.unstage();
+  });
 });

@@ -406,7 +406,7 @@ describe("CreateVolume of the backend lvm", () => {
     const spec = { nodeName: NODE_NAME, deviceClass: "ssd", size: "1Gi" };
     const name = `fs-${randomUUID()}`;
     try {
-      expect(await makeLogicalVolume(making, name, spec)).toMatchObject({
+      expect(await makeLogicalVolume(making, name, { annotations: {}, spec })).toMatchObject({
         code: "ABORTED",
         message: expect.stringContaining("lvmd does not answer"),
       });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
 import { orphansAmong } from "../../../src/agent/logical-volume/find-orphans.ts";
 import { tagsOf } from "../../../src/agent/logical-volume/volume-tags.ts";
-import { volumeHandleOf } from "../../../src/api/identity.ts";
+import { snapshotIdOf, volumeHandleOf } from "../../../src/api/identity.ts";
 import type { LogicalVolume, LogicalVolumeSpec } from "../../../src/api/logical-volume.ts";
 import { buildLayout, VOLUME_UID } from "../../builders/filesystem-layout.ts";
 
@@ -32,8 +32,17 @@ describe("the tags of a volume", () => {
     expect(tagsOf(makeObject())).toEqual([`tidemark.dev/volume-uid=${VOLUME_UID}`]);
   });
 
-  it("are not made for an object that no volume handle names", () => {
-    expect(() => tagsOf(makeObject({}, "by-hand"))).toThrow(/not named like a volume handle/);
+  it("say of a raw block volume, a copy and a snapshot of it that it is one, and nothing else of its content", () => {
+    const block = { volumeMode: "Block" as const };
+    const [volume, snapshot] = [volumeHandleOf(VOLUME_UID), snapshotIdOf(VOLUME_UID)];
+    const tags = [`tidemark.dev/volume-uid=${VOLUME_UID}`, "tidemark.dev/volume-mode=Block"];
+    expect(tagsOf(makeObject(block))).toEqual(tags);
+    expect(tagsOf(makeObject({ ...block, source: volume }))).toEqual(tags);
+    expect(tagsOf(makeObject({ ...block, source: volume, accessType: "ro" }, snapshot))).toEqual(tags);
+  });
+
+  it("are not made for an object that is named like nothing of ours", () => {
+    expect(() => tagsOf(makeObject({}, "by-hand"))).toThrow(/neither like a volume handle nor like a snapshot/);
   });
 });
 

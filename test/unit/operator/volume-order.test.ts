@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
-import { fsidOf, isUUID } from "../../../src/api/identity.ts";
+import { fsidOf, isUUID, snapshotIdOf } from "../../../src/api/identity.ts";
 import { LOCAL } from "../../../src/csi/driver.ts";
 import { Refusal, type RefusalCode } from "../../../src/csi/refusal.ts";
 import { type CreateVolumeRequest, VolumeCapability_AccessMode_Mode as Mode } from "../../../src/gen/csi/v1/csi.ts";
@@ -100,10 +100,10 @@ describe("the order of a volume", () => {
       "xfs, ext4",
     ],
     [
-      "a snapshot as source",
-      { volumeContentSource: { type: { $case: "snapshot", value: { snapshotId: "s" } } } },
+      "a snapshot as source, of a backend that has none",
+      { volumeContentSource: { type: { $case: "snapshot", value: { snapshotId: snapshotIdOf(VOLUME_UID) } } } },
       "INVALID_ARGUMENT",
-      "snapshots",
+      "need the backend lvm; asked for is loop",
     ],
     [
       "mount options",

@@ -3,23 +3,17 @@
 import { existsSync } from "node:fs";
 import { basename } from "node:path";
 import { formatBytes } from "../../../units/quantity.ts";
-import { RAW_BLOCK_TAG } from "../../logical-volume/volume-tags.ts";
 import type { BlockMembers } from "../block-member.ts";
 import { deviceSizeBytes, mountedAnywhere } from "../loop-device.ts";
 import { readMemberRecord } from "../member-record.ts";
+import { probe } from "../probe-device.ts";
 import { bindsOfDevice } from "../raw-device.ts";
-import { probe } from "../stage.ts";
 import { type LvmMember, type LvmVolume, type Mounted, type RawVolume, StorageError } from "../storage.ts";
+import { COPY_TAG, FORMATTED_TAG, RAW_BLOCK_TAG } from "./content-tags.ts";
 import { deviceOf, findVolume, taggedVolumeUID } from "./find-volume.ts";
 import { askLvmd, type LvmHost, nameOf, requireClass } from "./lvm-host.ts";
 import { reduce, settleReduction } from "./reduce.ts";
 import { reductionRecordPath } from "./reduction-record.ts";
-
-/**
- * On the volume itself, from before its only mkfs on: no node's record survives the loss of that node's disk, and a thick volume may show
- * old bytes that are no signature, so that nothing else would tell one that has lost its superblock from a new one.
- */
-const FORMATTED_TAG = "tidemark.dev/formatted";
 
 export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVolume> {
   const { lvmd } = host;
@@ -78,6 +72,8 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
     },
     unknownData: async (volume) => whyNotNew((await locate(volume))?.tags ?? []),
     noteFormatting: (volume) => askLvmd(volume, lvmd.addTag(volume.deviceClass, volume.volumeID, FORMATTED_TAG)),
+    isCopy: async (volume) => (await findVolume(host, volume))?.tags.includes(COPY_TAG) === true,
+    noteRenamed: (volume) => askLvmd(volume, lvmd.removeTag(volume.deviceClass, volume.volumeID, COPY_TAG)),
     settle: (volume) => settleReduction(host, volume),
     grow: (volume, presentBytes, toBytes) => grow(host, volume, presentBytes, toBytes),
     superblockPath: ({ device }) => device,

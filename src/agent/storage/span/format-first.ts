@@ -2,7 +2,8 @@
 // recorded before and after. It is decided in ../format-decision.ts; nothing else here formats.
 import { membersWithVolume } from "../../member/span-member.ts";
 import { decideFormat } from "../format-decision.ts";
-import { FORMAT_LIMIT_MS, formatArgs, probe } from "../stage.ts";
+import { probe } from "../probe-device.ts";
+import { FORMAT_LIMIT_MS, formatArgs } from "../stage.ts";
 import { type SpanVolume, StorageError } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
 import { identityWithin } from "./device-identity.ts";

@@ -2,7 +2,7 @@
 // driver nor the API server. A device that carries anything is no spare, and nothing is ever wiped or formatted here.
 import type { BlockDevice } from "../../member/block-device.ts";
 import { isAttached, type SpanMember } from "../../member/span-member.ts";
-import { probe } from "../stage.ts";
+import { probe } from "../probe-device.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
 import { publishAnew } from "./publish-members.ts";
 import { membersInside } from "./span-devices.ts";

@@ -2,7 +2,7 @@
 // when the kernel holds the filesystem in no mount namespace any more: otherwise a second node could write to the same members.
 import { existsSync } from "node:fs";
 import { stopExclusiveOperation } from "../exclusive-operation.ts";
-import { waitForExclusive } from "../stage.ts";
+import { waitForExclusive } from "../probe-device.ts";
 import { type SpanVolume, StorageError } from "../storage.ts";
 import { unmount } from "../unstage.ts";
 import { waitUntil } from "../wait-until.ts";
