@@ -160,7 +160,7 @@ async function carryOut(
       state.running?.cancel.abort(decision.message);
       return;
     case "RemoveMember":
-      return staging.remove(state);
+      return staging.remove(state, layouts.get(state.handle));
     case "SettleMembers":
       return staging.settle(state);
     case "PrepareSpares":

@@ -39,7 +39,7 @@ export interface Staging {
   /** After a restart: finds what an earlier agent staged. Pods never notice. */
   adopt(state: VolumeState): Promise<void>;
   /** Deletes the member and its data; the volume must not be mounted. */
-  remove(state: VolumeState): Promise<void>;
+  remove(state: VolumeState, layout: FilesystemLayout | undefined): Promise<void>;
   /** Lets go of members that have left a mounted filesystem. */
   settle(state: VolumeState): Promise<void>;
   /** Has the spare of a mounted filesystem brought to this node, as `layout` has it. */
@@ -82,7 +82,7 @@ export function createStaging(parts: StagingParts): Staging {
       if (state.mounted === undefined && (state.record.stagingPath !== undefined || !state.recorded))
         await inLane(state, () => adopt(parts, state));
     },
-    remove: (state) => inLane(state, () => remove(parts, state)),
+    remove: (state, layout) => inLane(state, () => remove(parts, state, layout)),
     settle: (state) =>
       lanes.run(state.handle, async () => {
         if (state.mounted === undefined || state.closing) return;
@@ -237,8 +237,13 @@ async function prepareSpares(
   }
 }
 
-async function remove({ storage, records, locks, log }: StagingParts, state: VolumeState): Promise<void> {
+async function remove(
+  { storage, records, locks, log }: StagingParts,
+  state: VolumeState,
+  layout: FilesystemLayout | undefined,
+): Promise<void> {
   if (state.mounted !== undefined) return;
+  assertNamed(state.record, layout);
   await takeLock(locks, state);
   const volume = volumeOf(state.record);
   await storage.remove(volume);
@@ -249,6 +254,18 @@ async function remove({ storage, records, locks, log }: StagingParts, state: Vol
   state.recorded = false;
   await locks.release(volume.fsid);
   log.info({ volume: state.handle }, "the member has been deleted");
+}
+
+/** After an etcd was put back, a layout of the same handle may speak of another logical volume than the one that this node has filled. */
+function assertNamed(record: NodeRecord, layout: FilesystemLayout | undefined): void {
+  if (record.backend !== "lvm") return;
+  const named = layout?.spec.members?.[0]?.source.logicalVolume;
+  if (named?.volumeID === record.volumeID && named.deviceClass === record.deviceClass) return;
+  throw new StorageError(
+    "WrongFilesystem",
+    `the FilesystemLayout of ${record.handle} asks for the removal of logical volume ${named?.volumeID} of class ${named?.deviceClass}, and ` +
+      `this node has ${record.volumeID} of class ${record.deviceClass}; neither is removed. Take away by hand the one that is not needed`,
+  );
 }
 
 function begin({ sampler }: StagingParts, state: VolumeState, mounted: MountedVolume): void {

@@ -1,4 +1,5 @@
 // A volume's device as the kernel has it: its number and its true size, read without asking LVM.
+import { existsSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import type { DeviceNumber } from "./lvm/report.ts";
 
@@ -19,6 +20,21 @@ export async function readDeviceNode(path: string): Promise<DeviceNode | undefin
     return { device, sizeBytes: sectors * SECTOR_BYTES };
   } catch {
     return undefined; // the caller asks LVM
+  }
+}
+
+/**
+ * Whether the number is still this volume's: one that is deactivated gives it back, and nothing tells of that. A device that is none of
+ * device-mapper's is taken at its word.
+ */
+export async function isDeviceOf(device: DeviceNumber | undefined, volumeUUID: string): Promise<boolean> {
+  if (device === undefined) return false;
+  const path = `/sys/dev/block/${device.major}:${device.minor}`;
+  try {
+    // "LVM-", the group's UUID and the volume's, without dashes.
+    return (await readFile(`${path}/dm/uuid`, "utf8")).trim().endsWith(volumeUUID.replaceAll("-", ""));
+  } catch {
+    return existsSync(path);
   }
 }
 

@@ -11,6 +11,7 @@ import {
 } from "../../gen/tidemark/lvmd/v1/lvmd.ts";
 import type { GrpcService } from "../../process/grpc.ts";
 import { type ClassState, classState, type UnusableClass } from "../classes/class-state.ts";
+import { isDeviceOf } from "../device-node.ts";
 import { figuresOf, readDiskFigures } from "../diskstats.ts";
 import { changeTags, renameVolume } from "../volumes/describe-volume.ts";
 import { extendThinPool } from "../volumes/extend-thin-pool.ts";
@@ -78,8 +79,11 @@ async function getVolume(
   const deviceClass = classOf(host, className);
   if (deviceClass instanceof Refusal) return deviceClass;
   const found = await volumeOf(host, deviceClass, name);
-  if (found instanceof Refusal || found.volume.uuid !== "") return found;
-  return freshVolumeOf(host, deviceClass, name); // lvmd has just made it
+  if (found instanceof Refusal) return found;
+  const { uuid, device } = found.volume;
+  if (uuid !== "" && (await isDeviceOf(device, uuid))) return found;
+  // lvmd has just made it; or it was activated or let go since, which changes nothing that lvmd hears of.
+  return freshVolumeOf(host, deviceClass, name);
 }
 
 function wireVolume(found: FoundVolume | Refusal): Volume | Refusal {

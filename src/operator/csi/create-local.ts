@@ -49,6 +49,7 @@ export async function createLvm(making: MakingLogicalVolume, order: LocalOrder):
   if (existing !== undefined) return withSource(record, existing);
   const made = await orderLogicalVolume(making, order);
   if (made instanceof Refusal) return made;
+  if (made.spec.nodeName !== order.nodeName) return madeMeanwhile(record.handle); // by another operator, elsewhere
   const logicalVolume = madeVolume(made);
   if (logicalVolume === undefined) return new Refusal("ABORTED", `${record.handle} is not made yet; ask again`);
   const created = { ...record, logicalVolume };

@@ -62,6 +62,19 @@ describe("volumes of a thick class", () => {
     });
   });
 
+  it("are told by the device that they have now, although nothing tells lvmd that they were let go of", async () => {
+    await calls.create("first", 8 * MIB);
+    await calls.create("second", 8 * MIB);
+    const before = await calls.get("second");
+    sh("lvchange -an a/first a/second; lvchange -ay a/second; lvchange -ay a/first");
+    const [number] = sh("lvs --noheadings -o lv_kernel_minor a/second").trim().split(/\s+/).map(Number);
+    expect(number).not.toBe(before.devMinor); // else nothing has changed hands
+    expect((await calls.get("second")).devMinor).toBe(number);
+    lvmd.recorder.taken();
+    for (const name of ["first", "second"]) await calls.remove(name);
+    lvmd.recorder.taken();
+  });
+
   it.each([
     ["a class with stripes", "striped", "", ["-i", "2", "-I", "64", "b"]],
     ["a class with options of lvcreate", "mirrored", "", ["--type", "raid1", "-m", "1", "c"]],

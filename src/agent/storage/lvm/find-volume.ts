@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { RECORDS } from "../../../api/names.ts";
 import type { Volume } from "../../../gen/tidemark/lvmd/v1/lvmd.ts";
 import { type LvmMember, StorageError } from "../storage.ts";
+import { isNumberOf } from "./device-of-volume.ts";
 import { askLvmd, type LvmHost, nameOf, requireClass } from "./lvm-host.ts";
 
 /** Undefined where there is none. Throws WrongFilesystem where its tags name another volume, WaitingForMember where lvmd cannot tell. */
@@ -30,8 +31,12 @@ export function taggedVolumeUID(tags: readonly string[]): string | undefined {
 
 const DEVICE_NAME = /^DEVNAME=(.+)$/m;
 
-/** By the kernel's name, e.g. /dev/dm-3, which stays one name whatever udev links to it. Undefined while it is not active. */
-export function deviceOf({ devMajor, devMinor }: Volume): string | undefined {
+/**
+ * By the kernel's name, e.g. /dev/dm-3, which stays one name whatever udev links to it. Undefined while it is not active, and where the
+ * number that lvmd was told is another volume's by now.
+ */
+export function deviceOf({ devMajor, devMinor, uuid }: Volume): string | undefined {
+  if (!isNumberOf(devMajor, devMinor, uuid)) return undefined;
   try {
     const name = DEVICE_NAME.exec(readFileSync(`/sys/dev/block/${devMajor}:${devMinor}/uevent`, "utf8"))?.[1];
     return name === undefined ? undefined : `/dev/${name}`;

@@ -10,6 +10,7 @@ import { probe } from "../probe-device.ts";
 import { bindsOfDevice } from "../raw-device.ts";
 import { type LvmMember, type LvmVolume, type Mounted, type RawVolume, StorageError } from "../storage.ts";
 import { COPY_TAG, FORMATTED_TAG, RAW_BLOCK_TAG } from "./content-tags.ts";
+import { isDeviceOf } from "./device-of-volume.ts";
 import { deviceOf, findVolume, taggedVolumeUID } from "./find-volume.ts";
 import { askLvmd, type LvmHost, nameOf, requireClass } from "./lvm-host.ts";
 import { reduce, settleReduction } from "./reduce.ts";
@@ -17,19 +18,19 @@ import { reductionRecordPath } from "./reduction-record.ts";
 
 export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVolume> {
   const { lvmd } = host;
-  /** Devices that volumes were last seen as. */
-  const seen = new Map<string, string>();
+  /** What volumes were last seen as. */
+  const seen = new Map<string, { readonly device: string; readonly uuid: string }>();
   const locate = async (volume: LvmMember) => {
     const found = await findVolume(host, volume);
     const device = found && deviceOf(found);
-    if (device === undefined) seen.delete(volume.handle);
-    else seen.set(volume.handle, device);
+    if (found === undefined || device === undefined) seen.delete(volume.handle);
+    else seen.set(volume.handle, { device, uuid: found.uuid });
     return found && { ...found, device };
   };
   /** What is in use stays what it is: it needs no lvmd to tell. */
   const deviceInUse = ({ handle }: LvmMember): string | undefined => {
-    const device = seen.get(handle);
-    return device !== undefined && isInUse(device) ? device : undefined;
+    const last = seen.get(handle);
+    return last !== undefined && isInUse(last.device) && isDeviceOf(last.device, last.uuid) ? last.device : undefined;
   };
   /** While nobody can tell it is the last one: what is let go of right now is still that. */
   const deviceNow = async (volume: LvmMember): Promise<string | undefined> => {
@@ -38,7 +39,7 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
     } catch (error) {
       const last = seen.get(volume.handle);
       if (last === undefined || !(error instanceof StorageError) || error.code !== "WaitingForMember") throw error;
-      return last;
+      return isDeviceOf(last.device, last.uuid) ? last.device : undefined;
     }
   };
   return {
@@ -60,6 +61,7 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
       const found = await locate(volume);
       if (found === undefined) throw gone(volume);
       assertMode(host, volume, found.tags);
+      if (volume.volumeMode === "Block") assertMadeFor(volume, found.tags);
       if (volume.volumeMode === "Block" && !found.tags.includes(RAW_BLOCK_TAG))
         await askLvmd(volume, lvmd.addTag(volume.deviceClass, volume.volumeID, RAW_BLOCK_TAG));
       await host.files.makeDirectory("stage/make-record-directory", host.recordDirectory);
@@ -111,6 +113,16 @@ function assertMode({ recordDirectory }: LvmHost, volume: LvmVolume | RawVolume,
     "WrongFilesystem",
     `member ${nameOf(volume)} of ${volume.handle} was made as a volume of volumeMode ${made}, and is wanted with ${volumeMode}; it is ` +
       "left as it is. Correct spec.volumeMode of the FilesystemLayout",
+  );
+}
+
+/** What nobody has made for this volume is never shown to its pod: no filesystem's UUID would tell that it is another's. */
+function assertMadeFor(volume: RawVolume, tags: readonly string[]): void {
+  if (taggedVolumeUID(tags) === volume.volumeUID) return;
+  throw new StorageError(
+    "WrongFilesystem",
+    `logical volume ${nameOf(volume)} carries no tag that names ${volume.handle}: it was not made for it, and is left as it is. ` +
+      "Correct source.logicalVolume in the FilesystemLayout",
   );
 }
 
