@@ -352,8 +352,16 @@ describeReal("an agent with an lvmd", LOOP_PARTS, () => {
     expect(() => lvmd.lvm.volumeOf("thick", volumeID)).toThrow("not found");
   });
 
-  it("removes the volume with its layout's member, and never makes it again", async () => {
+  it("removes neither where the layout asks for the removal of another volume than the node has", async () => {
     await volume.unstage();
+    await volume.applyLayout({ backend: "lvm", members: members(randomUUID(), "Removed") });
+    await waitFor("it to be said", async () =>
+      ((await volume.layout()).status?.conditions ?? []).some(({ message }) => message.includes("neither is removed")),
+    );
+    expect(lvmd.lvm.volumeOf("thick", uid)).toBeDefined();
+  });
+
+  it("removes the volume with its layout's member, and never makes it again", async () => {
     await volume.applyLayout({ backend: "lvm", members: members(uid, "Removed") });
     await waitFor("its status", async () => (await volume.layout()).status?.members?.[0]?.state === "Removed");
     expect(() => lvmd.lvm.volumeOf("thick", uid)).toThrow("not found");

@@ -223,6 +223,14 @@ describeReal("a raw block volume on its node", LOOP_PARTS, () => {
     expect(mounts()).toEqual([]);
   });
 
+  it("is none that was not made for it, whatever the layout names", async () => {
+    const { tags } = lvmd.lvm.volumeOf("thick", volumeID);
+    const untagged = tags.filter((tag) => !tag.startsWith("tidemark.dev/volume-uid="));
+    lvmd.lvm.retag(lvmd.lvm.volumeOf("thick", volumeID), untagged);
+    await expect(stage()).rejects.toMatchObject({ details: expect.stringContaining("was not made for it") });
+    lvmd.lvm.retag(lvmd.lvm.volumeOf("thick", volumeID), tags);
+  });
+
   it("is not formatted, nor mounted with what its pod made on it, by a layout that has lost its mode", async () => {
     await agent.killAgent();
     execFileSync("rm", ["-r", join(agent.directory, "state", "volumes")]);
