@@ -10,9 +10,11 @@ import { PROGRAMS } from "../../src/agent/storage/tools.ts";
 import { describeReal } from "../harness/real-parts.ts";
 
 const VERSION_FLAGS: Readonly<Record<string, string>> = {
+  e2fsck: "-V",
   "mkfs.ext4": "-V",
   "mkfs.xfs": "-V",
   resize2fs: "-V", // not one of its flags: it says its usage, and its version
+  xfs_db: "-V",
   xfs_growfs: "-V",
 };
 

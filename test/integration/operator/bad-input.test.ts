@@ -76,7 +76,7 @@ describe("a claim that cannot be provisioned says why in an Event of its own", (
   const claims: [string, ClaimFields["spec"], string][] = [
     ["many-nodes", { accessModes: ["ReadWriteMany"] }, "access mode MULTI_NODE_MULTI_WRITER"],
     ["raw-block", { volumeMode: "Block" }, "use volumeMode: Filesystem"],
-    ["from-snapshot", { dataSource: { kind: "VolumeSnapshot", name: "s" } }, "(dataSource) are not supported"],
+    ["from-snapshot", { dataSource: { kind: "VolumeSnapshot", name: "s" } }, 'there is no "s" to copy'],
     ["no-such-class", { storageClassName: "nowhere" }, 'storageclass.storage.k8s.io "nowhere" not found'],
   ];
   it.each(claims)(

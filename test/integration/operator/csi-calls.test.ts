@@ -7,8 +7,8 @@ import {
   ControllerClient,
   type ControllerExpandVolumeRequest,
   type ControllerExpandVolumeResponse,
-  type CreateSnapshotRequest,
-  type CreateSnapshotResponse,
+  type ControllerGetVolumeRequest,
+  type ControllerGetVolumeResponse,
   type CreateVolumeRequest,
   type CreateVolumeResponse,
   type DeleteVolumeRequest,
@@ -313,13 +313,13 @@ describe("DeleteVolume", () => {
 
 describe("methods that the driver does not offer", () => {
   it("are UNIMPLEMENTED", async () => {
-    const snapshot = call<CreateSnapshotRequest, CreateSnapshotResponse>(
-      (request, metadata, callback) => controller.createSnapshot(request, metadata, callback),
-      { sourceVolumeId: "fs-x", name: "s", secrets: {}, parameters: {} },
+    const health = call<ControllerGetVolumeRequest, ControllerGetVolumeResponse>(
+      (request, metadata, callback) => controller.controllerGetVolume(request, metadata, callback),
+      { volumeId: "fs-x" },
     );
-    await expect(snapshot).rejects.toMatchObject({
+    await expect(health).rejects.toMatchObject({
       code: status.UNIMPLEMENTED,
-      details: expect.stringContaining("no snapshots"),
+      details: expect.stringContaining("told by its node"),
     });
   });
 });
