@@ -95,13 +95,12 @@ type Check = (facts: OperationFacts) => OperationDecision | undefined;
 
 // Order matters: teardown before anything else, what runs before what should run, and the past before the target.
 const CHECKS: readonly Check[] = [removal, whatRuns, unusable, interruption];
-const TARGET_CHECKS: readonly Check[] = [endedTarget, staleEpoch];
 
 /** Total: every set of facts has exactly one answer. */
 export function decideOperation(facts: OperationFacts): OperationDecision {
   const decision = firstOf(CHECKS, facts);
   if (decision !== undefined) return decision;
-  const wanted = firstOf(TARGET_CHECKS, facts) ?? towardsTarget(facts);
+  const wanted = endedTarget(facts) ?? ofThisEpoch(facts, towardsTarget(facts));
   // A driver that does not take its member back holds nothing up.
   if (wanted.act !== "Nothing") return wanted;
   if (facts.members?.unsettled === true) return { act: "SettleMembers" };
@@ -166,8 +165,11 @@ function resumeExtend(operation: Operation, members: MemberFacts | undefined): O
   return nothing("WaitingForMember", `the interrupted extend to ${operation.to} waits for ${members.awaited}`);
 }
 
-function staleEpoch({ target, highestEpoch }: OperationFacts): OperationDecision | undefined {
-  if (target === undefined || target.epoch >= highestEpoch) return undefined;
+/** A deposed leader's target is refused where it would change the size, now or later: one that is overtaken stalls nothing. */
+function ofThisEpoch({ target, highestEpoch }: OperationFacts, wanted: OperationDecision): OperationDecision {
+  const isOvertaken =
+    wanted.act === "Nothing" && (wanted.reason === "AtTarget" || wanted.reason === "DecidedOnAnotherSize");
+  if (target === undefined || target.epoch >= highestEpoch || isOvertaken) return wanted;
   return {
     act: "Refuse",
     message: `the target of epoch ${target.epoch} is refused: a leader of epoch ${highestEpoch} has written since`,
@@ -189,7 +191,7 @@ function towardsTarget({ target, sizeBytes, members }: OperationFacts): Operatio
   if (target.fromBytes === sizeBytes) return shrink(target, sizeBytes, members);
   return nothing(
     "DecidedOnAnotherSize",
-    `the shrink was decided at ${formatBytes(target.fromBytes)}, the size is ${formatBytes(sizeBytes)}`,
+    `the size was decided at ${formatBytes(target.fromBytes)}, and is ${formatBytes(sizeBytes)} now`,
   );
 }
 

@@ -54,9 +54,9 @@ export function decideMembers(layout: FilesystemLayout, target: SizeTarget, fact
       message: `the size of ${unknown.join(", ")} is not known before its node reports`,
     };
   const wantedBytes = parseQuantity(target.size);
-  const presentBytes = sumOf(shares.filter(stays));
-  const plan =
-    wantedBytes < presentBytes ? shrink(layout, target, shares, facts.rules) : extend(layout, target, shares, facts);
+  // An extend that something larger came before, an emergency for one, gives nothing back.
+  const isShrink = wantedBytes < sumOf(shares.filter(stays)) && wantedBytes < parseQuantity(target.from);
+  const plan = isShrink ? shrink(layout, target, shares, facts.rules) : extend(layout, target, shares, facts);
   return withoutFormerReplacement(layout, overQuota(layout, shares, plan, facts.quota) ?? plan, target);
 }
 

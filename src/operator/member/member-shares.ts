@@ -11,12 +11,13 @@ export interface Share {
 
 /**
  * A member has what its node reports; before that, and while it grows, what was asked for; a rebuilt one what its volume has. 0: none
- * is known.
+ * is known. A spare that its node has taken in is a spare no more, whatever the layout still says.
  */
 export function sharesOf({ spec, status }: FilesystemLayout): Share[] {
   const reported = new Map(status?.members?.map(({ name, size }) => [name, parseQuantity(size)]));
+  const taken = new Set(status?.members?.filter(({ state }) => state === "Present").map(({ name }) => name));
   return (spec.members ?? []).map((member) => ({
-    member,
+    member: member.state === "Spare" && taken.has(member.name) ? { ...member, state: "Present" } : member,
     bytes: Math.max(
       parseQuantity(member.size ?? (member.state === "Spare" ? member.source.claim?.capacity : undefined) ?? "0"),
       reported.get(member.name) ?? 0,

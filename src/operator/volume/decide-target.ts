@@ -2,6 +2,7 @@
 // it, and nothing that a deposed leader writes is carried on.
 import type { Filesystem, SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { takenBack } from "../member/decide-replacement.ts";
 import { highestEpoch, isRemoving } from "./layout-facts.ts";
@@ -18,6 +19,7 @@ export function decideTarget(layout: FilesystemLayout, filesystem: Filesystem): 
   if (wanted === undefined || !isNewer(wanted.decidedAt, layout))
     return lostMembers(layout) ?? vainReplacement(layout) ?? { do: "keep" };
   const seen = highestEpoch(layout);
+  if (wanted.epoch < seen && isOvertaken(layout, wanted)) return { do: "keep" };
   if (wanted.epoch < seen)
     return {
       do: "refuse",
@@ -27,6 +29,13 @@ export function decideTarget(layout: FilesystemLayout, filesystem: Filesystem): 
     };
   const { size, from, epoch, decidedAt } = wanted;
   return { do: "copy", target: { size, from, epoch, decidedAt } };
+}
+
+/** The size is there, or was decided on another one than there is: who wrote it matters no more. */
+function isOvertaken(layout: FilesystemLayout, { size, from }: SizeTarget): boolean {
+  const presentBytes = filesystemSizeBytes(layout);
+  if (presentBytes === undefined || parseQuantity(size) > presentBytes) return false;
+  return parseQuantity(size) === presentBytes || parseQuantity(from) !== presentBytes;
 }
 
 /** A time that cannot be read is newer than nothing. */

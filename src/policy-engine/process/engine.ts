@@ -15,6 +15,7 @@ import { advanceRuleTimers } from "../rule-timers.ts";
 import { applyGrant, applyTarget, applyTrim } from "./apply.ts";
 import { BATCH_VOLUMES, createDecideBatch, type Decided } from "./decide-batch.ts";
 import type { Gathered, World } from "./gather.ts";
+import { inPlaceOfDeposed } from "./in-place-of-deposed.ts";
 import type { EngineMetrics } from "./metrics.ts";
 import type { PolicyBook } from "./policy-book.ts";
 import { newGrant, sendGuidance } from "./precautions.ts";
@@ -81,7 +82,7 @@ export function createEngine(options: EngineOptions): Engine {
       return;
     }
     const planned = writesOf(options, decided, epoch, () => evaluate([state.handle]));
-    const writes = thenTrim(options, decided, epoch, planned);
+    const writes = thenTrim(options, decided, epoch, replaceDeposed(options, decided, epoch, planned));
     if (guidance !== undefined) sendGuidance(options.samples, state, gathered, guidance);
     const grant = writeOfGrant(options, decided, epoch);
     if (writes !== undefined || grant !== undefined) follow(state, plan, Promise.all([writes, grant]));
@@ -142,6 +143,22 @@ function writesOf(
   if (waitMs <= 0) return report(options, state, gathered, plan);
   state.reportTimer = setTimeout(again, waitMs).unref();
   return undefined;
+}
+
+/** A target that was refused is replaced where the plan replaces it not. */
+function replaceDeposed(
+  { client, log }: EngineOptions,
+  { gathered, policy, plan }: Decided,
+  epoch: number,
+  planned: Promise<void> | undefined,
+): Promise<void> | undefined {
+  const target = plan.kind === "hold" ? inPlaceOfDeposed(gathered, epoch) : undefined;
+  if (target === undefined) return planned;
+  const { namespace, name } = gathered.filesystem.metadata;
+  log.info({ namespace, name, epoch }, "the present size is put in the place of a deposed leader's target");
+  return (planned ?? Promise.resolve()).then(() =>
+    applyTarget(client, gathered.filesystem, target, wantedTrim(policy)),
+  );
 }
 
 /** Undefined where a Filesystem was deleted and made again: it says nothing yet. */

@@ -4,10 +4,12 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ClientDuplexStream, credentials } from "@grpc/grpc-js";
+import { datedCondition } from "../../../src/api/condition.ts";
 import { FILESYSTEMS, type Filesystem } from "../../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { fsidOf, volumeHandleOf } from "../../../src/api/identity.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
+import type { ConditionReason } from "../../../src/api/reasons.ts";
 import { VOLUME_POLICIES, type VolumePolicySpec } from "../../../src/api/volume-policy.ts";
 import { startControlPlane } from "../../../src/apiserver/server.ts";
 import {
@@ -215,6 +217,22 @@ export async function reportSize(
       },
     },
     { fieldManager: FIELD_MANAGERS.agent, subresource: "status" },
+  );
+}
+
+/** What the operator says of a target that is not carried out. */
+export async function sayStalled(cluster: Cluster, name: string, reason: ConditionReason): Promise<void> {
+  const statement = { type: "Stalled", status: "True", reason, message: "said by the test" } as const;
+  await cluster.client.apply(
+    "test/filesystem-status",
+    FILESYSTEMS,
+    {
+      apiVersion: API_VERSION,
+      kind: "Filesystem",
+      metadata: { namespace: "default", name },
+      status: { conditions: [datedCondition(statement, undefined, 1, Date.now())] },
+    },
+    { fieldManager: FIELD_MANAGERS.operator, subresource: "status" },
   );
 }
 

@@ -14,6 +14,7 @@ import {
   layoutOf,
   makeVolume,
   reportSize,
+  sayStalled,
   startCluster,
   startEngine,
   untilFilesystem,
@@ -273,6 +274,42 @@ describe("the policy-engine", () => {
     });
     const after = await cluster.client.get(FILESYSTEMS, { namespace: "default", name: "two" });
     expect(after?.spec.target?.size).toBe("2Gi");
+  });
+
+  it("puts the present size in the place of a deposed leader's target that was refused, where it wants no other", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "overtaken", GIB);
+    const filesystem = await untilFilesystem(cluster, "overtaken", "being there", () => true);
+    const late = { sizeBytes: 3 * GIB, fromBytes: GIB, epoch: 1, decidedAt: new Date().toISOString() };
+    await applyTarget(cluster.client, filesystem, late, undefined);
+    await sayStalled(cluster, "overtaken", "StaleEpoch");
+    await reportSize(cluster, handle, GIB, { epoch: 2 });
+    const started = await leader();
+    started.send(handle, { sizeBytes: GIB, usedBytes: 500 * MIB });
+    const { spec } = await untilFilesystem(
+      cluster,
+      "overtaken",
+      "another target",
+      (one) => (one.spec.target?.epoch ?? 0) > 2,
+    );
+    expect(spec.target).toMatchObject({ size: "1Gi", from: "1Gi" });
+  });
+
+  it("leaves a former leader's target that nobody refuses: it is on its way", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, "succeeded", GIB);
+    const filesystem = await untilFilesystem(cluster, "succeeded", "being there", () => true);
+    const former = { sizeBytes: 3 * GIB, fromBytes: GIB, epoch: 1, decidedAt: new Date().toISOString() };
+    await applyTarget(cluster.client, filesystem, former, undefined);
+    const started = await leader();
+    started.send(handle, { sizeBytes: GIB, usedBytes: 500 * MIB });
+    const { spec } = await untilFilesystem(
+      cluster,
+      "succeeded",
+      "the leader's word",
+      (one) => one.status?.scaling?.reason !== undefined,
+    );
+    expect(spec.target).toMatchObject({ size: "3Gi", epoch: 1 });
   });
 
   it("takes a higher epoch than any that is recorded, also after every Lease is gone", async () => {

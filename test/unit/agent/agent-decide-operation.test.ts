@@ -118,6 +118,14 @@ describe("deciding what to do about a volume's size", () => {
     expect(decision).toMatchObject({ act: "Refuse", message: expect.stringMatching(/epoch 2 .* epoch 3/) });
   });
 
+  it.each<[string, Partial<TargetFacts>, IdleReason]>([
+    ["the size is there already", { sizeBytes: 2 * GIB, fromBytes: GIB }, "AtTarget"],
+    ["the filesystem has outgrown it", { sizeBytes: 1.5 * GIB, fromBytes: GIB }, "DecidedOnAnotherSize"],
+  ])("lets a deposed leader's target lie where %s: it stalls nothing", (_where, change, reason) => {
+    const decision = decideOperation(facts({ target: target({ epoch: 2, ...change }) }));
+    expect(decision).toMatchObject({ act: "Nothing", reason });
+  });
+
   it("leaves a target of a lower epoch that has been carried out in the past, as a backup puts it back", () => {
     const wanted = target({ epoch: 2, decidedAt: "2026-01-01T00:00:00Z" });
     const decision = decideOperation(facts({ target: wanted, endedDecidedAt: "2026-01-02T00:00:00Z" }));

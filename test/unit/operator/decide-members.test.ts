@@ -26,7 +26,8 @@ function classOf({
 }
 
 function decide(fields: SpanFields, size: string, ofClass: ClassFields = {}): MembersPlan {
-  const target = { size, from: "1Gi", epoch: 3, decidedAt: "2030-01-01T00:00:00.000Z" };
+  // From another size than the present one: nothing is replaced for such a shrink.
+  const target = { size, from: "1Ti", epoch: 3, decidedAt: "2030-01-01T00:00:00.000Z" };
   return decideMembers(buildSpan(fields), target, classOf(ofClass));
 }
 
@@ -215,6 +216,23 @@ describe("a spare", () => {
       reason: "QuotaExceeded",
       message: expect.stringContaining("its members would have 5Gi"),
     });
+  });
+});
+
+describe("an extend that an emergency came before", () => {
+  const extend = (fields: SpanFields, size: string): string => {
+    const target = { size, from: "2Gi", epoch: 3, decidedAt: "2030-01-01T00:00:00.000Z" };
+    return summary(decideMembers(buildSpan(fields), target, classOf({ spareMembers: 1 })));
+  };
+  const taken: SpanFields = { sizes: ["2Gi", "1Gi"], states: { m1: "Spare" }, reported: { m1: { state: "Present" } } };
+
+  it("has the spare that was taken in already, though the layout still calls it one, and makes no other", () => {
+    expect(extend(taken, "3Gi")).toBe("m0 2Gi, m1 1Gi → 3Gi");
+  });
+
+  it("gives nothing back where that went further", () => {
+    expect(extend({ ...taken, sizes: ["2Gi", "2Gi"] }, "3Gi")).toBe("m0 2Gi, m1 2Gi → 3Gi");
+    expect(extend({ sizes: ["2Gi", "1Gi", "1Gi"] }, "3Gi")).toBe("m0 2Gi, m1 1Gi, m2 1Gi → 3Gi");
   });
 });
 

@@ -79,6 +79,20 @@ describe("the policy-engine's target", () => {
   });
 });
 
+describe("a deposed leader's target that was overtaken", () => {
+  const outgrown = (size: string) => buildLayout({ status: reported(size, { epoch: 7 }) });
+
+  it("is let lie: the size is there, or the filesystem is larger by now, and nobody is told that it stalls", () => {
+    expect(decide(outgrown("2Gi"), target(2, 6))).toEqual({ do: "keep" });
+    expect(decide(outgrown("4Gi"), target(2, 6))).toEqual({ do: "keep" });
+  });
+
+  it("is refused while it would change the size", () => {
+    expect(decide(outgrown("1Gi"), target(2, 6)).do).toBe("refuse");
+    expect(decide(outgrown("4Gi"), { ...target(2, 6), from: "4Gi" }).do).toBe("refuse");
+  });
+});
+
 describe("an extend of a span that met a removal", () => {
   /** To 4Gi, decided when m1 was thought to stay. */
   const extending = (m1: "Present" | "Removed", ended = false): FilesystemLayout => {
