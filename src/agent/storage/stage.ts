@@ -86,6 +86,7 @@ async function formatOnce<V extends OneMemberVolume>(host: BlockHost<V>, volume:
   if (decision.kind === "format") {
     await host.files.writeWhole("stage/record-formatting", recordPath, memberRecordText(volume, "formatting"));
     await members.noteFormatting(volume);
+    await assertStillBare(host, volume, device);
     const made = await host.tools.run(
       "stage/format",
       `mkfs.${volume.fsType}`,
@@ -98,6 +99,22 @@ async function formatOnce<V extends OneMemberVolume>(host: BlockHost<V>, volume:
     await host.files.writeWhole("stage/record-formatted", recordPath, memberRecordText(volume, "formatted"));
   if (record?.state !== "mounted")
     await host.files.writeWhole("stage/record-mounted", recordPath, memberRecordText(volume, "mounted"));
+}
+
+/** mkfs.btrfs and mkfs.xfs look again by themselves; mkfs.ext4 only asks, and where nobody can answer it goes on. */
+async function assertStillBare<V extends OneMemberVolume>(
+  host: BlockHost<V>,
+  volume: V,
+  device: string,
+): Promise<void> {
+  if (volume.fsType !== "ext4") return;
+  const [signature] = await probe(host.tools, volume, device);
+  if (signature === undefined) return;
+  const what = `${signature.type} signature (UUID ${signature.uuid || "none"})`;
+  throw new StorageError(
+    "SignatureFound",
+    `member ${host.members.nameOf(volume)} of ${volume.handle} has got a ${what} since it was found bare; it is left as it is`,
+  );
 }
 
 function subjectOf<V extends OneMemberVolume>({ members }: BlockHost<V>, volume: V): FormatSubject {

@@ -3,6 +3,7 @@
 import type { Reflector } from "../../kube/reflector.ts";
 import type { Node } from "../../kube/resources.ts";
 import type { Clock } from "../../process/clock.ts";
+import { lossOf } from "./lost-node.ts";
 
 export interface Settling {
   /** How long it must still stay lost; the time begins when it is asked for first. Not lost: the time is forgotten. */
@@ -23,8 +24,16 @@ export function createSettling(
   const isBack = ({ metadata }: Node): void => {
     goneMs.delete(metadata.name);
   };
+  // Whoever leads sees it, and whoever does not: a node that came back in between is lost anew from the next time on.
+  const isWell = (node: Node): void => {
+    if (lossOf(node) === undefined) lostSinceMs.delete(node.metadata.name);
+  };
   nodes.subscribe({
-    added: isBack,
+    added: (node) => {
+      isBack(node);
+      isWell(node);
+    },
+    updated: isWell,
     deleted: (node) => {
       isBack(node);
       goneMs.set(node.metadata.name, monotonicMs());

@@ -5,6 +5,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { closeSync, copyFileSync, openSync, readFileSync, renameSync, rmSync, truncateSync, writeSync } from "node:fs";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { LoopVolume } from "../../../src/agent/storage/storage.ts";
+import type { Effects } from "../../../src/process/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { createStorageFixture, devicesOf, GIB, MIB, makeVolume, type StorageFixture } from "./storage-fixture.ts";
 
@@ -42,6 +43,24 @@ describeReal("stage", LOOP_PARTS, () => {
     await expect(stage()).rejects.toThrow(volume.handle);
     expect(checksum(path)).toBe(before);
   });
+
+  it.each(["ext4", "xfs", "btrfs"] as const)(
+    "never formats as %s what has got a signature since it was found bare: no mkfs waits for an answer here",
+    async (fsType) => {
+      volume = makeVolume(fsType);
+      const plant: Effects = {
+        run: async (point, effect) => {
+          const result = await effect();
+          if (point === "stage/record-formatting") execFileSync("mkswap", [fixture.memberPathOf(volume)]);
+          return result;
+        },
+      };
+      const late = createStorageFixture(plant, fixture.directory);
+      await expect(late.storage.stage(volume, GIB / 2, fixture.mountPathOf(volume))).rejects.toThrow(/swap/);
+      const found = execFileSync("blkid", ["-p", "-s", "TYPE", "-o", "value", fixture.memberPathOf(volume)]);
+      expect(found.toString().trim()).toBe("swap");
+    },
+  );
 
   it("never deletes the member of another volume, whatever a layout names as its file", async () => {
     const { mountPath } = await stage();
