@@ -38,7 +38,7 @@ export interface VolumeTrimmer {
 }
 
 /** Also what lies between two trims of a node that has fallen behind. */
-const LOOK_INTERVAL_MS = 10_000;
+const LOOK_INTERVAL_MS = 2000;
 const TRIM_LIMIT_MS = 330_000;
 /** A volume that is resized again and again keeps others from their turn no longer than this. */
 const GAVE_WAY_RETRY_MS = 600_000;
