@@ -9,7 +9,7 @@ import type { ReportedVolume } from "../lvm/report.ts";
 import type { DeviceClass } from "../settings/settings.ts";
 import type { MadeVolume } from "./create-volume.ts";
 import { askedBytes, refuseShortage } from "./sizes.ts";
-import { classOf, freshStateOf, freshVolumeOf, type VolumeHost, volumePath } from "./volume-host.ts";
+import { classOf, freshStateOf, freshVolumeOf, refuseElsewhere, type VolumeHost, volumePath } from "./volume-host.ts";
 
 export interface SnapshotOrder {
   readonly name: string;
@@ -49,11 +49,13 @@ async function snapshotInTurn(
 ): Promise<MadeVolume | Refusal> {
   const state = await freshStateOf(host, deviceClass);
   if (state instanceof Refusal) return state;
-  const wanted = wantedBytes(state, order);
+  const wanted = wantedBytes(host, state, order);
   if (wanted instanceof Refusal) return wanted;
   const present = state.group.volumes.get(order.name);
   const refusal =
-    present === undefined ? refuseShortage(state, wanted, state.freeBytes) : refusePresent(state, present, order);
+    present === undefined
+      ? (refuseElsewhere(host, state, order.name) ?? refuseShortage(state, wanted, state.freeBytes))
+      : refusePresent(state, present, order);
   if (refusal !== undefined) return refusal;
   const { volumeGroup } = deviceClass;
   if (present === undefined)
@@ -74,15 +76,17 @@ async function snapshotInTurn(
   return made instanceof Refusal ? made : made.volume;
 }
 
-function wantedBytes(state: ClassState, { source, sizeBytes }: SnapshotOrder): number | Refusal {
+function wantedBytes(host: VolumeHost, state: ClassState, order: SnapshotOrder): number | Refusal {
+  const { source, sizeBytes } = order;
   const sourceVolume = findVolume(state, source);
   if (sourceVolume === undefined) {
-    if (state.group.volumes.has(source))
+    if (state.group.volumes.get(source)?.pool === "")
       return new Refusal(
         "UNIMPLEMENTED",
         `snapshot can be created for only thin volumes: ${source} is in no thin pool of this class`,
       );
-    return new Refusal("NOT_FOUND", `source logical volume ${source} is not found`);
+    const elsewhere = refuseElsewhere(host, state, source);
+    return elsewhere ?? new Refusal("NOT_FOUND", `source logical volume ${source} is not found`);
   }
   const wanted = sizeBytes === 0 ? sourceVolume.sizeBytes : roundUp(sizeBytes, state.group.extentBytes);
   if (wanted >= sourceVolume.sizeBytes) return wanted;

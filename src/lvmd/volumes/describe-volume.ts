@@ -3,7 +3,7 @@ import { Refusal } from "../../csi/refusal.ts";
 import { findVolume } from "../classes/class-state.ts";
 import { tagArguments } from "../lvm/arguments.ts";
 import { refuseTags, refuseVolumeName } from "../lvm/lvm-names.ts";
-import { classOf, type FoundVolume, freshStateOf, freshVolumeOf, type VolumeHost } from "./volume-host.ts";
+import { absent, classOf, type FoundVolume, freshStateOf, freshVolumeOf, type VolumeHost } from "./volume-host.ts";
 
 /** The same call again finds the new name, and is content. */
 export async function renameVolume(
@@ -21,9 +21,7 @@ export async function renameVolume(
     if (state instanceof Refusal) return state;
     const present = findVolume(state, newName);
     if (findVolume(state, name) === undefined)
-      return present === undefined
-        ? new Refusal("NOT_FOUND", `there is no volume ${name} in device class ${deviceClass.name}`)
-        : { state, volume: present };
+      return present === undefined ? absent(host, state, name) : { state, volume: present };
     if (name !== newName && state.group.volumes.has(newName))
       return new Refusal("ALREADY_EXISTS", `volume group ${state.group.name} has a volume ${newName} already`);
     if (name !== newName) await host.lvm.run("lvmd-rename/lvrename", "lvrename", [state.group.name, name, newName]);
