@@ -10,6 +10,7 @@ import type { DeviceClass } from "../settings/settings.ts";
 import type { MadeVolume } from "./create-volume.ts";
 import { askedBytes, refuseShortage } from "./sizes.ts";
 import { classOf, freshStateOf, freshVolumeOf, refuseElsewhere, type VolumeHost, volumePath } from "./volume-host.ts";
+import { refuseWiped } from "./wipe-mark.ts";
 
 export interface SnapshotOrder {
   readonly name: string;
@@ -88,6 +89,8 @@ function wantedBytes(host: VolumeHost, state: ClassState, order: SnapshotOrder):
     const elsewhere = refuseElsewhere(host, state, source);
     return elsewhere ?? new Refusal("NOT_FOUND", `source logical volume ${source} is not found`);
   }
+  const wiped = refuseWiped(state.group.name, sourceVolume);
+  if (wiped !== undefined) return wiped;
   const wanted = sizeBytes === 0 ? sourceVolume.sizeBytes : roundUp(sizeBytes, state.group.extentBytes);
   if (wanted >= sourceVolume.sizeBytes) return wanted;
   return new Refusal(
@@ -97,7 +100,8 @@ function wantedBytes(host: VolumeHost, state: ClassState, order: SnapshotOrder):
 }
 
 function refusePresent(state: ClassState, present: ReportedVolume, order: SnapshotOrder): Refusal | undefined {
-  if (findVolume(state, order.name) !== undefined && present.origin === order.source) return undefined;
+  if (findVolume(state, order.name) !== undefined && present.origin === order.source)
+    return refuseWiped(state.group.name, present);
   return new Refusal(
     "ALREADY_EXISTS",
     `volume group ${state.group.name} has a volume ${order.name} that is no snapshot of ${order.source}`,

@@ -18,6 +18,7 @@ import {
   volumePath,
   withDevice,
 } from "./volume-host.ts";
+import { refuseWiped } from "./wipe-mark.ts";
 
 export interface VolumeOrder {
   readonly name: string;
@@ -100,6 +101,8 @@ function wholeBytes({ group }: ClassState, { sizeBytes, columns }: Order): numbe
 async function existing(host: VolumeHost, state: ClassState, order: Order): Promise<MadeVolume | Refusal> {
   const { name } = order;
   const volume = findVolume(state, name);
+  const wiped = volume && refuseWiped(state.group.name, volume);
+  if (wiped !== undefined) return wiped;
   if (volume !== undefined && volume.origin === "" && volume.sizeBytes === wholeBytes(state, order))
     return volume.device === undefined ? withDevice(host, state.deviceClass, name) : volume;
   const { group, deviceClass } = state;

@@ -12,6 +12,7 @@ import { readSignature } from "./read-signature.ts";
 import { outcomeOf, refuseCut, refuseOtherUse, refuseReduceRequest, refuseToken, targetOf } from "./reduce-decision.ts";
 import { type ReduceEnd, type ReduceRecord, type ReduceRequest, type ReduceTokens } from "./reduce-tokens.ts";
 import { isUnusable, latestReport, unusable, type VolumeHost } from "./volume-host.ts";
+import { refuseWiped } from "./wipe-mark.ts";
 
 /** What is reduced: a volume of one of the classes, found by LVM's own UUID. */
 interface Found {
@@ -101,6 +102,8 @@ async function reduceInTurn(host: VolumeHost, tokens: ReduceTokens, request: Red
   if (settled !== undefined && settled.state !== "Begun") return settled;
   if (found === undefined) return refusedEnd(noVolume(host, request.volumeUUID));
   const { state, volume } = found;
+  const wiped = refuseWiped(state.group.name, volume);
+  if (wiped !== undefined) return refusedEnd(wiped);
   const target = targetOf(request, volume.sizeBytes, state.group.extentBytes * volume.dataColumns);
   if (target instanceof Refusal) return tokens.end(request, refusedEnd(target));
   const signature = await readSignature(host.commands, volume.path, target);

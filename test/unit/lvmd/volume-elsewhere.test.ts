@@ -1,9 +1,8 @@
 // A class that has come to point at another volume group or pool: what is in the former one is there, and nobody is told otherwise.
 import { describe, expect, it } from "@jest/globals";
 import { Refusal } from "../../../src/csi/refusal.ts";
-import { createGroupLanes } from "../../../src/lvmd/lvm/group-lanes.ts";
-import type { Report, ReportedGroup } from "../../../src/lvmd/lvm/report.ts";
-import type { DeviceClass, Settings } from "../../../src/lvmd/settings/settings.ts";
+import type { ReportedGroup } from "../../../src/lvmd/lvm/report.ts";
+import type { DeviceClass } from "../../../src/lvmd/settings/settings.ts";
 import { createSnapshot } from "../../../src/lvmd/volumes/create-snapshot.ts";
 import { createVolume } from "../../../src/lvmd/volumes/create-volume.ts";
 import { changeTags, renameVolume } from "../../../src/lvmd/volumes/describe-volume.ts";
@@ -11,8 +10,8 @@ import type { ReduceTokens } from "../../../src/lvmd/volumes/reduce-tokens.ts";
 import { cancelReduce, reduceVolume } from "../../../src/lvmd/volumes/reduce-volume.ts";
 import { removeVolume } from "../../../src/lvmd/volumes/remove-volume.ts";
 import { resizeVolume } from "../../../src/lvmd/volumes/resize-volume.ts";
-import type { VolumeHost } from "../../../src/lvmd/volumes/volume-host.ts";
 import { wipeAndRemove } from "../../../src/lvmd/volumes/wipe-volume.ts";
+import { hostWithReport } from "./host-with-report.ts";
 import { deviceClass, GIB, groupOf, MIB, volume } from "./lvm-facts.ts";
 
 const pool = (name: string) => volume({ name, attr: "twi-aotz--", sizeBytes: GIB, chunkBytes: 65_536 });
@@ -28,24 +27,6 @@ const CASES: readonly (readonly [where: string, DeviceClass, readonly ReportedGr
   ["another pool of its group", THIN, [groupOf([GIB], [pool("pool"), pool("former"), keptThin])]],
   ["a pool of the group that the class is no pool of any more", THICK, [groupOf([GIB], [pool("former"), keptThin])]],
 ];
-
-/** Nothing may be asked of LVM but reports. */
-function hostOf(pointed: DeviceClass, groups: readonly ReportedGroup[]): VolumeHost {
-  const report: Report = new Map(groups.map((group) => [group.name, group]));
-  const never = (): never => {
-    throw new Error("nothing is to be done");
-  };
-  const settings = { deviceClasses: [pointed], optionClasses: [] } as Partial<Settings> as Settings;
-  return {
-    settings: () => settings,
-    lvm: { run: never, query: never },
-    lanes: createGroupLanes(),
-    reports: { latest: () => report, fresh: async () => report } as VolumeHost["reports"],
-    commands: { run: never, query: never } as Partial<VolumeHost["commands"]> as VolumeHost["commands"],
-    files: {} as VolumeHost["files"],
-    log: {} as VolumeHost["log"],
-  };
-}
 
 const burnt: string[] = [];
 const tokens: ReduceTokens = {
@@ -66,7 +47,7 @@ const tokens: ReduceTokens = {
 };
 
 describe.each(CASES)("a volume that is in %s", (_where, pointed, groups) => {
-  const host = hostOf(pointed, groups);
+  const host = hostWithReport(pointed, groups);
   const refused = expect.objectContaining({ code: "FAILED_PRECONDITION" });
 
   it.each<readonly [string, () => Promise<unknown>]>([
@@ -91,7 +72,7 @@ describe.each(CASES)("a volume that is in %s", (_where, pointed, groups) => {
 });
 
 describe("a volume in another volume group than its class'", () => {
-  const host = hostOf(THIN, [FORMER, groupOf([GIB], [pool("pool"), volume({ name: "source", pool: "pool" })])]);
+  const host = hostWithReport(THIN, [FORMER, groupOf([GIB], [pool("pool"), volume({ name: "source", pool: "pool" })])]);
   const order = { deviceClass: "class", access: "rw", sizeBytes: 0, tags: [] };
 
   it("is no source of a snapshot, and no snapshot gets its name", async () => {
