@@ -54,6 +54,9 @@ export const NEXT_MEMBER_ANNOTATION = "tidemark.dev/next-member";
 /** On an ordinary claim's layout: why its present target did not become the claim's request. */
 export const REFUSAL_ANNOTATION = "tidemark.dev/refusal";
 
+/** On a logical volume, by lvmd: its wipe has begun, and all that is left to do with it is its removal. */
+export const WIPE_BEGUN_TAG = "tidemark.dev/wipe-begun";
+
 /** On a claim: "Delete" has it deleted when its node is lost, so that its StatefulSet makes a new one elsewhere. */
 export const ON_NODE_LOSS_ANNOTATION = "tidemark.dev/on-node-loss";
 

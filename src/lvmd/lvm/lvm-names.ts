@@ -1,4 +1,5 @@
 // What LVM takes as a name and as a tag (lvm(8), "VALID NAMES", "TAGS"): refused here, before LVM could read one as an option. Pure.
+import { WIPE_BEGUN_TAG } from "../../api/names.ts";
 import { invalidArgument, type Refusal } from "../../csi/refusal.ts";
 
 const NAME_LIMIT_CHARACTERS = 127;
@@ -23,6 +24,7 @@ export function refuseVolumeName(name: string): Refusal | undefined {
 }
 
 export function refuseTags(tags: readonly string[]): Refusal | undefined {
+  if (tags.includes(WIPE_BEGUN_TAG)) return invalidArgument(`the tag ${WIPE_BEGUN_TAG} is lvmd's own`);
   const wrong = tags.find((tag) => tag.length > TAG_LIMIT_CHARACTERS || !TAG.test(tag));
   if (wrong === undefined) return undefined;
   return invalidArgument(

@@ -12,6 +12,7 @@ export type OwnChange =
       readonly sizeBytes: number;
       readonly takenBytes: number;
     }
+  | { readonly kind: "Tagged"; readonly group: string; readonly name: string; readonly tag: string }
   | { readonly kind: "Removed"; readonly group: string; readonly name: string; readonly freedBytes: number };
 
 export function withOwnChange(report: Report, change: OwnChange): Report {
@@ -32,6 +33,11 @@ function changedGroup(group: ReportedGroup, change: OwnChange): ReportedGroup | 
       if (volume === undefined || volume.sizeBytes === change.sizeBytes) return undefined;
       volumes.set(change.name, { ...volume, sizeBytes: change.sizeBytes });
       return taking(group, volumes, change.takenBytes);
+    }
+    case "Tagged": {
+      const volume = volumes.get(change.name);
+      if (volume === undefined || volume.tags.includes(change.tag)) return undefined;
+      return { ...group, volumes: volumes.set(change.name, { ...volume, tags: [...volume.tags, change.tag] }) };
     }
     case "Removed":
       return volumes.delete(change.name) ? taking(group, volumes, -change.freedBytes) : undefined;

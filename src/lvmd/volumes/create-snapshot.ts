@@ -9,7 +9,8 @@ import type { ReportedVolume } from "../lvm/report.ts";
 import type { DeviceClass } from "../settings/settings.ts";
 import type { MadeVolume } from "./create-volume.ts";
 import { askedBytes, refuseShortage } from "./sizes.ts";
-import { classOf, freshStateOf, freshVolumeOf, type VolumeHost, volumePath } from "./volume-host.ts";
+import { classOf, freshStateOf, freshVolumeOf, refuseElsewhere, type VolumeHost, volumePath } from "./volume-host.ts";
+import { refuseWiped } from "./wipe-mark.ts";
 
 export interface SnapshotOrder {
   readonly name: string;
@@ -49,11 +50,13 @@ async function snapshotInTurn(
 ): Promise<MadeVolume | Refusal> {
   const state = await freshStateOf(host, deviceClass);
   if (state instanceof Refusal) return state;
-  const wanted = wantedBytes(state, order);
+  const wanted = wantedBytes(host, state, order);
   if (wanted instanceof Refusal) return wanted;
   const present = state.group.volumes.get(order.name);
   const refusal =
-    present === undefined ? refuseShortage(state, wanted, state.freeBytes) : refusePresent(state, present, order);
+    present === undefined
+      ? (refuseElsewhere(host, state, order.name) ?? refuseShortage(state, wanted, state.freeBytes))
+      : refusePresent(state, present, order);
   if (refusal !== undefined) return refusal;
   const { volumeGroup } = deviceClass;
   if (present === undefined)
@@ -74,16 +77,20 @@ async function snapshotInTurn(
   return made instanceof Refusal ? made : made.volume;
 }
 
-function wantedBytes(state: ClassState, { source, sizeBytes }: SnapshotOrder): number | Refusal {
+function wantedBytes(host: VolumeHost, state: ClassState, order: SnapshotOrder): number | Refusal {
+  const { source, sizeBytes } = order;
   const sourceVolume = findVolume(state, source);
   if (sourceVolume === undefined) {
-    if (state.group.volumes.has(source))
+    if (state.group.volumes.get(source)?.pool === "")
       return new Refusal(
         "UNIMPLEMENTED",
         `snapshot can be created for only thin volumes: ${source} is in no thin pool of this class`,
       );
-    return new Refusal("NOT_FOUND", `source logical volume ${source} is not found`);
+    const elsewhere = refuseElsewhere(host, state, source);
+    return elsewhere ?? new Refusal("NOT_FOUND", `source logical volume ${source} is not found`);
   }
+  const wiped = refuseWiped(state.group.name, sourceVolume);
+  if (wiped !== undefined) return wiped;
   const wanted = sizeBytes === 0 ? sourceVolume.sizeBytes : roundUp(sizeBytes, state.group.extentBytes);
   if (wanted >= sourceVolume.sizeBytes) return wanted;
   return new Refusal(
@@ -93,7 +100,8 @@ function wantedBytes(state: ClassState, { source, sizeBytes }: SnapshotOrder): n
 }
 
 function refusePresent(state: ClassState, present: ReportedVolume, order: SnapshotOrder): Refusal | undefined {
-  if (findVolume(state, order.name) !== undefined && present.origin === order.source) return undefined;
+  if (findVolume(state, order.name) !== undefined && present.origin === order.source)
+    return refuseWiped(state.group.name, present);
   return new Refusal(
     "ALREADY_EXISTS",
     `volume group ${state.group.name} has a volume ${order.name} that is no snapshot of ${order.source}`,

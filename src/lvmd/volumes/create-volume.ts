@@ -9,7 +9,16 @@ import { refuseTags, refuseVolumeName } from "../lvm/lvm-names.ts";
 import type { ReportedVolume } from "../lvm/report.ts";
 import type { DeviceClass } from "../settings/settings.ts";
 import { askedBytes, refuseShortage, refuseSize } from "./sizes.ts";
-import { classOf, freshStateOf, stateOf, type VolumeHost, volumePath, withDevice } from "./volume-host.ts";
+import {
+  classOf,
+  freshStateOf,
+  refuseElsewhere,
+  stateOf,
+  type VolumeHost,
+  volumePath,
+  withDevice,
+} from "./volume-host.ts";
+import { refuseWiped } from "./wipe-mark.ts";
 
 export interface VolumeOrder {
   readonly name: string;
@@ -46,11 +55,14 @@ export async function createVolume(host: VolumeHost, order: VolumeOrder): Promis
 async function createInTurn(host: VolumeHost, deviceClass: DeviceClass, order: Order): Promise<MadeVolume | Refusal> {
   let state = await stateOf(host, deviceClass);
   // LVM is asked again before anybody is told that a volume is there, or that there is no room.
-  if (!(state instanceof Refusal) && (state.group.volumes.has(order.name) || refuseOrder(state, order) !== undefined))
+  if (
+    !(state instanceof Refusal) &&
+    (state.group.volumes.has(order.name) || refuseNew(host, state, order) !== undefined)
+  )
     state = await freshStateOf(host, deviceClass);
   if (state instanceof Refusal) return state;
   if (state.group.volumes.has(order.name)) return existing(host, state, order);
-  const refusal = refuseOrder(state, order);
+  const refusal = refuseNew(host, state, order);
   if (refusal !== undefined) return refusal;
   const { name, tags, options } = order;
   const sizeBytes = askedBytes(order.sizeBytes);
@@ -75,10 +87,10 @@ function optionsOf({ settings }: VolumeHost, name: string): readonly string[] | 
   return found?.options ?? new Refusal("INTERNAL", `unsupported lvcreate-option-class target: ${name}`);
 }
 
-function refuseOrder(state: ClassState, order: Order): Refusal | undefined {
+function refuseNew(host: VolumeHost, state: ClassState, order: Order): Refusal | undefined {
   const { group, thin, freeBytes, deviceClass } = state;
   const roomBytes = thin === undefined ? thickRoomBytes(group, deviceClass.spareBytes, order.columns) : freeBytes;
-  return refuseShortage(state, wholeBytes(state, order), roomBytes);
+  return refuseElsewhere(host, state, order.name) ?? refuseShortage(state, wholeBytes(state, order), roomBytes);
 }
 
 function wholeBytes({ group }: ClassState, { sizeBytes, columns }: Order): number {
@@ -89,6 +101,8 @@ function wholeBytes({ group }: ClassState, { sizeBytes, columns }: Order): numbe
 async function existing(host: VolumeHost, state: ClassState, order: Order): Promise<MadeVolume | Refusal> {
   const { name } = order;
   const volume = findVolume(state, name);
+  const wiped = volume && refuseWiped(state.group.name, volume);
+  if (wiped !== undefined) return wiped;
   if (volume !== undefined && volume.origin === "" && volume.sizeBytes === wholeBytes(state, order))
     return volume.device === undefined ? withDevice(host, state.deviceClass, name) : volume;
   const { group, deviceClass } = state;

@@ -3,7 +3,8 @@ import { Refusal } from "../../csi/refusal.ts";
 import { findVolume } from "../classes/class-state.ts";
 import { tagArguments } from "../lvm/arguments.ts";
 import { refuseTags, refuseVolumeName } from "../lvm/lvm-names.ts";
-import { classOf, type FoundVolume, freshStateOf, freshVolumeOf, type VolumeHost } from "./volume-host.ts";
+import { absent, classOf, type FoundVolume, freshStateOf, freshVolumeOf, type VolumeHost } from "./volume-host.ts";
+import { refuseWiped } from "./wipe-mark.ts";
 
 /** The same call again finds the new name, and is content. */
 export async function renameVolume(
@@ -20,10 +21,11 @@ export async function renameVolume(
     const state = await freshStateOf(host, deviceClass);
     if (state instanceof Refusal) return state;
     const present = findVolume(state, newName);
-    if (findVolume(state, name) === undefined)
-      return present === undefined
-        ? new Refusal("NOT_FOUND", `there is no volume ${name} in device class ${deviceClass.name}`)
-        : { state, volume: present };
+    const source = findVolume(state, name);
+    const either = source ?? present;
+    const wiped = either && refuseWiped(state.group.name, either);
+    if (wiped !== undefined) return wiped;
+    if (source === undefined) return present === undefined ? absent(host, state, name) : { state, volume: present };
     if (name !== newName && state.group.volumes.has(newName))
       return new Refusal("ALREADY_EXISTS", `volume group ${state.group.name} has a volume ${newName} already`);
     if (name !== newName) await host.lvm.run("lvmd-rename/lvrename", "lvrename", [state.group.name, name, newName]);
@@ -44,6 +46,8 @@ export async function changeTags(
   return host.lanes.run(deviceClass.volumeGroup, async () => {
     const found = await freshVolumeOf(host, deviceClass, name);
     if (found instanceof Refusal) return found;
+    const wiped = refuseWiped(found.state.group.name, found.volume);
+    if (wiped !== undefined) return wiped;
     const present = new Set(found.volume.tags);
     const args = [
       ...tagArguments(

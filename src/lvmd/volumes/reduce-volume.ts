@@ -12,6 +12,7 @@ import { readSignature } from "./read-signature.ts";
 import { outcomeOf, refuseCut, refuseOtherUse, refuseReduceRequest, refuseToken, targetOf } from "./reduce-decision.ts";
 import { type ReduceEnd, type ReduceRecord, type ReduceRequest, type ReduceTokens } from "./reduce-tokens.ts";
 import { isUnusable, latestReport, unusable, type VolumeHost } from "./volume-host.ts";
+import { refuseWiped } from "./wipe-mark.ts";
 
 /** What is reduced: a volume of one of the classes, found by LVM's own UUID. */
 interface Found {
@@ -33,7 +34,7 @@ export async function reduceVolume(
     if (other !== undefined) return other;
     if (record !== undefined && record.end.state !== "Begun") return answerOf(record.end);
     const group = await groupOf(host, request.volumeUUID);
-    if (group === undefined) return noVolume(request.volumeUUID);
+    if (group === undefined) return noVolume(host, request.volumeUUID);
     return host.lanes.run(group, async () => answerOf(await reduceInTurn(host, tokens, request)));
   });
 }
@@ -69,14 +70,16 @@ async function settle(host: VolumeHost, tokens: ReduceTokens, record: ReduceReco
   const request = requestOf(record);
   const group = await groupOf(host, request.volumeUUID);
   if (group === undefined) {
-    refuseUnlessAllSeen(host);
+    refuseUnlessAllSeen(host, request.volumeUUID);
     return record.end;
   }
   return host.lanes.run(group, async () => settleInTurn(tokens, record, await findFresh(host, request.volumeUUID)));
 }
 
-/** A volume of a group that is not there now may be smaller already. */
-function refuseUnlessAllSeen({ settings, reports }: VolumeHost): void {
+/** A volume of a group that is not there now, or that no class points at now, may be smaller already. */
+function refuseUnlessAllSeen(host: VolumeHost, volumeUUID: string): void {
+  const { settings, reports } = host;
+  if (placeOf(host, volumeUUID) !== undefined) throw new LvmError("DeviceMissing", noVolume(host, volumeUUID).message);
   for (const deviceClass of settings().deviceClasses) {
     const state = classState(reports.latest(), deviceClass);
     if (isUnusable(state)) throw new LvmError("DeviceMissing", unusable(state).message);
@@ -97,8 +100,10 @@ async function reduceInTurn(host: VolumeHost, tokens: ReduceTokens, request: Red
   const record = tokens.get(request.token);
   const settled = record && (await settleInTurn(tokens, record, found));
   if (settled !== undefined && settled.state !== "Begun") return settled;
-  if (found === undefined) return refusedEnd(noVolume(request.volumeUUID));
+  if (found === undefined) return refusedEnd(noVolume(host, request.volumeUUID));
   const { state, volume } = found;
+  const wiped = refuseWiped(state.group.name, volume);
+  if (wiped !== undefined) return refusedEnd(wiped);
   const target = targetOf(request, volume.sizeBytes, state.group.extentBytes * volume.dataColumns);
   if (target instanceof Refusal) return tokens.end(request, refusedEnd(target));
   const signature = await readSignature(host.commands, volume.path, target);
@@ -174,8 +179,17 @@ function requestOf({ volumeUUID = "", fromBytes = 0, toBytes = 0, token }: Reduc
   return { volumeUUID, fromBytes, toBytes, token };
 }
 
-function noVolume(volumeUUID: string): Refusal {
-  return new Refusal("NOT_FOUND", `no device class has a volume with the UUID ${volumeUUID}`);
+function noVolume(host: VolumeHost, volumeUUID: string): Refusal {
+  const place = placeOf(host, volumeUUID);
+  if (place === undefined) return new Refusal("NOT_FOUND", `no device class has a volume with the UUID ${volumeUUID}`);
+  return new Refusal("FAILED_PRECONDITION", `volume ${place} is of no device class: point its class at it`);
+}
+
+/** Of a volume that no class points at. */
+function placeOf({ reports }: VolumeHost, volumeUUID: string): string | undefined {
+  for (const group of reports.latest()?.values() ?? [])
+    for (const { name, uuid } of group.volumes.values()) if (uuid === volumeUUID) return `${group.name}/${name}`;
+  return undefined;
 }
 
 function refusedEnd({ code, message }: Refusal): ReduceEnd {

@@ -10,6 +10,7 @@ import type { DeviceClass } from "../settings/settings.ts";
 import type { ReduceTokens } from "./reduce-tokens.ts";
 import { askedBytes, refuseShortage, refuseSize } from "./sizes.ts";
 import { classOf, freshVolumeOf, type VolumeHost, volumeOf, withDevice } from "./volume-host.ts";
+import { refuseWiped } from "./wipe-mark.ts";
 
 /** The size now: what was asked for, in whole extents, or what it was when that is not less. */
 export async function resizeVolume(
@@ -35,6 +36,8 @@ async function resizeInTurn(
 ): Promise<number | Refusal> {
   let found = await volumeOf(host, deviceClass, name);
   if (found instanceof Refusal) return found;
+  const wiped = refuseWiped(found.state.group.name, found.volume);
+  if (wiped !== undefined) return wiped;
   // What became of a reduction is told by the size: it must be known before the size changes.
   const open = tokens.openOf(found.volume.uuid);
   if (open !== undefined)

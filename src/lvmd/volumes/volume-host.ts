@@ -77,8 +77,33 @@ export async function freshVolumeOf(
   const state = await freshStateOf(host, deviceClass);
   if (state instanceof Refusal) return state;
   const volume = findVolume(state, name);
-  if (volume !== undefined) return { state, volume };
-  return new Refusal("NOT_FOUND", `there is no volume ${name} in device class ${deviceClass.name}`);
+  return volume === undefined ? absent(host, state, name) : { state, volume };
+}
+
+/** What is not in its class: elsewhere on this machine, or nowhere. */
+export function absent(host: VolumeHost, state: ClassState, name: string): Refusal {
+  const missing = `there is no volume ${name} in device class ${state.deviceClass.name}`;
+  return refuseElsewhere(host, state, name) ?? new Refusal("NOT_FOUND", missing);
+}
+
+/**
+ * Of a class that was pointed at another volume group or pool nobody is told that its volumes are gone, and none gets a second one of its
+ * name: who asks would forget the data that are there.
+ */
+export function refuseElsewhere({ reports }: VolumeHost, state: ClassState, name: string): Refusal | undefined {
+  if (findVolume(state, name) !== undefined) return undefined;
+  for (const group of reports.latest()?.values() ?? []) {
+    const volume = group.volumes.get(name);
+    if (volume === undefined) continue;
+    const place = (groupName: string, pool: string | undefined): string =>
+      `volume group ${groupName}${pool === undefined || pool === "" ? "" : `, thin pool ${pool}`}`;
+    return new Refusal(
+      "FAILED_PRECONDITION",
+      `device class ${state.deviceClass.name} is ${place(state.group.name, state.thin?.pool.name)}, and volume ${name} is in ` +
+        `${place(group.name, volume.pool)}: nothing is done to it. Point the class at it, or remove it by hand`,
+    );
+  }
+  return undefined;
 }
 
 /** After a change: the kernel's word where there is a device, else LVM's. */

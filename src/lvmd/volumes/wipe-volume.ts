@@ -1,20 +1,19 @@
 // Removes a volume so that no later one shows what was on it: zeros first, then LVM. Of thin volumes the pool sees to that, where it
-// zeroes what it hands out. A crash in between leaves the volume, wiped in part: the same call begins again.
+// zeroes what it hands out. A crash in between leaves the volume, wiped in part and marked so: the same call begins again.
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { Refusal } from "../../csi/refusal.ts";
 import { readDeviceNode } from "../device-node.ts";
-import { LvmError, toolOutput } from "../lvm/lvm-error.ts";
+import { LvmError } from "../lvm/lvm-error.ts";
 import { refuseVolumeName } from "../lvm/lvm-names.ts";
+import type { ReportedVolume } from "../lvm/report.ts";
 import type { DeviceClass } from "../settings/settings.ts";
 import { refuseOrigin, removeInTurn } from "./remove-volume.ts";
 import { impairment } from "./sizes.ts";
 import { classOf, type FoundVolume, freshVolumeOf, type VolumeHost, volumePath } from "./volume-host.ts";
+import { markWipe } from "./wipe-mark.ts";
+import { zeroAll, zeroThin } from "./zero-volume.ts";
 
-const BLKDISCARD = "/usr/sbin/blkdiscard";
-/** Written out within the time limit of one command by a disk of 10 MB/s. */
-const PIECE_BYTES = 512 * 2 ** 20;
-const PIECE_LIMIT_MS = 60_000;
 const ATTEMPTS = 3;
 
 /** Undefined: it is gone, or there was none. */
@@ -55,23 +54,29 @@ function zeroesByItself({ state: { thin } }: FoundVolume): boolean {
 /** The bytes that were wiped. */
 async function wipe(host: VolumeHost, { state, volume }: FoundVolume): Promise<number | Refusal> {
   const { group, thin } = state;
+  const name = `${group.name}/${volume.name}`;
   const path = volume.path || volumePath(group.name, volume.name);
+  // Also one that LVM is to skip (-K).
   if (volume.device === undefined)
-    await host.lanes.run(group.name, () =>
-      host.lvm.run("lvmd-wipe/activate", "lvchange", ["-a", "y", `${group.name}/${volume.name}`]),
-    );
+    await host.lanes.run(group.name, () => host.lvm.run("lvmd-wipe/activate", "lvchange", ["-a", "y", "-K", name]));
   const held = await holdAlone(path);
-  if (held === undefined) return inUse(`${group.name}/${volume.name}`);
+  if (held === undefined) return inUse(name);
   try {
+    await markWipe(host, group.name, volume); // nothing of it is touched before, nor after it was found in use
+    if (isReadOnly(volume))
+      await host.lanes.run(group.name, () => host.lvm.run("lvmd-wipe/make-writable", "lvchange", ["-p", "rw", name]));
     const sizeBytes = (await readDeviceNode(path))?.sizeBytes ?? volume.sizeBytes;
-    // Zeros written everywhere would take the whole size of a thin volume from its pool.
-    if (thin === undefined) await zeroAll(host, path, sizeBytes);
-    else await host.files.zeroWritten("lvmd-wipe/zero-written", path, sizeBytes);
+    await (thin === undefined ? zeroAll : zeroThin)(host, path, sizeBytes);
     await held.sync();
     return sizeBytes;
   } finally {
     await held.close();
   }
+}
+
+/** lvs(8): the second character of lv_attr, "r" where its metadata say so. */
+function isReadOnly({ attr }: ReportedVolume): boolean {
+  return attr.charAt(1) === "r";
 }
 
 /** Undefined: somebody else holds it. As long as it is held nobody mounts it. */
@@ -82,17 +87,6 @@ async function holdAlone(path: string): Promise<FileHandle | undefined> {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === "EBUSY") return undefined;
     throw new LvmError("Failed", `${path} cannot be opened to wipe it: ${message}`, error);
-  }
-}
-
-/** The kernel lets the device do it where it can, and writes zeros where it cannot. */
-async function zeroAll({ commands }: VolumeHost, path: string, sizeBytes: number): Promise<void> {
-  for (let offset = 0; offset < sizeBytes; offset += PIECE_BYTES) {
-    const length = Math.min(PIECE_BYTES, sizeBytes - offset);
-    // It is held already: --force lets blkdiscard open it all the same.
-    const args = ["--force", "--zeroout", "--offset", String(offset), "--length", String(length), path];
-    const wiping = commands.run("lvmd-wipe/zero", BLKDISCARD, args, { timeLimitMs: PIECE_LIMIT_MS });
-    await toolOutput(`blkdiscard of ${path}`, wiping);
   }
 }
 

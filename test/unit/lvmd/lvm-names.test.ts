@@ -30,7 +30,10 @@ describe("a tag for LVM", () => {
     expect(refuseTags(["tidemark.dev/claim=shop/db", "a:b&c#d!"])).toBeUndefined();
   });
 
-  it.each(["", "-a", "a b", "a,b", "a\nb", "a\n", "@a", "x".repeat(1025)])("may not be %j", (tag) => {
-    expect(refuseTags(["fine", tag])).toMatchObject({ code: "INVALID_ARGUMENT" });
-  });
+  it.each(["", "-a", "a b", "a,b", "a\nb", "a\n", "@a", "x".repeat(1025), "tidemark.dev/wipe-begun"])(
+    "may not be %j",
+    (tag) => {
+      expect(refuseTags(["fine", tag])).toMatchObject({ code: "INVALID_ARGUMENT" });
+    },
+  );
 });

@@ -143,6 +143,12 @@ describe("what lvmd itself has done", () => {
     expect(withOwnChange(report, { kind: "Removed", group: "none", name: "t1", freedBytes: 5 })).toBe(report);
   });
 
+  it("tags a volume, once", () => {
+    const tagged = withOwnChange(report, { kind: "Tagged", group: "kv", name: "t1", tag: "x" });
+    expect(tagged.get("kv")?.volumes.get("t1")?.tags).toEqual(["a=b", "c", "x"]);
+    expect(withOwnChange(tagged, { kind: "Tagged", group: "kv", name: "t1", tag: "x" })).toBe(tagged);
+  });
+
   it("gives back what a removed volume had", () => {
     const removed = withOwnChange(withOwnChange(report, created), {
       kind: "Removed",

@@ -15,6 +15,7 @@ import {
   type LvmRecorder,
   MIB,
   refusalOf,
+  refusalsOf,
   sh,
   writeSettings,
 } from "./lvmd-under-test.ts";
@@ -32,6 +33,9 @@ const listed = (JSON.parse(readFileSync("test/effect-points.json", "utf8")) as s
   point.startsWith("lvmd-"),
 );
 
+/** After one of these a wiped volume is not whole any more. */
+const MARKED = /^lvmd-wipe\/(mark\/after|zero\/.*)$|^lvmd-remove\/lvremove\/before$/;
+
 type Calls = ReturnType<typeof callsOf>;
 
 interface Operation {
@@ -42,6 +46,8 @@ interface Operation {
   readonly call: (calls: Calls, volume: string, uuid: string) => Promise<unknown>;
   /** A repeated call may be answered with this, too. */
   readonly orElse?: string;
+  /** Before it is repeated: what else is asked of what the crash has left. */
+  readonly meanwhile?: (calls: Calls, volume: string, passage: string) => Promise<void>;
   /** What must be there afterwards, as lvs tells it. */
   readonly ends: (volume: string) => void;
 }
@@ -101,13 +107,24 @@ const OPERATIONS: readonly Operation[] = [
       sh(`lvchange -a n a/${volume}`);
     },
     call: (calls, volume) => calls.wipe(volume),
+    meanwhile: async (calls, volume, passage) => {
+      if (!MARKED.test(passage)) return;
+      expect(lvs(`a/${volume}`, "lv_tags")).toBe("tidemark.dev/wipe-begun");
+      const refusals = [
+        calls.create(volume, LARGE),
+        calls.resize(volume, LARGE + 4 * MIB),
+        calls.rename(volume, "whole"),
+      ];
+      for (const refusal of await refusalsOf(refusals))
+        expect(refusal).toMatchObject({ code: "FAILED_PRECONDITION", message: expect.stringContaining("has begun") });
+    },
     ends: (volume) => expect(lvs(`a/${volume}`, "lv_size")).toBe("none"),
   },
   {
     name: "wipe-thin",
     prepare: (volume) =>
       void sh(
-        `lvcreate -qq -y -V 20m -T b/raw -n ${volume}; dd if=/dev/urandom of=/dev/b/${volume} bs=1M count=4 status=none`,
+        `lvcreate -qq -y -V 20m -T b/raw -n ${volume}; dd if=/dev/urandom of=/dev/b/${volume} bs=1M count=4 conv=fsync status=none; lvchange -p r b/${volume}`,
       ),
     call: (calls, volume) => calls.wipe(volume, "raw"),
     ends: (volume) => expect(lvs(`b/${volume}`, "lv_size")).toBe("none"),
@@ -198,7 +215,7 @@ describe("an lvmd that is killed", () => {
   }
 
   async function callUntilDone(
-    { call, orElse, ends }: Operation,
+    { call, orElse, meanwhile, ends }: Operation,
     fault: string | undefined,
     volume: string,
     uuid: string,
@@ -208,6 +225,7 @@ describe("an lvmd that is killed", () => {
     else {
       expect((await lvmd.ended()).signal).toBe("SIGKILL");
       await start({});
+      await meanwhile?.(calls, volume, fault);
       const second = await refusalOf(call(calls, volume, uuid));
       if (second.code !== orElse) expect(second).toMatchObject({ code: "OK" });
     }

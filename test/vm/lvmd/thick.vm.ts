@@ -1,8 +1,18 @@
 // Thick, striped and mirrored classes on real LVM: every call, what LVM is given for it, and what is there afterwards. Runs inside the
 // virtual machine that test/real/lvmd.test.ts starts.
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { callsOf, GIB, type LvmdUnderTest, MIB, refusalOf, sh, startLvmdUnderTest } from "./lvmd-under-test.ts";
+import { waitFor } from "../../harness/wait-for.ts";
+import {
+  callsOf,
+  GIB,
+  type LvmdUnderTest,
+  MIB,
+  refusalOf,
+  refusalsOf,
+  sh,
+  startLvmdUnderTest,
+} from "./lvmd-under-test.ts";
 
 const CLASSES = `
 device-classes:
@@ -177,6 +187,40 @@ describe("volumes of a thick class", () => {
     expect(await refusalOf(calls.create("more", keptFree + 1, "kept"))).toMatchObject({ code: "RESOURCE_EXHAUSTED" });
     await calls.create("fits", keptFree, "kept");
     expect(await refusalOf(calls.resize("fits", keptFree + 1, "kept"))).toMatchObject({ code: "RESOURCE_EXHAUSTED" });
+  });
+
+  it("are never said to be gone where their class has come to point at another group", async () => {
+    const { uuid } = await calls.create("kept", 8 * MIB).then(() => calls.get("kept"));
+    const settings = readFileSync(lvmd.settingsFile, "utf8");
+    writeFileSync(lvmd.settingsFile, settings.replace("thick, volume-group: a", "thick, volume-group: d"));
+    await waitFor("the class to point elsewhere", async () =>
+      (await refusalOf(calls.get("kept"))).code === "OK" ? undefined : true,
+    );
+    lvmd.recorder.taken();
+    for (const refusal of await refusalsOf([
+      calls.get("kept"),
+      calls.remove("kept"),
+      calls.wipe("kept"),
+      calls.resize("kept", 12 * MIB),
+      calls.create("kept", 8 * MIB),
+      calls.rename("kept", "other"),
+    ]))
+      expect(refusal).toEqual({
+        code: "FAILED_PRECONDITION",
+        message:
+          "device class thick is volume group d, and volume kept is in volume group a: nothing is done to it. " +
+          "Point the class at it, or remove it by hand",
+      });
+    expect(await refusalOf(calls.reduce(uuid, 8 * MIB, 4 * MIB, "elsewhere"))).toEqual({
+      code: "FAILED_PRECONDITION",
+      message: "volume a/kept is of no device class: point its class at it",
+    });
+    expect(lvmd.recorder.taken()).toEqual([]);
+    writeFileSync(lvmd.settingsFile, settings);
+    await waitFor("the class to point back", async () =>
+      (await refusalOf(calls.wipe("kept"))).code === "OK" ? true : undefined,
+    );
+    expect(sh("lvs --noheadings a/kept 2>/dev/null || echo gone").trim()).toBe("gone");
   });
 
   it("fill a striped class to the last byte that it tells of", async () => {

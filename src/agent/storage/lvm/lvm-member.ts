@@ -2,6 +2,7 @@
 // layout that names it; what is here only finds it.
 import { existsSync } from "node:fs";
 import { basename } from "node:path";
+import { WIPE_BEGUN_TAG } from "../../../api/names.ts";
 import { formatBytes } from "../../../units/quantity.ts";
 import type { BlockMembers } from "../block-member.ts";
 import { deviceSizeBytes, mountedAnywhere } from "../loop-device.ts";
@@ -60,6 +61,7 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
       recordName(volume);
       const found = await locate(volume);
       if (found === undefined) throw gone(volume);
+      assertWhole(volume, found.tags);
       assertMode(host, volume, found.tags);
       if (volume.volumeMode === "Block") assertMadeFor(volume, found.tags);
       if (volume.volumeMode === "Block" && !found.tags.includes(RAW_BLOCK_TAG))
@@ -69,6 +71,7 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
     attach: async (volume) => {
       const found = await locate(volume);
       if (found === undefined) throw gone(volume);
+      assertWhole(volume, found.tags);
       if (found.device === undefined) throw inactive(volume);
       return found.device;
     },
@@ -100,6 +103,16 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
 
 function isInUse(device: string): boolean {
   return mountedAnywhere(device) !== undefined || bindsOfDevice(device).length > 0;
+}
+
+/** One whose removal has begun is not shown to anybody again, whatever is asked of it since. */
+function assertWhole(volume: LvmMember, tags: readonly string[]): void {
+  if (!tags.includes(WIPE_BEGUN_TAG)) return;
+  throw new StorageError(
+    "AlreadyFormatted",
+    `the removal of logical volume ${nameOf(volume)} of ${volume.handle} has begun: its data is wiped in part, and it is not used any ` +
+      "more. Delete the claim",
+  );
 }
 
 /** What the volume itself, and this node's record of its formatting, say outlives a layout that was edited or rebuilt. */
