@@ -17,6 +17,7 @@ import { refusalOfLvmError } from "./lvm/lvm-error.ts";
 import { createReportCache, type ReportCache } from "./lvm/report-cache.ts";
 import { lvmdProblem } from "./lvmd-health.ts";
 import { createLvmdMetrics, registerLvmdGauges } from "./metrics.ts";
+import { followPools } from "./pools/follow-pools.ts";
 import { createHealthService } from "./rpc/health-service.ts";
 import { createLVService } from "./rpc/lv-service.ts";
 import { lvmdMethods } from "./rpc/lvmd-method.ts";
@@ -67,7 +68,8 @@ export async function startLvmd(config: LvmdConfig, log: Logger): Promise<Stoppa
 
   await reports.fresh().catch((err: unknown) => log.error({ err }, "LVM gave no report; it is asked again"));
   void settleReductions(host, tokens);
-  const following = followChanges({ reports, backupDirectory: config.backupDirectory, figures: readDiskFigures, log });
+  const following = followChanges({ reports, backupDirectory: config.backupDirectory, log });
+  const pools = followPools({ reports, figures: readDiskFigures, log });
   const { socketName } = settings.now();
   const grpc = await serveOnSocket(socketName, [createLVService(method, host, tokens), groups, own, health]);
   const http = await startMetricsServer({
@@ -82,6 +84,7 @@ export async function startLvmd(config: LvmdConfig, log: Logger): Promise<Stoppa
     { name: "settings", stop: () => settings.stop() },
     { name: "reports", stop: () => reports.stop() },
     { name: "changes of LVM", stop: () => following.stop() },
+    { name: "thin pools", stop: () => pools.stop() },
     { name: "HTTP server", stop: () => http.close() },
     { name: "gRPC services", stop: () => grpc.close() },
   ];

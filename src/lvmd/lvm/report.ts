@@ -22,6 +22,8 @@ export interface ReportedVolume {
   readonly metadataSizeBytes: number;
   /** Devices that its data is spread over in turn: its size is a multiple of as many extents. */
   readonly dataColumns: number;
+  /** Of a thin pool: what it hands out at once; 0: it is none. */
+  readonly chunkBytes: number;
 }
 
 export interface DeviceNumber {
@@ -68,11 +70,14 @@ const SECTIONS = {
     "pool_lv",
     "lv_metadata_size",
   ],
-  seg: ["lv_uuid", "data_stripes", "segtype"],
+  seg: ["lv_uuid", "data_stripes", "segtype", "chunk_size"],
   pvseg: ["pvseg_start"],
 } as const;
-/** What is the rule is left out: segments that are not spread, and everything about segments of devices. */
-const SELECTED: Readonly<Partial<Record<string, string>>> = { seg: "stripes>1", pvseg: "pvseg_start<0" };
+/** What is the rule is left out: segments that are neither spread nor thin pools, and everything about segments of devices. */
+const SELECTED: Readonly<Partial<Record<string, string>>> = {
+  seg: "stripes>1 || segtype=thin-pool",
+  pvseg: "pvseg_start<0",
+};
 
 /** Of the subcommand fullreport. */
 export const REPORT_ARGUMENTS: readonly string[] = [
@@ -99,8 +104,8 @@ export function parseReport(json: string): Report {
 }
 
 function groupOf(row: Row, { pv = [], lv = [], seg = [] }: Sections): ReportedGroup {
-  const columns = new Map(seg.filter(isSpread).map((part) => [textOf(part, "lv_uuid"), countOf(part, "data_stripes")]));
-  const volumes = lv.map((volume) => volumeOf(volume, columns.get(textOf(volume, "lv_uuid")) ?? 1));
+  const segments = new Map(seg.map((segment) => [textOf(segment, "lv_uuid"), segment]));
+  const volumes = lv.map((volume) => volumeOf(volume, segments.get(textOf(volume, "lv_uuid"))));
   return {
     name: textOf(row, "vg_name"),
     sizeBytes: countOf(row, "vg_size"),
@@ -118,7 +123,7 @@ function isSpread(segment: Row): boolean {
   return !["mirror", "raid1"].includes(textOf(segment, "segtype"));
 }
 
-function volumeOf(row: Row, dataColumns: number): ReportedVolume {
+function volumeOf(row: Row, segment: Row | undefined): ReportedVolume {
   const major = Number(textOf(row, "lv_kernel_major"));
   const pool = textOf(row, "pool_lv");
   const originBytes = Number(row["origin_size"] ?? 0);
@@ -136,7 +141,9 @@ function volumeOf(row: Row, dataColumns: number): ReportedVolume {
     dataPercent: percentOf(row, "data_percent"),
     metadataPercent: percentOf(row, "metadata_percent"),
     metadataSizeBytes: Number(row["lv_metadata_size"] ?? 0),
-    dataColumns,
+    dataColumns: segment !== undefined && isSpread(segment) ? countOf(segment, "data_stripes") : 1,
+    chunkBytes:
+      segment !== undefined && textOf(segment, "segtype") === "thin-pool" ? countOf(segment, "chunk_size") : 0,
   };
 }
 

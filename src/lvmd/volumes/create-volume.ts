@@ -118,6 +118,7 @@ async function made(host: VolumeHost, state: ClassState, order: Order): Promise<
     metadataPercent: 0,
     metadataSizeBytes: 0,
     dataColumns: order.columns.data,
+    chunkBytes: 0,
   };
   const taken = thin === undefined ? takenBytes(volume.sizeBytes, order.columns) : 0;
   host.reports.note({ kind: "Created", group: deviceClass.volumeGroup, volume, takenBytes: taken });

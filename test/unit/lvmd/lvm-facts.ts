@@ -50,6 +50,7 @@ export function volume(fields: Partial<ReportedVolume> & { readonly name: string
     metadataPercent: 0,
     metadataSizeBytes: 0,
     dataColumns: 1,
+    chunkBytes: 0,
     ...fields,
   };
 }

@@ -30,8 +30,9 @@ const JSON_REPORT = `
               ]
               ,
               "seg": [
-                  {"lv_uuid":"1hM2Hn", "data_stripes":"2", "segtype":"striped"},
-                  {"lv_uuid":"snapid", "data_stripes":"2", "segtype":"raid1"}
+                  {"lv_uuid":"1hM2Hn", "data_stripes":"2", "segtype":"striped", "chunk_size":"0"},
+                  {"lv_uuid":"snapid", "data_stripes":"2", "segtype":"raid1", "chunk_size":"0"},
+                  {"lv_uuid":"3XBYjM", "data_stripes":"1", "segtype":"thin-pool", "chunk_size":"65536"}
               ]
           }
       ]
@@ -64,11 +65,14 @@ describe("a report of LVM", () => {
       metadataPercent: 0,
       metadataSizeBytes: 0,
       dataColumns: 1,
+      chunkBytes: 0,
     });
     expect(group?.volumes.get("pool")).toMatchObject({
       dataPercent: 12.34,
       metadataPercent: 11.04,
       metadataSizeBytes: 4 * MIB,
+      dataColumns: 1,
+      chunkBytes: 65_536,
     });
   });
 

@@ -1,5 +1,7 @@
 // A thin class on real LVM: every call, what LVM is given for it, and what is there afterwards. Runs inside the virtual machine that
 // test/real/lvmd.test.ts starts.
+import { open } from "node:fs/promises";
+import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { DeviceClass, WatchClassesResponse } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
 import { waitFor } from "../../harness/wait-for.ts";
@@ -11,6 +13,21 @@ device-classes:
 - { name: raw, volume-group: b, spare-gb: 0, type: thin, thin-pool: { name: pool, overprovision-ratio: 2 } }
 - { name: narrow, volume-group: c, spare-gb: 1, type: thin, thin-pool: { name: pool, overprovision-ratio: 10 } }
 `;
+
+const CHUNK_BYTES = 65_536;
+const SCATTERED_CHUNKS = 800;
+const BLOCK = Buffer.alloc(4096, "x");
+
+async function writeOncePerChunk(path: string, first: number, count: number): Promise<void> {
+  const device = await open(path, "r+");
+  try {
+    for (let index = first; index < first + count; index += 1)
+      await device.write(BLOCK, 0, BLOCK.length, index * CHUNK_BYTES);
+    await device.sync();
+  } finally {
+    await device.close();
+  }
+}
 
 describe("volumes of a thin class", () => {
   let lvmd: LvmdUnderTest;
@@ -109,6 +126,26 @@ describe("volumes of a thin class", () => {
     expect(await refusalOf(calls.create("late", 4 * MIB, "narrow"))).toMatchObject({ code: "RESOURCE_EXHAUSTED" });
     expect(classNamed("narrow")?.thinPool?.dataPercent).toBeCloseTo(9.09, 1);
   });
+
+  it("let their pool alone while nothing is written, and make it be heard of when small writes take many chunks", async () => {
+    await calls.create("scattered", 400 * MIB);
+    // Seconds in which it looks several times, also once more at what was written right before a report.
+    await waitFor("lvmd to start nothing", async () => {
+      lvmd.recorder.begun();
+      await pause(5000);
+      return lvmd.recorder.begun() === 0 ? true : undefined;
+    });
+    // Not a hundredth of the pool is written, a twentieth is taken; and again, since the first might be seen by the look of each minute.
+    for (const first of [0, SCATTERED_CHUNKS]) {
+      const before = classNamed("thin")?.thinPool?.dataPercent ?? 0;
+      await writeOncePerChunk("/dev/a/scattered", first, SCATTERED_CHUNKS);
+      const takenPercent = (100 * SCATTERED_CHUNKS * CHUNK_BYTES) / GIB;
+      const isFuller = (): true | undefined =>
+        (classNamed("thin")?.thinPool?.dataPercent ?? 0) >= before + takenPercent - 1 ? true : undefined;
+      await waitFor("the pool to be fuller", isFuller, { limitMs: 45_000 });
+    }
+    await calls.remove("scattered");
+  }, 120_000);
 
   it("have a pool that grows, its metadata first, and never beyond the spare", async () => {
     lvmd.recorder.taken();
