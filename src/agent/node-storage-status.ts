@@ -52,7 +52,7 @@ function deviceClassStatus({
     free: wholeMebibytes(problem === "" ? freeBytes : 0),
     size: wholeMebibytes(sizeBytes),
     ...(isDefault ? { default: true } : {}),
-    ...(thinPool === undefined
+    ...(thinPool === undefined || Number.isNaN(thinPool.dataPercent + thinPool.metadataPercent)
       ? {}
       : {
           thinPool: {

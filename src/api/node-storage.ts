@@ -25,7 +25,7 @@ export const nodeStorageStatus = z
               dataPercent: z.int().min(0).max(100).meta({ description: "How full its data is, rounded up." }),
               metadataPercent: z.int().min(0).max(100).meta({ description: "How full its metadata is, rounded up." }),
             })
-            .meta({ description: "The thin pool behind the class. Absent: it has none." })
+            .meta({ description: "The thin pool behind the class. Absent: it has none, or nobody can tell." })
             .optional(),
           problem: z.string().max(1024).meta({ description: "Why no member can be made there now." }).optional(),
         })

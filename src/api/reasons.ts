@@ -47,6 +47,15 @@ export const HOLD_REASONS = [
 ] as const;
 export type HoldReason = (typeof HOLD_REASONS)[number];
 
+/** What an Event says on a NodeStorage, of one of its thin pools; beside PolicyInvalid and PolicySuspended. */
+export const THIN_POOL_REASONS = [
+  "ThinPoolExtended",
+  "ThinPoolFull", // it must grow and cannot: by the policy's max, or for want of room in its group
+  "ThinPoolExtendFailed",
+  "ThinPoolUnknown", // what lvmd tells of it cannot be; nothing is guessed
+] as const;
+export type ThinPoolReason = (typeof THIN_POOL_REASONS)[number];
+
 /** What a condition says of an object, or an Event of what was done about it. */
 export const CONDITION_REASONS = [
   "Ready",

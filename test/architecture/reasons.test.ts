@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "@jest/globals";
-import { CHANGE_REASONS, CONDITION_REASONS, HOLD_REASONS } from "../../src/api/reasons.ts";
+import { CHANGE_REASONS, CONDITION_REASONS, HOLD_REASONS, THIN_POOL_REASONS } from "../../src/api/reasons.ts";
 
 const page = readFileSync("docs/reference/reasons.md", "utf8");
 
@@ -20,6 +20,7 @@ describe("the page of reasons", () => {
   it.each([
     ["A size changes", CHANGE_REASONS],
     ["A size stays", HOLD_REASONS],
+    ["Thin pools", THIN_POOL_REASONS],
     ["Conditions", CONDITION_REASONS],
   ] as const)('documents under "%s" exactly the reasons that the code knows', (heading, reasons) => {
     expect(documented(heading)).toEqual([...reasons]);
@@ -27,7 +28,10 @@ describe("the page of reasons", () => {
 });
 
 describe("a reason", () => {
-  it.each([...CHANGE_REASONS, ...HOLD_REASONS, ...CONDITION_REASONS])("%s is said somewhere", (reason) => {
-    expect(source).toContain(`"${reason}"`);
-  });
+  it.each([...CHANGE_REASONS, ...HOLD_REASONS, ...THIN_POOL_REASONS, ...CONDITION_REASONS])(
+    "%s is said somewhere",
+    (reason) => {
+      expect(source).toContain(`"${reason}"`);
+    },
+  );
 });

@@ -1,4 +1,4 @@
-// lvmd as a process of the bundle, with one device class on one volume group.
+// lvmd as a process of the bundle, with one device class on one volume group, unless it is told others.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { credentials } from "@grpc/grpc-js";
@@ -17,6 +17,8 @@ export interface LvmdProcess {
 
 export interface LvmdGround {
   readonly group: string;
+  /** Instead of one on that group: as lvmd.yaml has them. */
+  readonly deviceClasses?: readonly object[];
   /** lvm-command-prefix. */
   readonly prefix: readonly string[];
   /** Where LVM writes a group's metadata after each change. */
@@ -26,7 +28,8 @@ export interface LvmdGround {
 /** Everything of it is in the directory, which is there. */
 export async function createLvmdProcess(directory: string, ground: LvmdGround): Promise<LvmdProcess> {
   const [socket, settings] = [join(directory, "lvmd.sock"), join(directory, "lvmd.yaml")];
-  const deviceClasses = [{ name: "ssd", "volume-group": ground.group, default: true, "spare-gb": 0 }];
+  const ssd = { name: "ssd", "volume-group": ground.group, default: true, "spare-gb": 0 };
+  const deviceClasses = ground.deviceClasses ?? [ssd];
   const content = { "socket-name": socket, "device-classes": deviceClasses, "lvm-command-prefix": ground.prefix };
   writeFileSync(settings, stringify(content));
   const lvmd = createBundleProcess(directory, "lvmd", [

@@ -1,6 +1,7 @@
 // Whether a thin pool must grow, and to what. Pure. Its data and its metadata are two volumes of one group: either one that is full
 // stops every write in the pool, so each grows by its own ratio; metadata first, since a little of it goes a long way.
-import { formatBytes } from "../../units/quantity.ts";
+import type { HoldReason, ThinPoolReason } from "../../api/reasons.ts";
+import { formatBytes, MIB } from "../../units/quantity.ts";
 import { formatPercent } from "../../units/ratio.ts";
 
 /** One thin pool as lvmd tells of it. */
@@ -8,7 +9,7 @@ export interface ThinPoolFacts {
   readonly deviceClass: string;
   readonly sizeBytes: number;
   readonly metadataSizeBytes: number;
-  /** 0..1, both. */
+  /** 0..1, both; anything else: nobody knows. */
   readonly dataUsedRatio: number;
   readonly metadataUsedRatio: number;
   /** What its volume group has left, less the class' spare. */
@@ -37,16 +38,20 @@ export type ThinPoolPlan =
     }
   | { readonly kind: "hold"; readonly reason: ThinPoolHold; readonly message: string };
 
-export type ThinPoolHold =
-  | "WithinBounds"
-  | "PolicySuspended"
-  /** It must grow and cannot: by the policy's max, or for want of room in its group. */
-  | "ThinPoolFull";
+export type ThinPoolHold = Extract<HoldReason, "WithinBounds" | "PolicySuspended"> | ThinPoolHoldReason;
+type ThinPoolHoldReason = Extract<ThinPoolReason, "ThinPoolFull" | "ThinPoolUnknown">;
 
-/** The kernel uses no more of a metadata volume (dm-thin, drivers/md/dm-thin-metadata.h, THIN_METADATA_MAX_SECTORS). */
-export const METADATA_MAX_BYTES = (255 * (1 << 14) - 64) * 4096;
+/**
+ * LVM makes no larger metadata volume (lib/config/defaults.h, DEFAULT_THIN_POOL_MAX_METADATA_SIZE: 15.81 GiB); the kernel would use a
+ * little more (drivers/md/dm-thin-metadata.h, THIN_METADATA_MAX_SECTORS).
+ */
+export const METADATA_MAX_BYTES = 255 * (1 << 14) * 4096 - 128 * MIB;
+
+/** LVM keeps a second volume as large as the largest metadata of the group, to repair them in. */
+const METADATA_COPIES = 2;
 
 export function decideThinPool(pool: ThinPoolFacts, growth: ThinPoolGrowth): ThinPoolPlan {
+  if (!isKnown(pool)) return { kind: "hold", reason: "ThinPoolUnknown", message: describeUnknown(pool) };
   const isDataShort = pool.dataUsedRatio >= growth.extendAtRatio;
   const isMetadataShort = pool.metadataUsedRatio >= growth.extendAtRatio;
   const use = describeUse(pool);
@@ -54,7 +59,7 @@ export function decideThinPool(pool: ThinPoolFacts, growth: ThinPoolGrowth): Thi
   const why = `${use}; ${growth.policy} extends it at ${formatPercent(growth.extendAtRatio)}`;
   if (growth.suspended) return { kind: "hold", reason: "PolicySuspended", message: `${why}, but is suspended` };
   const metadataBytes = isMetadataShort ? metadataGrowth(pool, growth) : 0;
-  const dataBytes = isDataShort ? dataGrowth(pool, growth, pool.groupFreeBytes - metadataBytes) : 0;
+  const dataBytes = isDataShort ? dataGrowth(pool, growth, pool.groupFreeBytes - METADATA_COPIES * metadataBytes) : 0;
   if (dataBytes + metadataBytes === 0)
     return { kind: "hold", reason: "ThinPoolFull", message: `${why}, but ${describeBounds(pool, growth)}` };
   const sizeBytes = pool.sizeBytes + dataBytes;
@@ -63,10 +68,22 @@ export function decideThinPool(pool: ThinPoolFacts, growth: ThinPoolGrowth): Thi
   return { kind: "extend", sizeBytes, metadataSizeBytes, message: `${why}: ${to}` };
 }
 
+function isKnown({ dataUsedRatio, metadataUsedRatio, ...bytes }: ThinPoolFacts): boolean {
+  const { sizeBytes, metadataSizeBytes, groupFreeBytes, grainBytes } = bytes;
+  const areRatios = [dataUsedRatio, metadataUsedRatio].every((ratio) => ratio >= 0 && ratio <= 1);
+  const areSizes = [sizeBytes, metadataSizeBytes, grainBytes].every((size) => Number.isSafeInteger(size) && size > 0);
+  return areRatios && areSizes && Number.isSafeInteger(groupFreeBytes) && groupFreeBytes >= 0;
+}
+
 /** The same share as of the data: metadata is used by the mapped block. */
 function metadataGrowth(pool: ThinPoolFacts, growth: ThinPoolGrowth): number {
   const wantedBytes = atLeastOneGrain(pool, pool.metadataSizeBytes * shareOf(pool, growth));
-  return wholeGrains(pool, wantedBytes, METADATA_MAX_BYTES - pool.metadataSizeBytes, pool.groupFreeBytes);
+  return wholeGrains(
+    pool,
+    wantedBytes,
+    METADATA_MAX_BYTES - pool.metadataSizeBytes,
+    pool.groupFreeBytes / METADATA_COPIES,
+  );
 }
 
 function dataGrowth(pool: ThinPoolFacts, growth: ThinPoolGrowth, roomBytes: number): number {
@@ -91,6 +108,10 @@ function describeUse({ deviceClass, ...pool }: ThinPoolFacts): string {
   const data = `${formatPercent(pool.dataUsedRatio)} of ${formatBytes(pool.sizeBytes)} data`;
   const metadata = `${formatPercent(pool.metadataUsedRatio)} of ${formatBytes(pool.metadataSizeBytes)} metadata`;
   return `the thin pool of ${deviceClass} uses ${data} and ${metadata}`;
+}
+
+function describeUnknown({ deviceClass, ...pool }: ThinPoolFacts): string {
+  return `what lvmd tells of the thin pool of ${deviceClass} cannot be, and it is left as it is: ${JSON.stringify(pool)}`;
 }
 
 function describeBounds({ groupFreeBytes }: ThinPoolFacts, { maxBytes }: ThinPoolGrowth): string {

@@ -24,7 +24,7 @@ export function keepThinPools({ nodeName, lvm, client, registry, clock, log }: K
   const policies = createReflector({ client, resource: CLUSTER_VOLUME_POLICIES, log });
   const events = createEventRecorder({ client, component: "tidemark-agent", nowMs: clock.nowMs, log });
   const extendPool = lvm.calls.extendThinPool;
-  const keeper = createThinPoolKeeper({ nodeName, policies: policies.store, extendPool, events, registry, log });
+  const keeper = createThinPoolKeeper({ nodeName, policies: policies.store, extendPool, events, registry, clock, log });
   const { policiesChanged } = keeper;
   policies.subscribe({ added: policiesChanged, updated: policiesChanged, deleted: policiesChanged });
   lvm.classes.subscribe(() => keeper.reported(lvm.classes.list() ?? []));

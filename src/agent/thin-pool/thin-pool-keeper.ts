@@ -7,6 +7,7 @@ import type { ClusterVolumePolicy } from "../../api/volume-policy.ts";
 import type { DeviceClass, ExtendThinPoolRequest } from "../../gen/tidemark/lvmd/v1/lvmd.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import type { ReadableStore } from "../../kube/store.ts";
+import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
 import { decideThinPool, type ThinPoolPlan } from "./decide-thin-pool.ts";
 import { readGrowth } from "./read-growth.ts";
@@ -19,6 +20,7 @@ export interface ThinPoolKeeperParts {
   readonly extendPool: (wanted: ExtendThinPoolRequest) => Promise<void>;
   readonly events: Pick<EventRecorder, "record">;
   readonly registry: Registry;
+  readonly clock: Pick<Clock, "monotonicMs">;
   readonly log: Logger;
 }
 
@@ -32,11 +34,16 @@ export interface ThinPoolKeeper {
 
 /** After a failure: lvmd reports anew only when something has changed. */
 const RETRY_MS = 10_000;
+/**
+ * From the end of one extension of a pool to the next: what a report says may be from before it, and the kernel takes a second to tell
+ * what was written (drivers/md/dm-thin.c, COMMIT_PERIOD).
+ */
+const SPACING_MS = 2000;
 
 type Verdict = ThinPoolPlan | { readonly kind: "unreadable"; readonly message: string };
 
 export function createThinPoolKeeper(parts: ThinPoolKeeperParts): ThinPoolKeeper {
-  const { policies, registry } = parts;
+  const { policies, registry, clock } = parts;
   let classes: readonly DeviceClass[] = [];
   let looking: Promise<void> | undefined;
   let isStale = false;
@@ -46,20 +53,30 @@ export function createThinPoolKeeper(parts: ThinPoolKeeperParts): ThinPoolKeeper
   registerFullGauge(registry, () => classes, full);
   const carryOut = createCarryingOut(parts);
 
+  const notBeforeMs = new Map<string, number>();
+  /** Reports that were acted on: the next one says what came of it. */
+  const answered = new WeakSet<DeviceClass>();
+
+  const lookAt = async (one: DeviceClass): Promise<End> => {
+    const verdict = answered.has(one) ? undefined : verdictOn(one, policies.list());
+    if (verdict?.kind === "extend" && clock.monotonicMs() < (notBeforeMs.get(one.name) ?? 0)) return "early";
+    const end = verdict === undefined ? "done" : await carryOut(one.name, verdict);
+    if (verdict?.kind === "extend") {
+      notBeforeMs.set(one.name, clock.monotonicMs() + SPACING_MS);
+      if (end === "done") answered.add(one);
+    }
+    if (end === "done") full.delete(one.name);
+    else full.add(one.name);
+    return end;
+  };
   const lookOnce = async (): Promise<void> => {
     clearTimeout(retry);
-    const ends = await Promise.all(
-      classes.map(async (one): Promise<End> => {
-        const verdict = verdictOn(one, policies.list());
-        const end = verdict === undefined ? "done" : await carryOut(one.name, verdict);
-        if (end === "done") full.delete(one.name);
-        else full.add(one.name);
-        return end;
-      }),
-    );
-    if (ends.includes("failed") && !isStopped) retry = setTimeout(look, RETRY_MS);
+    const ends = await Promise.all(classes.map(lookAt));
+    const waits = [...(ends.includes("early") ? [SPACING_MS] : []), ...(ends.includes("failed") ? [RETRY_MS] : [])];
+    if (waits.length > 0 && !isStopped) retry = setTimeout(look, Math.min(...waits));
   };
-  // One look at a time: an extension is in the report that follows it, and is not asked for twice.
+  // One look at a time, and always at the newest report. Whole sizes are asked for: where a report is from before an extension, or somebody
+  // else (LVM's own dmeventd) was quicker, that changes nothing.
   const look = (): void => {
     isStale = true;
     looking ??= (async () => {
@@ -85,8 +102,8 @@ export function createThinPoolKeeper(parts: ThinPoolKeeperParts): ThinPoolKeeper
   };
 }
 
-/** full: it must grow and may not; failed: it was tried. */
-type End = "done" | "full" | "failed";
+/** full: it must grow and may not; failed: it was tried; early: it was extended just now, and what was told stands. */
+type End = "done" | "full" | "failed" | "early";
 
 /** Tells each change of what there is to tell about a pool, once. */
 function createCarryingOut({
@@ -94,7 +111,7 @@ function createCarryingOut({
   extendPool,
   events,
   log,
-}: ThinPoolKeeperParts): (deviceClass: string, verdict: Verdict) => Promise<End> {
+}: ThinPoolKeeperParts): (deviceClass: string, verdict: Verdict) => Promise<Exclude<End, "early">> {
   const said = new Map<string, string>();
   const tell = (deviceClass: string, type: "Normal" | "Warning", reason: string, message: string): void => {
     if (said.get(deviceClass) === reason && type === "Warning") return;

@@ -26,7 +26,8 @@ export function thinRoomBytes(
   spareBytes: number,
 ): number {
   const writableBytes = pool.sizeBytes * (1 - pool.dataPercent / 100);
-  if (writableBytes < spareBytes) return 0;
+  // Where nobody can tell, too.
+  if (!(writableBytes >= spareBytes)) return 0;
   return wholeExtents(promisableBytes(group, pool, thin) - spareBytes, group.extentBytes);
 }
 

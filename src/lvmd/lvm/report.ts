@@ -16,6 +16,7 @@ export interface ReportedVolume {
   readonly pool: string;
   /** The volume that it is a snapshot of; "": of none. */
   readonly origin: string;
+  /** Both: NaN of a thin pool of which LVM cannot tell, since it is not active or has failed. */
   readonly dataPercent: number;
   readonly metadataPercent: number;
   readonly metadataSizeBytes: number;
@@ -137,13 +138,20 @@ function volumeOf(row: Row, segment: Row | undefined): ReportedVolume {
     attr: textOf(row, "lv_attr"),
     pool,
     origin: textOf(row, "origin"),
-    dataPercent: Number(row["data_percent"] ?? 0),
-    metadataPercent: Number(row["metadata_percent"] ?? 0),
+    dataPercent: percentOf(row, "data_percent"),
+    metadataPercent: percentOf(row, "metadata_percent"),
     metadataSizeBytes: Number(row["lv_metadata_size"] ?? 0),
     dataColumns: segment !== undefined && isSpread(segment) ? countOf(segment, "data_stripes") : 1,
     chunkBytes:
       segment !== undefined && textOf(segment, "segtype") === "thin-pool" ? countOf(segment, "chunk_size") : 0,
   };
+}
+
+/** Of a volume that has no such figure 0; of a thin pool no figure is none, and never 0. */
+function percentOf(row: Row, field: string): number {
+  const text = row[field] ?? "";
+  if (text === "") return textOf(row, "lv_attr").startsWith("t") ? Number.NaN : 0;
+  return Number(text);
 }
 
 function textOf(row: Row, field: string): string {

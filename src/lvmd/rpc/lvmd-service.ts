@@ -17,7 +17,7 @@ import { changeTags, renameVolume } from "../volumes/describe-volume.ts";
 import { extendThinPool } from "../volumes/extend-thin-pool.ts";
 import type { ReduceTokens } from "../volumes/reduce-tokens.ts";
 import { cancelReduce, reduceVolume } from "../volumes/reduce-volume.ts";
-import { impairment } from "../volumes/sizes.ts";
+import { impairment, untoldFill } from "../volumes/sizes.ts";
 import {
   classOf,
   type FoundVolume,
@@ -118,7 +118,7 @@ function wireClass(state: ClassState | UnusableClass, unheard: string | undefine
   if (isUnusable(state))
     return { ...common, sizeBytes: 0, freeBytes: 0, sizeGrainBytes: 0, thinPool: undefined, problem: state.problem };
   const { group, thin } = state;
-  const problem = unheard ?? impairment(state) ?? "";
+  const problem = unheard ?? impairment(state) ?? untoldFill(state) ?? "";
   return {
     ...common,
     sizeBytes: state.sizeBytes,

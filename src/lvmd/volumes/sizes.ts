@@ -28,6 +28,12 @@ export function refuseShortage(state: ClassState, neededBytes: number, roomBytes
   );
 }
 
+/** Why nobody can tell what a thin pool has left. */
+export function untoldFill({ group, thin }: Pick<ClassState, "group" | "thin">): string | undefined {
+  if (thin === undefined || !Number.isNaN(thin.pool.dataPercent + thin.pool.metadataPercent)) return undefined;
+  return `LVM does not tell how full thin pool ${group.name}/${thin.pool.name} is (lv_attr ${thin.pool.attr}): it is not active, or has failed`;
+}
+
 /** Why LVM would change nothing in this group. */
 export function impairment({ group }: Pick<ClassState, "group">): string | undefined {
   const { name, missingDevices, attr } = group;

@@ -41,8 +41,13 @@ export function refusalOfRoom(
   if (found === undefined) return exhausted(`node ${nodeName} has no ${lackingClass(storage, wanted)}`);
   if (found.problem !== undefined)
     return exhausted(`nothing can be made in device class ${found.name} of node ${nodeName} now: ${found.problem}`);
+  const pool = found.thinPool;
+  const filled =
+    pool === undefined
+      ? ""
+      : ` (its thin pool has ${pool.dataPercent}% of its data and ${pool.metadataPercent}% of its metadata in use)`;
   return exhausted(
-    `node ${nodeName} has ${formatBytes(freeBytes)} left for new members, and the volume begins with ${formatBytes(memberBytes)}; free space there, or lower the request or the StorageClass' initialSize`,
+    `node ${nodeName} has ${formatBytes(freeBytes)} left for new members${filled}, and the volume begins with ${formatBytes(memberBytes)}; free space there, or lower the request or the StorageClass' initialSize`,
   );
 }
 

@@ -35,6 +35,13 @@ describe("a NodeStorage's status", () => {
     ]);
   });
 
+  it("has no percentages where nobody can tell them", () => {
+    const [told] =
+      classesOf({ thinPool: { ...THIN_POOL, dataPercent: Number.NaN }, problem: "it is not active" }) ?? [];
+    expect(told).toMatchObject({ free: "0", problem: "it is not active" });
+    expect(told).not.toHaveProperty("thinPool");
+  });
+
   it("promises nothing of a class that has a problem, and says which", () => {
     expect(classesOf({ problem: "its volume group is gone" })).toMatchObject([
       { free: "0", problem: "its volume group is gone" },

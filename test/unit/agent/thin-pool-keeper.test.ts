@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { createThinPoolKeeper, type ThinPoolKeeper } from "../../../src/agent/thin-pool/thin-pool-keeper.ts";
 import type { ClusterVolumePolicy } from "../../../src/api/volume-policy.ts";
@@ -37,6 +38,7 @@ describe("the keeper of thin pools", () => {
     const said: string[] = [];
     const registry = createMetricsRegistry();
     const heard = [...policies];
+    let nowMs = 0;
     keeper = createThinPoolKeeper({
       nodeName: "node-a",
       policies: { list: () => heard },
@@ -48,11 +50,16 @@ describe("the keeper of thin pools", () => {
         record: (object, type, reason) => said.push(`${object.kind}/${object.metadata.name} ${type} ${reason}`),
       },
       registry,
+      clock: { monotonicMs: () => nowMs },
       log: createLogger("test", "silent"),
     });
     const isFull = async (): Promise<string | undefined> =>
       /^tidemark_thin_pool_full{device_class="thin"} (\d)$/m.exec(await registry.metrics())?.[1];
-    return { keeper, heard, extended, said, isFull };
+    const advance = (ms: number): boolean => {
+      nowMs += ms;
+      return true;
+    };
+    return { keeper, heard, extended, said, isFull, advance };
   }
 
   it("extends a pool that is over the threshold, and says so on the node's NodeStorage", async () => {
@@ -99,12 +106,35 @@ describe("the keeper of thin pools", () => {
     expect(said).toEqual([once, once]);
   });
 
+  it("asks once for each report, and leaves the next extension a while", async () => {
+    const { keeper, extended, said, advance } = keep();
+    const first = aClass(80);
+    keeper.reported([first]);
+    await eventually("it is said", () => said.length === 1);
+    keeper.reported([aClass(85)]); // made before the extension, or the pool fills as fast
+    await setImmediate();
+    expect(extended).toHaveLength(1); // and never would be, as long as the clock stands still
+    advance(2000);
+    keeper.reported([first]);
+    await setImmediate();
+    expect(extended).toHaveLength(1);
+    keeper.reported([aClass(85)]);
+    await eventually("it is extended again", () => extended.length === 2);
+  });
+
+  it("says that it leaves a pool alone of which nobody can tell how full it is", async () => {
+    const { keeper, extended, said } = keep();
+    keeper.reported([aClass(Number.NaN)]);
+    await eventually("it is said", () => said.length > 0);
+    expect([extended, said]).toEqual([[], ["NodeStorage/node-a Warning ThinPoolUnknown"]]);
+  });
+
   it("says what lvmd answers, counts the pool as full, and tries again with the next report", async () => {
-    const { keeper, extended, said, isFull } = keep({ fail: true });
+    const { keeper, extended, said, isFull, advance } = keep({ fail: true });
     keeper.reported([aClass(85)]);
     await eventually("it is extended", () => extended.length === 1);
     keeper.reported([aClass(86)]);
-    await eventually("it is tried again", () => extended.length === 2);
+    await eventually("it is tried again", () => advance(1000) && extended.length === 2);
     expect(said).toEqual(["NodeStorage/node-a Warning ThinPoolExtendFailed"]);
     expect(await isFull()).toBe("1");
   });

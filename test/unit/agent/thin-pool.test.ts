@@ -56,12 +56,12 @@ describe("what is done about a thin pool", () => {
     ["by a grain at least", { metadataUsedRatio: 0.9, metadataSizeBytes: GRAIN }, {}, { metadataSizeBytes: 2 * GRAIN }],
     [
       "metadata first, where both are short and the group has little",
-      { dataUsedRatio: 0.9, metadataUsedRatio: 0.9, groupFreeBytes: 20 * MIB },
+      { dataUsedRatio: 0.9, metadataUsedRatio: 0.9, groupFreeBytes: 40 * MIB },
       {},
       { sizeBytes: 100 * GIB, metadataSizeBytes: 120 * MIB },
     ],
     [
-      "metadata to no more than the kernel uses",
+      "metadata to no more than LVM makes",
       { metadataUsedRatio: 0.9, metadataSizeBytes: METADATA_MAX_BYTES - GRAIN - 1 },
       {},
       { metadataSizeBytes: METADATA_MAX_BYTES - 1 },
@@ -86,6 +86,30 @@ describe("what is done about a thin pool", () => {
       message: expect.stringMatching(message),
     }),
   );
+
+  it.each([
+    ["its data's use is no number", { dataUsedRatio: Number.NaN }],
+    ["its metadata's use is no number", { metadataUsedRatio: Number.NaN }],
+    ["more is used than there is", { dataUsedRatio: 1.5 }],
+    ["less than nothing is used", { metadataUsedRatio: -0.1 }],
+    ["its metadata have no size", { metadataSizeBytes: 0, dataUsedRatio: 0.9 }],
+    ["its group has less than nothing left", { groupFreeBytes: -1, dataUsedRatio: 0.9 }],
+    ["its size is no number", { sizeBytes: Number.NaN, dataUsedRatio: 0.9 }],
+  ])("is to leave it where %s, and to say so", (_what, facts) =>
+    expect(decideThinPool(aPool(facts), growth())).toMatchObject({
+      kind: "hold",
+      reason: "ThinPoolUnknown",
+      message: expect.stringContaining("the thin pool of thin"),
+    }),
+  );
+
+  it("is never more than the group has, with the second volume that LVM keeps for metadata", () => {
+    const both = { dataUsedRatio: 0.9, metadataUsedRatio: 0.9, groupFreeBytes: 400 * MIB };
+    const plan = decideThinPool(aPool({ ...both, metadataSizeBytes: GIB }), growth());
+    expect(plan).toMatchObject({ kind: "extend", sizeBytes: 100 * GIB, metadataSizeBytes: GIB + 200 * MIB });
+    const little = decideThinPool(aPool({ ...both, groupFreeBytes: 60 * MIB }), growth());
+    expect(little).toMatchObject({ kind: "extend", sizeBytes: 100 * GIB + 20 * MIB, metadataSizeBytes: 120 * MIB });
+  });
 
   it("is nothing while the policy is suspended, and that is said", () =>
     expect(decideThinPool(aPool({ dataUsedRatio: 0.9 }), growth({ suspended: true }))).toMatchObject({

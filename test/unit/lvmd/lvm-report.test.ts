@@ -76,6 +76,14 @@ describe("a report of LVM", () => {
     });
   });
 
+  it("has no figure, rather than 0, for a thin pool of which LVM tells none", () => {
+    const untold = JSON_REPORT.replaceAll('"12.34"', '""').replaceAll('"11.04"', '""');
+    expect(parseReport(untold).get("kv")?.volumes.get("pool")).toMatchObject({
+      dataPercent: Number.NaN,
+      metadataPercent: Number.NaN,
+    });
+  });
+
   it("tells a volume without a device, stripes, and a thick snapshot's size as its origin's", () => {
     expect(group?.volumes.get("off")).toMatchObject({ device: undefined, dataColumns: 2 });
     expect(group?.volumes.get("snap")).toMatchObject({ sizeBytes: 100 * MIB, dataColumns: 1 });

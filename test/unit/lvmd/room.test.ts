@@ -64,6 +64,7 @@ describe("the room for one more thin volume", () => {
     ["leaves the spare", 2 * GIB, 40, 15 * GIB],
     ["is nothing where less than the spare can still be written", 2 * GIB, 81, 0],
     ["is nothing where more was promised than may be", 18 * GIB, 0, 0],
+    ["is nothing where nobody can tell what the pool has left", 0, Number.NaN, 0],
   ])("%s", (_case, spareBytes, dataPercent, expected) => {
     expect(thinRoomBytes(group, { ...pool, dataPercent }, settings, spareBytes)).toBe(expected);
   });

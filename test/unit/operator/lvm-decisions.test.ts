@@ -88,6 +88,15 @@ describe("a node's room", () => {
     expect(refusal).toMatchObject({ code: "RESOURCE_EXHAUSTED", message: expect.stringContaining(text) });
   });
 
+  it("says how full the thin pool is that takes no more", () => {
+    const thinPool = { dataPercent: 83, metadataPercent: 12 };
+    const [hdd] = buildStorage(lvm("hdd", "0")).status?.deviceClasses ?? [];
+    const full = hdd && { ...storage, status: { deviceClasses: [{ ...hdd, thinPool }] } };
+    expect(refusalOfRoom(NODE, full, { backend: "lvm", deviceClass: "hdd" }, GIB)?.message).toContain(
+      "0 B left for new members (its thin pool has 83% of its data and 12% of its metadata in use)",
+    );
+  });
+
   it("without a default class is said to have none", () => {
     const refusal = refusalOfRoom(
       NODE,
