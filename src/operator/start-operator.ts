@@ -37,6 +37,8 @@ import { createPodWebhook } from "./webhook/pod-webhook.ts";
 const RESELECTION_INTERVAL_MS = 30_000;
 /** A cache shows what was made well before. */
 const MAKING_INTERVAL_MS = 1000;
+/** What it takes until a Service does not lead here any more. */
+const DRAIN_MS = 2000;
 const COMPONENT = "tidemark-operator";
 
 export interface RunningOperator {
@@ -91,6 +93,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
       events,
       metrics,
       clock,
+      drainMs: DRAIN_MS,
       log,
     });
   const duties = [loop, claimLoop, capacities, pendingClaims, nodeLoss];

@@ -1,5 +1,6 @@
 // The pod webhook of one replica: its server, its certificates, and what only the leader does for it. Every replica serves; the leader
 // makes the certificates, tells the API server whom to trust, and looks for pods that were missed.
+import { setTimeout } from "node:timers/promises";
 import { POD_WEBHOOK, POD_WEBHOOK_SECRETS, TIDEMARK_SCHEDULER } from "../../api/placement.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
@@ -31,6 +32,8 @@ export interface PodWebhookOptions {
   readonly events: EventRecorder;
   readonly metrics: Pick<OperatorMetrics, "registry">;
   readonly clock: Clock;
+  /** How long a Service may still lead here once this replica is to stop. */
+  readonly drainMs: number;
   readonly log: Logger;
 }
 
@@ -39,8 +42,12 @@ export interface PodWebhook {
   readonly duty: Duty;
   /** Resolves with the port. Handshakes fail until the leader has made the certificates. */
   start(): Promise<number>;
-  /** Undefined when it serves, else what it waits for. */
+  /**
+   * Undefined when it shows the certificate that there is, else what it waits for. Where there is none it does not wait: who leads may
+   * be a replica that has no webhook yet and goes only once this one is ready.
+   */
   notReady(): string | undefined;
+  /** Goes on for a moment, until nobody is sent here any more. */
   stop(): Promise<void>;
 }
 
@@ -69,7 +76,7 @@ export function createPodWebhook(options: PodWebhookOptions): PodWebhook {
     log,
   });
   let leading = false;
-  let serving = false;
+  let lookedForCertificate = false;
   const keeper = createCertificateKeeper({
     client,
     events,
@@ -87,7 +94,6 @@ export function createPodWebhook(options: PodWebhookOptions): PodWebhook {
     isLeader: () => leading,
     changed: (secret) => {
       if (secret.metadata.name !== POD_WEBHOOK_SECRETS.server || !showSecret(secret, server.replace, log)) return;
-      serving = true;
       publisher.take(storedPair(secret).bundlePem);
     },
     nowMs: clock.nowMs,
@@ -109,11 +115,16 @@ export function createPodWebhook(options: PodWebhookOptions): PodWebhook {
     start: async () => {
       watched.start();
       const port = await server.listen();
+      void keeper.synced.then(() => {
+        lookedForCertificate = true;
+      });
       keeper.start();
       return port;
     },
-    notReady: () => (serving ? undefined : "the pod webhook has no certificate yet, which the leader makes"),
+    notReady: () =>
+      lookedForCertificate ? undefined : "the Secrets of the pod webhook's certificates are not read yet",
     stop: async () => {
+      await setTimeout(options.drainMs);
       await keeper.stop();
       await server.close();
       await watched.stop();

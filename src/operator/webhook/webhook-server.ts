@@ -44,12 +44,19 @@ const BODY_LIMIT_BYTES = 4 << 20;
 const BODIES_LIMIT_BYTES = 64 << 20;
 const REQUEST_LIMIT_MS = 10_000;
 const CONNECTIONS_LIMIT = 512;
+/** Longer than the API server keeps an idle one (90 s): one that we close first may take a request with it, and that is a pod missed. */
+const IDLE_LIMIT_MS = 120_000;
 
 export function createWebhookServer(options: WebhookServerOptions): WebhookServer {
   const { host, port, log } = options;
   const bodies: Bodies = { bytes: 0 };
   const server = createServer(
-    { ...TLS_OPTIONS, handshakeTimeout: REQUEST_LIMIT_MS, requestTimeout: REQUEST_LIMIT_MS },
+    {
+      ...TLS_OPTIONS,
+      handshakeTimeout: REQUEST_LIMIT_MS,
+      requestTimeout: REQUEST_LIMIT_MS,
+      keepAliveTimeout: IDLE_LIMIT_MS,
+    },
     (request, response) => void respond(options, bodies, request, response),
   );
   server.maxConnections = CONNECTIONS_LIMIT;

@@ -51,7 +51,8 @@ beforeAll(async () => {
   leader.duty.begin();
   await applyConfiguration(cluster.client);
   await waitFor("the CA in the configuration", async () => (await trustedAuthorities(cluster.client)) || undefined);
-  await waitFor("both to serve", () => (leader.notReady() ?? follower.notReady()) === undefined || undefined);
+  for (const replica of [leader, follower])
+    await waitFor("an answer over TLS", () => admit(cluster, replica, buildPod([ofClaim("none")])));
 }, LIMIT_MS);
 
 afterAll(async () => {

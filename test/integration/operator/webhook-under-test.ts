@@ -108,6 +108,7 @@ export async function startReplica(cluster: WebhookCluster, options: ReplicaOpti
     caches: { ...reflectors, ...all },
     events,
     metrics: { registry },
+    drainMs: 0,
     clock: { nowMs, monotonicMs: () => performance.now() },
     log,
   });
