@@ -71,6 +71,7 @@ export const CONDITION_REASONS = [
   "DiskFull", // the host has no room for the member
   "RecordNotWritten", // the node's disk takes no records: nothing begins without one
   "NodeLost", // the node that alone has the data is gone or out of service
+  "PlacementMissed", // a pod waits for a node that the pod webhook has not marked for the extender
   "StorageClassInvalid", // no node can ever give a volume of the claim's class
   "MountFailed",
   "ResizeFailed",

@@ -96,6 +96,13 @@ const DESCRIPTIONS: readonly Description[] = [
   { group: STORAGE, kind: "CSIStorageCapacity", plural: "csistoragecapacities", scope: "Namespaced" },
   { group: "coordination.k8s.io", kind: "Lease", plural: "leases", scope: "Namespaced", conditionalUpdate: true },
   {
+    group: "admissionregistration.k8s.io",
+    kind: "MutatingWebhookConfiguration",
+    plural: "mutatingwebhookconfigurations",
+    scope: "Cluster",
+    generation: true,
+  },
+  {
     group: "apiextensions.k8s.io",
     kind: "CustomResourceDefinition",
     plural: "customresourcedefinitions",

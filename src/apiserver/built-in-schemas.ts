@@ -188,6 +188,33 @@ const attachmentStatus = fields({
   detachError: attachmentError,
 });
 
+// Defaults as in k8s.io/api/admissionregistration/v1. Nothing here calls a webhook.
+const webhookClientConfig = fields({
+  url: text,
+  service: fields({ namespace: text, name: text, path: text, port: { ...integer, default: 443 } }, [
+    "namespace",
+    "name",
+  ]),
+  caBundle: text,
+});
+const mutatingWebhook = fields(
+  {
+    name: text,
+    clientConfig: webhookClientConfig,
+    rules: atomicList(anything),
+    failurePolicy: { ...text, enum: ["Ignore", "Fail"], default: "Fail" },
+    matchPolicy: { ...text, enum: ["Exact", "Equivalent"], default: "Equivalent" },
+    namespaceSelector: { ...labelSelector, default: {} },
+    objectSelector: { ...labelSelector, default: {} },
+    sideEffects: { ...text, enum: ["None", "NoneOnDryRun"] },
+    timeoutSeconds: { ...integer, default: 10 },
+    admissionReviewVersions: atomicList(text),
+    reinvocationPolicy: { ...text, enum: ["Never", "IfNeeded"], default: "Never" },
+    matchConditions: keyedList(fields({ name: text, expression: text }, ["name", "expression"]), "name"),
+  },
+  ["name", "clientConfig", "sideEffects", "admissionReviewVersions"],
+);
+
 interface Body {
   readonly description: string;
   readonly properties: Record<string, Schema>;
@@ -279,6 +306,10 @@ const BODIES: Readonly<Record<string, Body>> = {
     required: ["storageClassName"],
   },
   Lease: { description: "Lease is a lock that has to be renewed.", properties: { spec: leaseSpec } },
+  MutatingWebhookConfiguration: {
+    description: "MutatingWebhookConfiguration names webhooks that change objects before they are stored.",
+    properties: { webhooks: keyedList(mutatingWebhook, "name") },
+  },
   CustomResourceDefinition: customResourceDefinitionSchema,
 };
 

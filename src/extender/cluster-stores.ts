@@ -44,7 +44,7 @@ export const CLUSTER_INDEXES = {
   layouts: { node: (layout) => listed(nodeOfLayout(layout)) },
   pods: {
     claim: (pod) => claimsOf(pod).map(({ name }) => `${pod.metadata.namespace}/${name}`),
-    agent: (pod) => (isAgent(pod) ? listed(pod.spec?.nodeName) : []),
+    agent: (pod) => (isAgent(pod) ? listed(pod.spec.nodeName) : []),
   },
 } as const satisfies Indexes;
 

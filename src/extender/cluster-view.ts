@@ -123,13 +123,13 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
       markVolumesOfPod(pod);
       const { uid } = pod.metadata;
       const isGone = stores.pods.get(podKey(pod))?.metadata.uid !== uid;
-      if (uid !== undefined && (isGone || pod.spec?.nodeName)) ledger.release(uid);
+      if (uid !== undefined && (isGone || pod.spec.nodeName)) ledger.release(uid);
       if (isAgent(pod)) markAgent(pod);
     },
   };
 
   const markAgent = ({ spec }: Pod): void => {
-    const nodeName = spec?.nodeName;
+    const nodeName = spec.nodeName;
     if (nodeName === undefined) return;
     if (stores.pods.byIndex("agent", nodeName).length > 0) agentGoneMs.delete(nodeName);
     else agentGoneMs.set(nodeName, now());

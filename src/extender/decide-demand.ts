@@ -24,7 +24,9 @@ export interface SeenObjects {
 }
 
 /** The part of a pod that is read. */
-export type ClaimingPod = Pick<Pod, "metadata" | "spec">;
+export interface ClaimingPod extends Pick<Pod, "metadata"> {
+  readonly spec: Pick<Pod["spec"], "volumes" | "tolerations">;
+}
 
 /** "No volumes of ours" is undefined; a sentence says why no node can take the pod as things are. */
 export function demandOf(pod: ClaimingPod, seen: SeenObjects): Demand | undefined | string {
@@ -56,7 +58,7 @@ export interface PodClaim {
 }
 
 export function claimsOf({ metadata, spec }: ClaimingPod): PodClaim[] {
-  return (spec?.volumes ?? []).flatMap(({ name, persistentVolumeClaim, ephemeral }): PodClaim[] => {
+  return (spec.volumes ?? []).flatMap(({ name, persistentVolumeClaim, ephemeral }): PodClaim[] => {
     if (persistentVolumeClaim !== undefined) return [{ name: persistentVolumeClaim.claimName, isEphemeral: false }];
     return ephemeral === undefined ? [] : [{ name: `${metadata.name}-${name}`, isEphemeral: true }];
   });
@@ -71,7 +73,7 @@ function isOwnedBy({ metadata }: PersistentVolumeClaim, pod: ClaimingPod): boole
 const UNSCHEDULABLE = "node.kubernetes.io/unschedulable";
 
 function toleratesCordon({ spec }: ClaimingPod): boolean {
-  return (spec?.tolerations ?? []).some(
+  return (spec.tolerations ?? []).some(
     ({ key, operator, effect }) =>
       (key === UNSCHEDULABLE || (key === undefined && operator === "Exists")) &&
       (effect === undefined || effect === "" || effect === "NoSchedule"),

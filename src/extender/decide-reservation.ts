@@ -71,7 +71,7 @@ function ofClaim(
 /** Where the scheduler has put a pod that needs the volume, or wants to. */
 function nodeOfPods(pods: readonly Pod[]): string | undefined {
   const live = pods.filter(({ status }) => status?.phase !== "Succeeded" && status?.phase !== "Failed");
-  const bound = live.find(({ spec }) => spec?.nodeName)?.spec?.nodeName;
+  const bound = live.find(({ spec }) => spec.nodeName)?.spec.nodeName;
   return bound ?? live.find(({ status }) => status?.nominatedNodeName)?.status?.nominatedNodeName;
 }
 

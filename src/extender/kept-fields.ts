@@ -104,8 +104,9 @@ export function createKeeping(): Keeping {
         kind,
         metadata: { ...meta(metadata, once), ...(agent ? { labels: onceAll(metadata.labels, once) } : {}) },
         spec: {
-          nodeName: once(spec?.nodeName),
-          volumes: spec?.volumes
+          nodeName: once(spec.nodeName),
+          containers: [],
+          volumes: spec.volumes
             ?.filter(({ persistentVolumeClaim, ephemeral }) => persistentVolumeClaim ?? ephemeral)
             .map(({ name, persistentVolumeClaim, ephemeral }) => ({
               name: once(name),

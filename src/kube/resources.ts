@@ -72,19 +72,6 @@ export interface Node extends KubeObject {
   };
 }
 
-export interface Pod extends KubeObject {
-  spec?: {
-    nodeName?: string;
-    volumes?: { name: string; persistentVolumeClaim?: { claimName: string }; ephemeral?: object }[];
-    tolerations?: { key?: string; operator?: string; effect?: string }[];
-  };
-  status?: {
-    phase?: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
-    nominatedNodeName?: string;
-    conditions?: Condition[];
-  };
-}
-
 export type AccessMode = "ReadWriteOnce" | "ReadOnlyMany" | "ReadWriteMany" | "ReadWriteOncePod";
 export type VolumeMode = "Filesystem" | "Block";
 
@@ -216,6 +203,50 @@ export interface EndpointSlice extends KubeObject {
   endpoints?: { addresses: string[]; conditions?: { ready?: boolean; serving?: boolean; terminating?: boolean } }[];
 }
 
+/** Of a template of a claim, as in a pod's generic ephemeral volume: what the claim is made with. */
+export interface ClaimTemplate {
+  spec?: Pick<PersistentVolumeClaimSpec, "resources" | "storageClassName">;
+}
+
+export interface PodVolume {
+  name: string;
+  persistentVolumeClaim?: { claimName: string };
+  /** The claim is made with the pod, as PODNAME-VOLUMENAME. */
+  ephemeral?: { volumeClaimTemplate?: ClaimTemplate };
+}
+
+export type ResourceQuantities = Record<string, string | number>;
+
+export interface PodContainer {
+  name: string;
+  resources?: { requests?: ResourceQuantities; limits?: ResourceQuantities };
+}
+
+export interface Pod extends KubeObject {
+  spec: {
+    nodeName?: string;
+    schedulerName?: string;
+    containers: PodContainer[];
+    volumes?: PodVolume[];
+    tolerations?: { key?: string; operator?: string; effect?: string }[];
+  };
+  status?: {
+    phase?: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
+    nominatedNodeName?: string;
+    conditions?: Condition[];
+  };
+}
+
+export interface MutatingWebhookConfiguration extends KubeObject {
+  webhooks?: {
+    name: string;
+    /** `caBundle`: PEM in base64. */
+    clientConfig?: { caBundle?: string };
+    namespaceSelector?: LabelSelector;
+    objectSelector?: LabelSelector;
+  }[];
+}
+
 export interface CustomResourceDefinition extends KubeObject {
   spec: {
     group: string;
@@ -238,8 +269,8 @@ export const NAMESPACES = core<Namespace>("namespaces", "Namespace", false);
 export const CONFIG_MAPS = core<ConfigMap>("configmaps", "ConfigMap", true);
 export const RESOURCE_QUOTAS = core<ResourceQuota>("resourcequotas", "ResourceQuota", true);
 export const SECRETS = core<Secret>("secrets", "Secret", true);
-export const PODS = core<Pod>("pods", "Pod", true);
 export const NODES = core<Node>("nodes", "Node", false);
+export const PODS = core<Pod>("pods", "Pod", true);
 export const EVENTS = core<Event>("events", "Event", true);
 export const PERSISTENT_VOLUME_CLAIMS = core<PersistentVolumeClaim>(
   "persistentvolumeclaims",
@@ -282,6 +313,14 @@ export const ENDPOINT_SLICES: Resource<EndpointSlice> = {
   plural: "endpointslices",
   kind: "EndpointSlice",
   namespaced: true,
+};
+
+export const MUTATING_WEBHOOK_CONFIGURATIONS: Resource<MutatingWebhookConfiguration> = {
+  group: "admissionregistration.k8s.io",
+  version: "v1",
+  plural: "mutatingwebhookconfigurations",
+  kind: "MutatingWebhookConfiguration",
+  namespaced: false,
 };
 
 export const CUSTOM_RESOURCE_DEFINITIONS: Resource<CustomResourceDefinition> = {

@@ -8,6 +8,7 @@ import {
   durationFlag,
   PROCESS_FLAGS,
   type ProcessSettings,
+  portFlag,
   quantityFlag,
   readFlags,
   readProcessSettings,
@@ -29,6 +30,15 @@ export interface OperatorConfig extends ProcessSettings {
   readonly namespaceBudgetBytes: number;
   /** How long a node must have been lost before a claim that says so is deleted. */
   readonly nodeLossDelayMs: number;
+  /** Undefined: pods are not sent here. */
+  readonly podWebhook: PodWebhookSettings | undefined;
+}
+
+export interface PodWebhookSettings {
+  /** 0 picks a free port. */
+  readonly port: number;
+  /** Schedulers that ask the extender besides Tidemark's own: pods keep them, the default one too when it is among them. */
+  readonly schedulersWithExtender: readonly string[];
 }
 
 const FLAGS = {
@@ -39,6 +49,9 @@ const FLAGS = {
   "lease-namespace": { type: "string" },
   "span-csi-socket": { type: "string" },
   "default-namespace-budget": { type: "string", default: "1Ti" },
+  "pod-webhook": { type: "boolean", default: false },
+  "pod-webhook-port": { type: "string", default: "9473" },
+  "scheduler-with-extender": { type: "string", multiple: true, default: [] as string[] },
   "node-loss-delay": { type: "string", default: "30s" },
   "csi-socket": { type: "string", default: "/run/tidemark/csi-controller.sock" },
 } as const;
@@ -55,6 +68,12 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
     csiSocket: values["csi-socket"],
     spanCsiSocket: values["span-csi-socket"],
     nodeLossDelayMs: durationFlag("node-loss-delay", values["node-loss-delay"], 0),
+    podWebhook: values["pod-webhook"]
+      ? {
+          port: portFlag("pod-webhook-port", values["pod-webhook-port"]),
+          schedulersWithExtender: values["scheduler-with-extender"],
+        }
+      : undefined,
     namespaceBudgetBytes: quantityFlag("default-namespace-budget", values["default-namespace-budget"]),
   };
 }

@@ -31,15 +31,20 @@ import { createLayoutWriter } from "./volume/layout-writer.ts";
 import { createVolumeCaches } from "./volume/volume-caches.ts";
 import { createVolumeChanges } from "./volume/volume-changes.ts";
 import { createVolumeLoop } from "./volume/volume-loop.ts";
+import { createPodWebhook } from "./webhook/pod-webhook.ts";
 
 /** Between two attempts of a provisioner that has no room on a member's node. */
 const RESELECTION_INTERVAL_MS = 30_000;
 /** A cache shows what was made well before. */
 const MAKING_INTERVAL_MS = 1000;
+/** What it takes until a Service does not lead here any more. */
+const DRAIN_MS = 2000;
 const COMPONENT = "tidemark-operator";
 
 export interface RunningOperator {
   readonly httpPort: number;
+  /** Undefined: there is none. */
+  readonly podWebhookPort: number | undefined;
   /** In the order in which they were started; stop them in reverse. */
   readonly parts: readonly Stoppable[];
 }
@@ -79,7 +84,21 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const nodeLoss = createNodeLossLoop({ client, caches, claims, events, metrics, clock, settleMs }, lossSynced, log);
   registerLostNodeVolumes(metrics.registry, caches, claims);
   const pendingClaims = createPendingClaims(claims, capacityCaches, events, log);
-  const duties = [loop, claimLoop, capacities, pendingClaims, nodeLoss, ...(guard === undefined ? [] : [guard])];
+  const webhook =
+    config.podWebhook &&
+    createPodWebhook({
+      config: { ...config, ...config.podWebhook },
+      client,
+      caches: claimCaches,
+      events,
+      metrics,
+      clock,
+      drainMs: DRAIN_MS,
+      log,
+    });
+  const duties = [loop, claimLoop, capacities, pendingClaims, nodeLoss];
+  if (guard !== undefined) duties.push(guard);
+  if (webhook !== undefined) duties.push(webhook.duty);
   const election = elect(config, client, duties, log);
 
   let ready = false;
@@ -111,13 +130,14 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
     );
   const csi = await serve(LOCAL, config.csiSocket);
   const spanCsi = config.spanCsiSocket === undefined ? undefined : await serve(SPAN, config.spanCsiSocket);
+  const podWebhookPort = await webhook?.start();
   election.start();
   const http = await startMetricsServer({
     host: config.httpHost,
     port: config.httpPort,
     registry: metrics.registry,
     unhealthy: () => undefined,
-    notReady: () => (ready ? undefined : "the first list from the API server is not complete"),
+    notReady: () => (ready ? webhook?.notReady() : "the first list from the API server is not complete"),
   });
   const parts = [
     { name: "API server client", stop: () => client.close() },
@@ -125,6 +145,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
     { name: "caches of claims", stop: () => claimCaches.stop() },
     { name: "caches of capacities", stop: () => capacityCaches.stop() },
     { name: "events", stop: () => events.flush() },
+    ...(webhook === undefined ? [] : [{ name: "pod webhook", stop: () => webhook.stop() }]),
     { name: "HTTP server", stop: () => http.close() },
     { name: "lease", stop: () => election.stop() },
     { name: "reconciler", stop: () => loop.end() },
@@ -133,10 +154,11 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
     { name: "pending claims", stop: () => pendingClaims.end() },
     { name: "node loss", stop: () => nodeLoss.end() },
     ...(guard === undefined ? [] : [{ name: "guard of members", stop: () => guard.end() }]),
+    ...(webhook === undefined ? [] : [{ name: "duties of the pod webhook", stop: () => webhook.duty.end() }]),
     { name: "CSI services", stop: () => csi.close() },
     ...(spanCsi === undefined ? [] : [{ name: "CSI services of span", stop: () => spanCsi.close() }]),
   ];
-  return { httpPort: http.port, parts };
+  return { httpPort: http.port, podWebhookPort, parts };
 }
 
 function elect(

@@ -179,6 +179,7 @@ export function buildPod(index: number, claims: readonly string[] = [`claim-${in
     kind: "Pod",
     metadata: { namespace: "shop", name: `pod-${index}`, uid: `pod-uid-${index}` },
     spec: {
+      containers: [],
       volumes: claims.map((claimName) => ({ name: claimName, persistentVolumeClaim: { claimName } })),
       ...(nodeName === undefined ? {} : { nodeName }),
     },
@@ -273,7 +274,7 @@ export function agentPod(nodeName: string, ready: "True" | "False" | "Unknown", 
       uid: `agent-${nodeName}`,
       labels: { "app.kubernetes.io/name": "tidemark", "app.kubernetes.io/component": "agent" },
     },
-    spec: { nodeName },
+    spec: { nodeName, containers: [] },
     status: { conditions: [{ type: "Ready", status: ready, lastTransitionTime: new Date(sinceMs).toISOString() }] },
   };
 }

@@ -65,6 +65,7 @@ describeReal("a span, from its claim to its end", LOOP_PARTS, () => {
         leaseNamespace: "tidemark-system",
         userName: undefined,
         namespaceBudgetBytes: 1024 * GIB,
+        podWebhook: undefined,
         nodeLossDelayMs: 30_000,
         csiSocket: join(agent.directory, "run/operator.sock"),
         spanCsiSocket: spanSocket,

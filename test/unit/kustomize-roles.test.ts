@@ -13,6 +13,7 @@ import { hasKubectl, kustomize, kustomizeWith, manifestsOf, type Rule, rulesOf }
 
 const describeWithKubectl = hasKubectl() ? describe : describe.skip;
 const manifests = hasKubectl() ? manifestsOf(kustomize("base")) : [];
+const placementManifests = hasKubectl() ? manifestsOf(kustomizeWith("base", {}, ["components/placement"])) : [];
 
 /** Every resource constant by its name. */
 const RESOURCES = new Map(
@@ -47,10 +48,14 @@ const ALLOWED_BY_USERS: Readonly<Partial<Record<keyof typeof SOURCES, readonly s
 /** Rules of the operator's account that are the sidecars'. */
 const SIDECAR_ROLES = ["tidemark-csi-provisioner", "tidemark-csi-attacher", "tidemark-csi-resizer", "csi-sidecars"];
 
+/** A part of the operator that a component turns on, and what is called in its name there. */
+const POD_WEBHOOK = ["src/operator/webhook", "src/process/certificates"];
+
 function sourceOf(path: string): string {
   if (path.endsWith(".ts")) return readFileSync(path, "utf8").replaceAll(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm, "");
   return readdirSync(path)
     .map((name) => join(path, name))
+    .filter((child) => !POD_WEBHOOK.includes(child))
     .filter((child) => child.endsWith(".ts") || !child.includes("."))
     .map(sourceOf)
     .join("\n");
@@ -113,8 +118,18 @@ describeWithKubectl("the roles in kustomize/base", () => {
     expect([...allowed(rulesOf(placement, "extender"))].sort()).toEqual([...calls].sort());
   });
 
+  it("let the operator do what its pod webhook calls besides with the component placement, and nothing else", () => {
+    const calls = callsIn([...SOURCES.operator, ...POD_WEBHOOK].map(sourceOf).join("\n"), APPLIES_THAT_CREATE.operator);
+    const rules = rulesOf(
+      placementManifests.filter(({ metadata }) => !SIDECAR_ROLES.includes(metadata.name)),
+      "operator",
+    );
+    expect([...allowed(rules)].sort()).toEqual([...calls].sort());
+    expect(calls).toContain("patch mutatingwebhookconfigurations");
+  });
+
   it("have no wildcard, and no verb that gives rights away", () => {
-    const rules = manifests.flatMap((object) => object.rules ?? []);
+    const rules = placementManifests.flatMap((object) => object.rules ?? []);
     expect(rules.length).toBeGreaterThan(20);
     for (const { apiGroups, resources, verbs } of rules) {
       for (const text of [...apiGroups, ...resources, ...verbs]) expect(text).not.toContain("*");
@@ -122,10 +137,10 @@ describeWithKubectl("the roles in kustomize/base", () => {
     }
   });
 
-  it("give Secrets and Leases by name, but for their creation", () => {
-    const named = manifests
+  it("give Secrets, Leases and webhooks' configurations by name, but for their creation", () => {
+    const named = placementManifests
       .flatMap((object) => object.rules ?? [])
-      .filter(({ resources }) => /secrets|leases/.test(resources.join()));
+      .filter(({ resources }) => /secrets|leases|webhook/.test(resources.join()));
     expect(named.length).toBeGreaterThan(4);
     for (const { resourceNames = [], verbs } of named)
       expect(resourceNames.length > 0 || verbs.join() === "create").toBe(true);
@@ -133,7 +148,7 @@ describeWithKubectl("the roles in kustomize/base", () => {
 
   it("let no process write another one's fields on nodes, pods or roles", () => {
     for (const name of Object.keys(SOURCES)) {
-      const writes = [...allowed(rulesOf(manifests, name))].filter((rule) => !/^(get|list|watch) /.test(rule));
+      const writes = [...allowed(rulesOf(placementManifests, name))].filter((rule) => !/^(get|list|watch) /.test(rule));
       expect(
         writes.filter((rule) => / (nodes|pods|clusterroles|roles|.*bindings|serviceaccounts)\b/.test(rule)),
       ).toEqual([]);

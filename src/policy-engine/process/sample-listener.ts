@@ -7,7 +7,7 @@ import { formatAddress } from "../../process/address.ts";
 import { createCertificateKeeper } from "../../process/certificates/certificate-keeper.ts";
 import { CERTIFICATE_TIMES } from "../../process/certificates/certificate-times.ts";
 import { createMutualTls } from "../../process/certificates/mutual-tls.ts";
-import { storedPair } from "../../process/certificates/pair-secret.ts";
+import { showSecret } from "../../process/certificates/shown-pair.ts";
 import { type GrpcService, serveOnAddress, serveOnSocket, serveOverTls } from "../../process/grpc.ts";
 import type { Logger } from "../../process/log.ts";
 import { type Admit, admitAnyone, createAgentAdmission } from "./agent-admission.ts";
@@ -73,6 +73,7 @@ function createServerCertificates({ config, client, events, leadership, nowMs, l
     client,
     events,
     namespace: config.leaseNamespace,
+    managedBy: "tidemark-policy-engine",
     authoritySecretName: CERTIFICATE_SECRETS.authority,
     leaves: [
       { secretName: CERTIFICATE_SECRETS.engine, commonName: ENGINE_CERTIFICATE_NAME, usage: "server" },
@@ -81,17 +82,7 @@ function createServerCertificates({ config, client, events, leadership, nowMs, l
     times: CERTIFICATE_TIMES,
     isLeader: () => leadership.isLeader(),
     changed: (secret) => {
-      if (secret.metadata.name !== CERTIFICATE_SECRETS.engine) return;
-      try {
-        tls.replace(storedPair(secret));
-        log.info({ secret: secret.metadata.name }, "new connections of agents get the certificate of this Secret");
-      } catch {
-        // Not the error: a parser may quote what it read.
-        log.warn(
-          { secret: secret.metadata.name },
-          "the Secret holds no usable certificate; going on with the one before",
-        );
-      }
+      if (secret.metadata.name === CERTIFICATE_SECRETS.engine) showSecret(secret, tls.replace, log);
     },
     nowMs,
     log,

@@ -4,6 +4,7 @@ import { type BackOff, backOffMs } from "../../kube/back-off.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import { createReflector } from "../../kube/reflector.ts";
+import { reflectorSet } from "../../kube/reflector-set.ts";
 import { SECRETS, type Secret } from "../../kube/resources.ts";
 import { type CertificateRoundOptions, runCertificateRound } from "./certificate-round.ts";
 
@@ -16,6 +17,8 @@ export interface CertificateKeeperOptions extends CertificateRoundOptions {
 }
 
 export interface CertificateKeeper {
+  /** Resolves when each Secret was looked for, and `changed` has heard of those that there are; pending for ever when stopped before. */
+  readonly synced: Promise<void>;
   start(): void;
   /** Looks now: leadership was won. */
   wake(): void;
@@ -64,16 +67,18 @@ export function createCertificateKeeper(options: CertificateKeeperOptions): Cert
     wake();
   };
   for (const reflector of reflectors) reflector.subscribe({ added: taken, updated: taken, deleted: () => wake() });
+  const { synced, start, stop } = reflectorSet(reflectors);
   return {
+    synced,
     start: () => {
-      for (const reflector of reflectors) reflector.start();
+      start();
       wake();
     },
     wake,
     stop: async () => {
       stopped = true;
       clearTimeout(timer);
-      await Promise.all(reflectors.map((reflector) => reflector.stop()));
+      await stop();
       await running;
     },
   };

@@ -25,6 +25,8 @@ export interface CertificateRoundOptions {
   readonly client: Pick<KubeClient, "get" | "create" | "update">;
   readonly events: Pick<EventRecorder, "record">;
   readonly namespace: string;
+  /** Who keeps them, e.g. "tidemark-operator". */
+  readonly managedBy: string;
   /** The CA's Secret: only whoever issues may read it. */
   readonly authoritySecretName: string;
   readonly leaves: readonly Leaf[];
@@ -81,7 +83,7 @@ async function apply(
   bundle: readonly string[],
 ): Promise<void> {
   if (decision.do === "keep" && stored?.bundlePem === bundle.join("")) return;
-  const wanted = pairSecret(name, pair, bundle, secret);
+  const wanted = pairSecret(name, pair, bundle, secret, options.managedBy);
   const written =
     secret === undefined
       ? await options.client.create("certificates/create-secret", SECRETS, wanted)

@@ -2,10 +2,11 @@
 // while it listens: new connections get the new ones, established ones go on. It knows nothing of what is spoken inside.
 
 import type { AddressInfo } from "node:net";
-import { createSecureContext, createServer, type SecureContextOptions, type TLSSocket } from "node:tls";
+import { createServer, type TLSSocket } from "node:tls";
 import type { Address } from "../address.ts";
 import type { Logger } from "../log.ts";
 import type { StoredPair } from "./decide-certificates.ts";
+import { showPair } from "./shown-pair.ts";
 
 export interface MutualTls {
   /** Throws, and goes on with what it has, when these cannot be used. Before the first, every handshake fails. */
@@ -38,11 +39,7 @@ export function createMutualTls(log: Logger): MutualTls {
   };
   server.on("tlsClientError", (error, { remoteAddress }) => refused(remoteAddress, reasonOf(error)));
   return {
-    replace: ({ bundlePem, certificatePem, keyPem }) => {
-      const options: SecureContextOptions = { ca: bundlePem, cert: certificatePem, key: keyPem, ...TLS_OPTIONS };
-      createSecureContext(options); // setSecureContext does not leave things as they were
-      server.setSecureContext(options);
-    },
+    replace: (pair) => showPair(server, pair, TLS_OPTIONS),
     listen: ({ host, port }, accepted) =>
       new Promise((resolve, reject) => {
         server.on("secureConnection", (connection) => {

@@ -14,12 +14,16 @@ export function storedPair(secret: Secret): StoredPair {
   };
 }
 
-/** The Secret with this content; what `found` has beside it stays, its resourceVersion guards the update. */
+/**
+ * The Secret with this content; what `found` has beside it stays, its resourceVersion guards the update. `managedBy`: what a new
+ * one's label says.
+ */
 export function pairSecret(
   name: { readonly namespace: string; readonly name: string },
   pair: KeyPair,
   bundle: readonly string[],
   found: Secret | undefined,
+  managedBy: string,
 ): Secret {
   const base64 = (text: string): string => Buffer.from(text).toString("base64");
   const data = {
@@ -29,6 +33,6 @@ export function pairSecret(
     [PAIR_KEYS.keyPem]: base64(pair.keyPem),
   };
   if (found !== undefined) return { ...found, data };
-  const labels = { "app.kubernetes.io/part-of": "tidemark", "app.kubernetes.io/managed-by": "tidemark-policy-engine" };
+  const labels = { "app.kubernetes.io/part-of": "tidemark", "app.kubernetes.io/managed-by": managedBy };
   return { apiVersion: "v1", kind: "Secret", metadata: { ...name, labels }, type: "kubernetes.io/tls", data };
 }

@@ -99,7 +99,7 @@ describeReal("the extender as a process", ["bundle"], () => {
       apiVersion: "v1",
       kind: "Pod",
       metadata: { namespace, name },
-      spec: { volumes },
+      spec: { containers: [], volumes },
     });
   }
 

@@ -71,6 +71,7 @@ export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Pro
         csiSocket,
         spanCsiSocket,
         namespaceBudgetBytes,
+        podWebhook: undefined,
         nodeLossDelayMs: NODE_LOSS_DELAY_MS,
         httpHost: "127.0.0.1",
         httpPort: 0,

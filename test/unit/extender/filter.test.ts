@@ -152,7 +152,7 @@ describe("what a pod needs", () => {
 
   it("counts an ephemeral claim only where it is the pod's own", () => {
     const pod = buildPod(7, []);
-    pod.spec = { volumes: [{ name: "scratch", ephemeral: {} }] };
+    pod.spec = { containers: [], volumes: [{ name: "scratch", ephemeral: {} }] };
     const claim = buildClaim(7, { request: "20Gi", ownedBy: "pod-uid-7" });
     claim.metadata.name = "pod-7-scratch";
     fleet.put("claims", claim);

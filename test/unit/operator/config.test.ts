@@ -29,6 +29,16 @@ describe("the operator's configuration", () => {
     expect(readConfig([], environment).userName).toBe("system:serviceaccount:storage-team:operator");
   });
 
+  it("serves pods' admission only where it is told so, and knows which schedulers ask the extender", () => {
+    expect(readConfig([], {}).podWebhook).toBeUndefined();
+    expect(readConfig(["--pod-webhook"], {}).podWebhook).toEqual({ port: 9473, schedulersWithExtender: [] });
+    const schedulers = ["--scheduler-with-extender=default-scheduler", "--scheduler-with-extender=volcano"];
+    expect(readConfig(["--pod-webhook", "--pod-webhook-port=0", ...schedulers], {}).podWebhook).toEqual({
+      port: 0,
+      schedulersWithExtender: ["default-scheduler", "volcano"],
+    });
+  });
+
   it("gives every start another identity", () => {
     expect(readConfig(["--identity", "a"], {}).identity).not.toBe(readConfig(["--identity", "a"], {}).identity);
   });
@@ -45,6 +55,7 @@ describe("the operator's configuration", () => {
     [["--http-port", "x"], "--http-port x is no port"],
     [["--log-level", "loud"], "--log-level loud is none of"],
     [["--unknown"], "--unknown"],
+    [["--pod-webhook", "--pod-webhook-port=70000"], "--pod-webhook-port 70000 is no port"],
     [["--default-namespace-budget", "a lot"], '--default-namespace-budget: "a lot" is not a quantity'],
   ])("refuses %j", (args, text) => {
     expect(() => readConfig(args, {})).toThrow(text);

@@ -1,0 +1,150 @@
+// The pod webhook of one replica: its server, its certificates, and what only the leader does for it. Every replica serves; the leader
+// makes the certificates, tells the API server whom to trust, and looks for pods that were missed.
+import { setTimeout } from "node:timers/promises";
+import { POD_WEBHOOK, POD_WEBHOOK_SECRETS, TIDEMARK_SCHEDULER } from "../../api/placement.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import type { EventRecorder } from "../../kube/events.ts";
+import { createReflector } from "../../kube/reflector.ts";
+import { reflectorSet } from "../../kube/reflector-set.ts";
+import { MUTATING_WEBHOOK_CONFIGURATIONS, PODS } from "../../kube/resources.ts";
+import { createCertificateKeeper } from "../../process/certificates/certificate-keeper.ts";
+import { CERTIFICATE_TIMES } from "../../process/certificates/certificate-times.ts";
+import { storedPair } from "../../process/certificates/pair-secret.ts";
+import { showSecret } from "../../process/certificates/shown-pair.ts";
+import type { Clock } from "../../process/clock.ts";
+import type { Logger } from "../../process/log.ts";
+import type { ClaimCaches } from "../claim/claim-caches.ts";
+import type { OperatorConfig, PodWebhookSettings } from "../config.ts";
+import type { Duty } from "../led-queue.ts";
+import type { OperatorMetrics } from "../metrics.ts";
+import { admitPod } from "./admit-pod.ts";
+import { claimKeysOf, createMissedPods } from "./missed-pods.ts";
+import { createAuthorityPublisher } from "./publish-authority.ts";
+import { registerPodWebhook } from "./webhook-metrics.ts";
+import { createWebhookServer } from "./webhook-server.ts";
+
+export interface PodWebhookOptions {
+  readonly config: Pick<OperatorConfig, "httpHost" | "leaseNamespace"> & PodWebhookSettings;
+  readonly client: KubeClient;
+  readonly caches: Pick<ClaimCaches, "claims" | "storageClasses" | "namespaces" | "persistentVolumes"> & {
+    readonly synced: Promise<void>;
+  };
+  readonly events: EventRecorder;
+  readonly metrics: Pick<OperatorMetrics, "registry">;
+  readonly clock: Clock;
+  /** How long a Service may still lead here once this replica is to stop. */
+  readonly drainMs: number;
+  readonly log: Logger;
+}
+
+export interface PodWebhook {
+  /** What this replica does while it leads. */
+  readonly duty: Duty;
+  /** Resolves with the port. Handshakes fail until the leader has made the certificates. */
+  start(): Promise<number>;
+  /**
+   * Undefined when it shows the certificate that there is, else what it waits for. Where there is none it does not wait: who leads may
+   * be a replica that has no webhook yet and goes only once this one is ready.
+   */
+  notReady(): string | undefined;
+  /** Goes on for a moment, until nobody is sent here any more. */
+  stop(): Promise<void>;
+}
+
+const MANAGED_BY = "tidemark-operator";
+
+export function createPodWebhook(options: PodWebhookOptions): PodWebhook {
+  const { config, client, caches, events, metrics, clock, log } = options;
+  const ownNamespace = config.leaseNamespace;
+  const asking = new Set([TIDEMARK_SCHEDULER, ...config.schedulersWithExtender]);
+  const sources = { client, ...caches };
+  const watched = createWebhookCaches(client, log);
+  const publisher = createAuthorityPublisher(client, watched.configurations, log);
+  const synced = Promise.all([caches.synced, watched.synced]).then(() => undefined);
+  const missed = createMissedPods(
+    { ...caches, ...watched, client, sources, asking, ownNamespace, events },
+    synced,
+    log,
+  );
+  const { answered } = registerPodWebhook(metrics.registry, () => missed.count());
+  const server = createWebhookServer({
+    host: config.httpHost,
+    port: config.port,
+    path: POD_WEBHOOK.path,
+    answer: (body) => admitPod({ sources, synced: caches.synced, asking, ownNamespace, clock, answered, log }, body),
+    refused: () => answered("Refused", 0),
+    log,
+  });
+  let leading = false;
+  let lookedForCertificate = false;
+  const keeper = createCertificateKeeper({
+    client,
+    events,
+    namespace: ownNamespace,
+    managedBy: MANAGED_BY,
+    authoritySecretName: POD_WEBHOOK_SECRETS.authority,
+    leaves: [
+      {
+        secretName: POD_WEBHOOK_SECRETS.server,
+        commonName: `${POD_WEBHOOK.service}.${ownNamespace}.svc`,
+        usage: "server",
+      },
+    ],
+    times: CERTIFICATE_TIMES,
+    isLeader: () => leading,
+    changed: (secret) => {
+      if (secret.metadata.name !== POD_WEBHOOK_SECRETS.server || !showSecret(secret, server.replace, log)) return;
+      publisher.take(storedPair(secret).bundlePem);
+    },
+    nowMs: clock.nowMs,
+    log,
+  });
+  return {
+    duty: {
+      begin: () => {
+        leading = true;
+        publisher.begin();
+        missed.begin();
+        keeper.wake();
+      },
+      end: async () => {
+        leading = false;
+        await Promise.all([publisher.end(), missed.end()]);
+      },
+    },
+    start: async () => {
+      watched.start();
+      const port = await server.listen();
+      void keeper.synced.then(() => {
+        lookedForCertificate = true;
+      });
+      keeper.start();
+      return port;
+    },
+    notReady: () =>
+      lookedForCertificate ? undefined : "the Secrets of the pod webhook's certificates are not read yet",
+    stop: async () => {
+      await setTimeout(options.drainMs);
+      await keeper.stop();
+      await server.close();
+      await watched.stop();
+    },
+  };
+}
+
+function createWebhookCaches(client: KubeClient, log: Logger) {
+  const configurations = createReflector({
+    client,
+    resource: MUTATING_WEBHOOK_CONFIGURATIONS,
+    log,
+    select: { fieldSelector: `metadata.name=${POD_WEBHOOK.configuration}` },
+  });
+  const pods = createReflector({
+    client,
+    resource: PODS,
+    log,
+    select: { fieldSelector: "spec.nodeName=,status.phase=Pending" },
+    indexes: { claim: claimKeysOf },
+  });
+  return { configurations, pods, ...reflectorSet([configurations, pods]) };
+}

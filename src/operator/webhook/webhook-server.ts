@@ -1,0 +1,129 @@
+// The HTTPS end of a webhook: one path that takes JSON of a limited size and gives JSON back. It knows nothing of what is asked. Before it
+// has a certificate every handshake fails.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import type { StoredPair } from "../../process/certificates/decide-certificates.ts";
+import { showPair } from "../../process/certificates/shown-pair.ts";
+import type { Logger } from "../../process/log.ts";
+
+export interface WebhookServerOptions {
+  readonly host: string;
+  /** 0 picks a free port. */
+  readonly port: number;
+  readonly path: string;
+  /** Throws Refusal. */
+  readonly answer: (body: string) => Promise<object>;
+  /** Told of each request that got no answer of `answer`. */
+  readonly refused: () => void;
+  readonly log: Logger;
+}
+
+export interface WebhookServer {
+  /** Throws, and goes on with what it has, when the pair cannot be used. */
+  replace(pair: StoredPair): void;
+  /** The port. */
+  listen(): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** A request that cannot be answered: its HTTP status, and a sentence for the log of whoever sent it. */
+export class Refusal extends Error {
+  override name = "Refusal";
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const TLS_OPTIONS = { minVersion: "TLSv1.2" } as const;
+/** An object is at most 3 MiB in the API server, and a review has one beside a few fields. */
+const BODY_LIMIT_BYTES = 4 << 20;
+/** Of all bodies that are being read: whoever reaches the port must not fill our memory. */
+const BODIES_LIMIT_BYTES = 64 << 20;
+const REQUEST_LIMIT_MS = 10_000;
+const CONNECTIONS_LIMIT = 512;
+/** Longer than the API server keeps an idle one (90 s): one that we close first may take a request with it, and that is a pod missed. */
+const IDLE_LIMIT_MS = 120_000;
+
+export function createWebhookServer(options: WebhookServerOptions): WebhookServer {
+  const { host, port, log } = options;
+  const bodies: Bodies = { bytes: 0 };
+  const server = createServer(
+    {
+      ...TLS_OPTIONS,
+      handshakeTimeout: REQUEST_LIMIT_MS,
+      requestTimeout: REQUEST_LIMIT_MS,
+      keepAliveTimeout: IDLE_LIMIT_MS,
+    },
+    (request, response) => void respond(options, bodies, request, response),
+  );
+  server.maxConnections = CONNECTIONS_LIMIT;
+  server.on("tlsClientError", (err, { remoteAddress }) =>
+    log.debug({ err, peer: remoteAddress }, "a handshake failed"),
+  );
+  return {
+    replace: (pair) => showPair(server, pair, TLS_OPTIONS),
+    listen: () =>
+      new Promise((resolve, reject) => {
+        server.once("error", reject);
+        server.listen(port, host, () => {
+          // From here on an error is a connection's that could not be taken: unheard, it would end the process.
+          server.off("error", reject);
+          server.on("error", (err) => log.warn({ err }, "a connection was not accepted"));
+          resolve((server.address() as AddressInfo).port);
+        });
+      }),
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeIdleConnections();
+      }),
+  };
+}
+
+interface Bodies {
+  bytes: number;
+}
+
+async function respond(
+  options: WebhookServerOptions,
+  bodies: Bodies,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  try {
+    const body = await readBody(options, bodies, request);
+    const answer = JSON.stringify(await options.answer(body));
+    response.writeHead(200, { "content-type": "application/json" }).end(answer);
+  } catch (error) {
+    options.refused();
+    const refusal = error instanceof Refusal ? error : new Refusal(500, "the webhook has failed; see its log");
+    options.log[error instanceof Refusal ? "debug" : "error"]({ err: error }, "a request to the webhook was refused");
+    response
+      .writeHead(refusal.status, { "content-type": "text/plain", connection: "close" })
+      .end(`${refusal.message}\n`);
+  }
+}
+
+async function readBody({ path }: WebhookServerOptions, bodies: Bodies, request: IncomingMessage): Promise<string> {
+  if (request.url?.split("?")[0] !== path) throw new Refusal(404, `there is nothing but ${path}`);
+  if (request.method !== "POST") throw new Refusal(405, `${path} takes POST`);
+  const [type] = (request.headers["content-type"] ?? "").split(";");
+  if (type !== "application/json") throw new Refusal(415, `the content type is "${type}"; it must be application/json`);
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      bodies.bytes += chunk.length;
+      if (size > BODY_LIMIT_BYTES) throw new Refusal(413, `the body is larger than ${BODY_LIMIT_BYTES} bytes`);
+      if (bodies.bytes > BODIES_LIMIT_BYTES) throw new Refusal(503, "too much is being asked at once");
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks).toString("utf8");
+  } finally {
+    bodies.bytes -= size;
+  }
+}

@@ -1,0 +1,83 @@
+// The operator dies by SIGKILL at each write that makes or mends the pod webhook's certificates: the next one goes on, and in the end the
+// API server trusts what the webhook shows.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../src/api/placement.ts";
+import { freePort } from "../../src/demo/free-port.ts";
+import { MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS } from "../../src/kube/resources.ts";
+import { bootstrap } from "../../src/standalone/bootstrap.ts";
+import { buildPod, ofClaim } from "../builders/pod-review.ts";
+import { type CrashingOperator, createCrashingOperator, liveWithEachDeath } from "../harness/crashing-operator.ts";
+import { waitFor } from "../harness/wait-for.ts";
+import {
+  admit,
+  applyConfiguration,
+  pairOf,
+  SYSTEM_NAMESPACE,
+  startWebhookCluster,
+  type WebhookCluster,
+} from "../integration/operator/webhook-under-test.ts";
+
+const MATRIX_LIMIT_MS = 900_000;
+const OWN_POINTS = ["certificates/create-secret", "certificates/update-secret", "pod-webhook/publish-authority"];
+
+let directory: string;
+let cluster: WebhookCluster;
+let operator: CrashingOperator;
+let port: number;
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), "tidemark-webhook-crash-"));
+  cluster = await startWebhookCluster();
+  port = await freePort();
+  const crdDirectory = "kustomize/base/crds";
+  await bootstrap(cluster.client, { crdDirectory, nodeName: "node-1", initialSize: "1Gi", fsType: "btrfs" });
+  operator = await createCrashingOperator({
+    directory,
+    serverUrl: cluster.url,
+    client: cluster.client,
+    args: ["--csi-socket", join(directory, "local.sock"), "--pod-webhook", "--pod-webhook-port", `${port}`],
+  });
+}, 120_000);
+afterAll(async () => {
+  await operator?.stop();
+  await cluster?.stop();
+  rmSync(directory, { recursive: true, force: true });
+}, 120_000);
+
+const secretName = (name: keyof typeof POD_WEBHOOK_SECRETS) => ({
+  namespace: SYSTEM_NAMESPACE,
+  name: POD_WEBHOOK_SECRETS[name],
+});
+const untilAnswers = () =>
+  waitFor("an answer over TLS", () => admit(cluster, { port }, buildPod([ofClaim("data")])), { intervalMs: 100 });
+
+/** All is lost, and is there again; then the certificate is spoilt, and mended. */
+async function live(): Promise<void> {
+  const { client } = cluster;
+  await client.delete("test/configuration", MUTATING_WEBHOOK_CONFIGURATIONS, { name: POD_WEBHOOK.configuration });
+  for (const name of ["authority", "server"] as const) await client.delete("test/secret", SECRETS, secretName(name));
+  await applyConfiguration(client);
+  await untilAnswers();
+  const spoilt = Buffer.from("no certificate").toString("base64");
+  await client.mergePatch("test/spoil", SECRETS, secretName("server"), { data: { "tls.crt": spoilt } });
+  await waitFor("the certificate to be mended", async () =>
+    (await pairOf(client, "server")).certificatePem.includes("BEGIN CERTIFICATE") ? true : undefined,
+  );
+  await untilAnswers();
+}
+
+it(
+  "the webhook is trusted in the end, wherever the operator dies on the way",
+  async () => {
+    const { points, failures } = await liveWithEachDeath(operator, directory, live);
+    // Before and after the first Secret, which is the CA's; what follows the certificate's is the configuration.
+    expect(points).toEqual(
+      expect.arrayContaining(OWN_POINTS.flatMap((point) => [`${point}/before`, `${point}/after`])),
+    );
+    expect(failures).toEqual([]);
+  },
+  MATRIX_LIMIT_MS,
+);
