@@ -1,7 +1,8 @@
 // The pod webhook as an API server of a real cluster calls it: which pods it is asked about, what becomes of them, and that none waits for
 // it when it is down. Where the pods are put is not looked at here.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { EVENTS, PODS, type Pod, type PodVolume } from "../../src/kube/resources.ts";
+import { POD_WEBHOOK } from "../../src/api/placement.ts";
+import { EVENTS, MUTATING_WEBHOOK_CONFIGURATIONS, PODS, type Pod, type PodVolume } from "../../src/kube/resources.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";
@@ -109,6 +110,7 @@ else
         const plain = [
           await make("plain", [], NOWHERE),
           await make("empty", [{ name: "a", emptyDir: {} }], NOWHERE),
+          await make("has-node", [claimed("data")], { nodeName: "nowhere" }),
           await make("system", [scratch()], NOWHERE, "kube-system"),
         ];
         for (const { spec } of plain) expect(spec.schedulerName).toBe("default-scheduler");
@@ -116,6 +118,26 @@ else
         await make("asked", [claimed("no-such-claim")], NOWHERE);
         expect(await requests()).toBe(before + 1);
         await tested.client.delete("e2e/pod", PODS, { namespace: "kube-system", name: "system" });
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "is left as it is by a sync from Git, which owns all of its configuration but the CA",
+      async () => {
+        const name = POD_WEBHOOK.configuration;
+        const before = await tested.client.get(MUTATING_WEBHOOK_CONFIGURATIONS, { name });
+        await tested.kubectl("-n", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", PLACEMENT_OVERLAY);
+        expect(await tested.client.get(MUTATING_WEBHOOK_CONFIGURATIONS, { name })).toEqual(before);
+        const args = ["get", "mutatingwebhookconfiguration", name, "--show-managed-fields", "--output", "json"];
+        const { metadata } = JSON.parse(await tested.kubectl(...args)) as {
+          metadata: { managedFields: { manager: string; fieldsV1: object }[] };
+        };
+        const own = metadata.managedFields.find(({ manager }) => manager === "tidemark-operator");
+        const webhook = `k:${JSON.stringify({ name: POD_WEBHOOK.webhook })}`;
+        expect(own?.fieldsV1).toEqual({
+          "f:webhooks": { [webhook]: { ".": {}, "f:clientConfig": { "f:caBundle": {} }, "f:name": {} } },
+        });
       },
       LIMIT_MS,
     );
