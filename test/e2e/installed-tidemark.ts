@@ -13,6 +13,7 @@ export const SYSTEM_NAMESPACE = "tidemark-system";
 export const OVERLAY = overlay("e2e");
 /** With lvmd beside each agent, on the volume groups of test/e2e/lvm-in-cluster.ts. */
 export const LVM_OVERLAY = overlay("e2e-lvm");
+export const PLACEMENT_OVERLAY = overlay("e2e-placement");
 const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
 const ROLLOUT_LIMIT = "--timeout=300s";
 export const WORKLOADS = ["daemonset/agent", "deployment/operator", "deployment/policy-engine"] as const;

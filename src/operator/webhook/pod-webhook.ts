@@ -72,7 +72,8 @@ export function createPodWebhook(options: PodWebhookOptions): PodWebhook {
     port: config.port,
     path: POD_WEBHOOK.path,
     answer: (body) => admitPod({ sources, synced: caches.synced, asking, ownNamespace, clock, answered, log }, body),
-    refused: () => answered("Refused", 0),
+    refused: (durationMs) => answered("Refused", durationMs),
+    clock,
     log,
   });
   let leading = false;

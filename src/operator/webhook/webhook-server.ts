@@ -5,6 +5,7 @@ import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { StoredPair } from "../../process/certificates/decide-certificates.ts";
 import { showPair } from "../../process/certificates/shown-pair.ts";
+import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
 
 export interface WebhookServerOptions {
@@ -15,7 +16,8 @@ export interface WebhookServerOptions {
   /** Throws Refusal. */
   readonly answer: (body: string) => Promise<object>;
   /** Told of each request that got no answer of `answer`. */
-  readonly refused: () => void;
+  readonly refused: (durationMs: number) => void;
+  readonly clock: Pick<Clock, "monotonicMs">;
   readonly log: Logger;
 }
 
@@ -93,12 +95,13 @@ async function respond(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
+  const startedMs = options.clock.monotonicMs();
   try {
     const body = await readBody(options, bodies, request);
     const answer = JSON.stringify(await options.answer(body));
     response.writeHead(200, { "content-type": "application/json" }).end(answer);
   } catch (error) {
-    options.refused();
+    options.refused(options.clock.monotonicMs() - startedMs);
     const refusal = error instanceof Refusal ? error : new Refusal(500, "the webhook has failed; see its log");
     options.log[error instanceof Refusal ? "debug" : "error"]({ err: error }, "a request to the webhook was refused");
     response
