@@ -4,6 +4,7 @@ import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { Refusal } from "../../csi/refusal.ts";
 import { readDeviceNode } from "../device-node.ts";
+import { activationArguments } from "../lvm/arguments.ts";
 import { LvmError } from "../lvm/lvm-error.ts";
 import { refuseVolumeName } from "../lvm/lvm-names.ts";
 import type { ReportedVolume } from "../lvm/report.ts";
@@ -56,9 +57,9 @@ async function wipe(host: VolumeHost, { state, volume }: FoundVolume): Promise<n
   const { group, thin } = state;
   const name = `${group.name}/${volume.name}`;
   const path = volume.path || volumePath(group.name, volume.name);
-  // Also one that LVM is to skip (-K).
+  const activation = activationArguments(group.name, volume.name);
   if (volume.device === undefined)
-    await host.lanes.run(group.name, () => host.lvm.run("lvmd-wipe/activate", "lvchange", ["-a", "y", "-K", name]));
+    await host.lanes.run(group.name, () => host.lvm.run("lvmd-wipe/activate", "lvchange", activation));
   const held = await holdAlone(path);
   if (held === undefined) return inUse(name);
   try {

@@ -101,6 +101,15 @@ const OPERATIONS: readonly Operation[] = [
     ends: (volume) => expect(lvs(`a/${volume}`, "lv_size")).toBe("300.00"),
   },
   {
+    name: "activate",
+    prepare: (volume) => {
+      make(volume);
+      sh(`lvchange -a n a/${volume}`);
+    },
+    call: (calls, volume) => calls.activate(volume),
+    ends: (volume) => expect(lvs(`a/${volume}`, "lv_active")).toBe("active"),
+  },
+  {
     name: "wipe",
     prepare: (volume) => {
       make(volume);

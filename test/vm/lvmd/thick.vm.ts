@@ -149,6 +149,24 @@ describe("volumes of a thick class", () => {
     ]);
   });
 
+  it("are activated where nothing else did, also those that LVM is to skip, unless their wipe has begun", async () => {
+    await calls.create("idle", 8 * MIB);
+    sh("lvchange -ky a/idle; lvchange -an a/idle");
+    lvmd.recorder.taken();
+    const { devMajor, devMinor } = await calls.activate("idle");
+    expect(sh("lvs --noheadings -o lv_kernel_major,lv_kernel_minor a/idle").trim().split(/\s+/).map(Number)).toEqual([
+      devMajor,
+      devMinor,
+    ]);
+    await calls.activate("idle");
+    expect(lvmd.recorder.taken()).toEqual([["lvchange", "-a", "y", "-K", "a/idle"]]);
+    sh("lvchange -an a/idle; lvchange --addtag tidemark.dev/wipe-begun a/idle");
+    expect(await refusalOf(calls.activate("idle"))).toMatchObject({ code: "FAILED_PRECONDITION" });
+    expect(await refusalOf(calls.activate("none"))).toMatchObject({ code: "NOT_FOUND" });
+    await calls.wipe("idle");
+    lvmd.recorder.taken();
+  });
+
   it("have no snapshots", async () => {
     expect(await refusalOf(calls.snapshot("s", "two", "rw", 0, ""))).toMatchObject({ code: "UNIMPLEMENTED" });
   });
