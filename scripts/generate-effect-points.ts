@@ -22,7 +22,6 @@ const PORT_CALLS: Readonly<Record<string, number>> = {
   remove: 0,
   rewriteExclusively: 0,
   zeroExclusively: 0,
-  zeroWritten: 0,
   callAsEffect: 1,
   makeLayout: 1,
 };

@@ -45,11 +45,6 @@ export interface FilePort {
     ranges: readonly FileRange[],
     rewritten: (block: Buffer, range: FileRange) => Buffer | undefined,
   ): Promise<void>;
-  /**
-   * Overwrites with zeros, and syncs, those parts of this range of a block device that read as anything else: of a thin one, nothing is
-   * taken from its pool for what was never written. "Clean": it was zeros already.
-   */
-  zeroWritten(point: EffectPoint, devicePath: string, range: FileRange): Promise<"Written" | "Clean">;
   makeDirectory(point: EffectPoint, path: string, mode?: number): Promise<void>;
   /** Removes a file or an empty directory tree of ours; no error when there is none. */
   remove(point: EffectPoint, path: string): Promise<void>;
@@ -68,7 +63,6 @@ export function createFilePort(effects: Effects): FilePort {
       effects.run(point, () => zeroExclusively(devicePath, ranges, mayBeZeroed)),
     rewriteExclusively: (point, devicePath, ranges, rewritten) =>
       effects.run(point, () => rewriteExclusively(devicePath, ranges, rewritten)),
-    zeroWritten: (point, devicePath, range) => effects.run(point, () => zeroWritten(devicePath, range)),
     makeDirectory: (point, path, mode = 0o700) =>
       effects.run(point, async () => {
         await mkdir(path, { recursive: true, mode });
@@ -138,26 +132,6 @@ async function rewriteExclusively(
     }
     for (const { block, offsetBytes } of changes) await device.write(block, 0, block.length, offsetBytes);
     await device.sync();
-  });
-}
-
-const PIECE_BYTES = 1 << 20;
-
-async function zeroWritten(devicePath: string, range: FileRange): Promise<"Written" | "Clean"> {
-  const piece = Buffer.alloc(PIECE_BYTES);
-  const zeros = Buffer.alloc(PIECE_BYTES);
-  const endBytes = range.offsetBytes + range.lengthBytes;
-  return withHandle(devicePath, "r+", async (device) => {
-    let found: "Written" | "Clean" = "Clean";
-    for (let offset = range.offsetBytes; offset < endBytes; offset += PIECE_BYTES) {
-      const { bytesRead } = await device.read(piece, 0, Math.min(PIECE_BYTES, endBytes - offset), offset);
-      const zero = zeros.subarray(0, bytesRead);
-      if (piece.subarray(0, bytesRead).equals(zero)) continue;
-      found = "Written";
-      await device.write(zero, 0, bytesRead, offset);
-    }
-    await device.sync();
-    return found;
   });
 }
 

@@ -34,6 +34,8 @@ export interface FakeLvm {
   reduce(request: ReduceLVRequest): Promise<number>;
   /** The size that a reduction of this token came to; from now on none begins. */
   burn(token: string): number | undefined;
+  /** As after a reboot: without a device, or with one again. */
+  setActive(name: string, isActive: boolean): Promise<void>;
   retag(volume: Volume, tags: readonly string[]): void;
   remove(name: string): Promise<void>;
   /** Detaches all that is not in use. */
@@ -109,8 +111,7 @@ export function createFakeLvm(directory: string): FakeLvm {
       const file = join(directory, name);
       closeSync(openSync(file, "wx"));
       truncateSync(file, sizeBytes);
-      const { stdout } = await run("losetup", ["--find", "--show", "--nooverlap", file]);
-      const path = stdout.trim();
+      const path = await attach(file);
       const identity = { name, uuid: `uuid-of-${name}`, deviceClass: of.name, tags: [...tags] };
       const volume = {
         ...EMPTY_VOLUME,
@@ -144,18 +145,34 @@ export function createFakeLvm(directory: string): FakeLvm {
       outcomes.set(token, known);
       return known === "Burnt" ? undefined : known.sizeBytes;
     },
+    setActive: async (name, isActive) => {
+      const volume = volumes.get(name);
+      if (volume === undefined) throw new Refused(status.NOT_FOUND, `logical volume not found: ${name}`);
+      if (isActive === (volume.path !== "")) return;
+      if (isActive) {
+        const path = await attach(join(directory, name));
+        volumes.set(name, { ...volume, path, ...numbersOf(path) });
+      } else {
+        await run("losetup", ["--detach", volume.path]);
+        volumes.set(name, { ...volume, path: "", devMajor: 0, devMinor: 0 });
+      }
+    },
     retag: (volume, tags) => volumes.set(volume.name, { ...volume, tags: [...tags] }),
     remove: async (name) => {
       const volume = volumes.get(name);
       if (volume === undefined) return;
-      await run("losetup", ["--detach", volume.path]);
+      if (volume.path !== "") await run("losetup", ["--detach", volume.path]);
       rmSync(join(directory, name));
       volumes.delete(name);
     },
     detachAll: async () => {
-      for (const { path } of volumes.values()) await run("losetup", ["--detach", path]);
+      for (const { path } of volumes.values()) if (path !== "") await run("losetup", ["--detach", path]);
     },
   };
+}
+
+async function attach(file: string): Promise<string> {
+  return (await run("losetup", ["--find", "--show", "--nooverlap", file])).stdout.trim();
 }
 
 const EMPTY_VOLUME = { attr: "-wi-a-----", origin: "", dataPercent: 0, io: undefined };

@@ -152,6 +152,10 @@ function servicesOf(
       await lvm.remove(name);
       return {};
     }),
+    activateLv: serve("ActivateLV", "name", async ({ deviceClass, name }) => {
+      await lvm.setActive(name, true);
+      return lvm.volumeOf(deviceClass, name);
+    }),
     renameLv: serve("RenameLV", "name", notHere),
     changeTags: serve("ChangeTags", "name", ({ deviceClass, name, add, remove }) => {
       const { tags } = lvm.volumeOf(deviceClass, name);

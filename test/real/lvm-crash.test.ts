@@ -87,8 +87,15 @@ describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
     "a stage": {
       operation: "stage",
       sizeBytes: 0,
-      passes: ["stage/record-formatting", "stage/tag-volume", "stage/format", "stage/record-mounted", "stage/mount"],
-      prepare: async () => undefined,
+      passes: [
+        "stage/activate-volume",
+        "stage/record-formatting",
+        "stage/tag-volume",
+        "stage/format",
+        "stage/record-mounted",
+        "stage/mount",
+      ],
+      prepare: ({ volumeID }) => fixture.lvmd.lvm.setActive(volumeID, false),
       finish: async (storage, volume) => {
         await storage.stage(volume, 0, fixture.mountPathOf(volume));
         scatterFiles(fixture.mountPathOf(volume), manifestOf(volume), FILES, FILES / KEPT_FILES);

@@ -88,6 +88,8 @@ describe("storage on LVM", () => {
           expect((await calls.get(volume.volumeID, deviceClass)).sizeBytes).toBe(GIB);
         }
         await storage.unstage(volume, mounted.mountPath);
+        // As after a reboot of a node whose LVM activates nothing.
+        sh(`lvchange -an ${deviceClass === "thin" ? "b" : "a"}/${volume.volumeID}`);
         const again = await storage.stage(volume, 0, mounted.mountPath);
         expect(verifyFiles(again.mountPath, manifest)).toEqual({ files: 10, corrupt: [] });
         await storage.unstage(volume, mounted.mountPath);

@@ -36,6 +36,8 @@ export interface LvmdCalls {
   cancelReduce(token: string): Promise<"Burnt" | "Reduced">;
   addTag(deviceClass: string, name: string, tag: string): Promise<void>;
   removeTag(deviceClass: string, name: string, tag: string): Promise<void>;
+  /** One that is active stays so. */
+  activate(deviceClass: string, name: string): Promise<void>;
   wipeAndRemove(deviceClass: string, name: string): Promise<void>;
   /** The pool's data and metadata; what is that large already stays. */
   extendThinPool(request: ExtendThinPoolRequest): Promise<void>;
@@ -126,6 +128,12 @@ function callsOf(
       const change = client.changeTags.bind(client);
       const call = callAsEffect(effects, "stage/untag-volume", change, request, metadata, CHANGE_LIMIT_MS);
       await answerOf(call, `taking tag ${tag} from volume ${name} of device class ${deviceClass}`);
+    },
+    activate: async (deviceClass, name) => {
+      const activate = client.activateLv.bind(client);
+      const request = { deviceClass, name };
+      const call = callAsEffect(effects, "stage/activate-volume", activate, request, metadata, CHANGE_LIMIT_MS);
+      await answerOf(call, `activating volume ${name} of device class ${deviceClass}`);
     },
     wipeAndRemove: async (deviceClass, name) => {
       const remove = client.wipeAndRemoveLv.bind(client);

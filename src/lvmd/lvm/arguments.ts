@@ -32,6 +32,11 @@ export function snapshotArguments(group: string, source: string, name: string, t
   return ["-s", "-k", "n", "-n", name, `${group}/${source}`, ...tagArguments("--addtag", tags)];
 }
 
+/** Also of one that LVM is to skip (-K), as it skips thin snapshots that others have made. */
+export function activationArguments(group: string, name: string): string[] {
+  return ["-a", "y", "-K", `${group}/${name}`];
+}
+
 export function resizeArguments(group: string, name: string, sizeBytes: number): string[] {
   return ["-L", `${sizeBytes}b`, `${group}/${name}`];
 }

@@ -13,6 +13,7 @@ import type { GrpcService } from "../../process/grpc.ts";
 import { type ClassState, classState, type UnusableClass } from "../classes/class-state.ts";
 import { isDeviceOf } from "../device-node.ts";
 import { figuresOf, readDiskFigures } from "../diskstats.ts";
+import { activateVolume } from "../volumes/activate-volume.ts";
 import { changeTags, renameVolume } from "../volumes/describe-volume.ts";
 import { extendThinPool } from "../volumes/extend-thin-pool.ts";
 import type { ReduceTokens } from "../volumes/reduce-tokens.ts";
@@ -60,6 +61,9 @@ export function createLvmdService(
     wipeAndRemoveLv: method(
       "WipeAndRemoveLV",
       async ({ name, deviceClass }) => (await wipeAndRemove(host, deviceClass, name)) ?? {},
+    ),
+    activateLv: method("ActivateLV", async ({ name, deviceClass }) =>
+      wireVolume(await activateVolume(host, deviceClass, name)),
     ),
     renameLv: method("RenameLV", async ({ name, deviceClass, newName }) =>
       wireVolume(await renameVolume(host, deviceClass, name, newName)),

@@ -1,9 +1,10 @@
-// Removes a volume so that no later one shows what was on it: zeros first, then LVM. Of thin volumes the pool sees to that, where it
-// zeroes what it hands out. A crash in between leaves the volume, wiped in part and marked so: the same call begins again.
+// Removes a volume so that no later one shows what was on it: zeros first, then LVM. Of thin volumes their pool sees to that, by zeroing
+// what it hands out. A crash in between leaves the volume, wiped in part and marked so: the same call begins again.
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { Refusal } from "../../csi/refusal.ts";
 import { readDeviceNode } from "../device-node.ts";
+import { activationArguments } from "../lvm/arguments.ts";
 import { LvmError } from "../lvm/lvm-error.ts";
 import { refuseVolumeName } from "../lvm/lvm-names.ts";
 import type { ReportedVolume } from "../lvm/report.ts";
@@ -12,7 +13,7 @@ import { refuseOrigin, removeInTurn } from "./remove-volume.ts";
 import { impairment } from "./sizes.ts";
 import { classOf, type FoundVolume, freshVolumeOf, type VolumeHost, volumePath } from "./volume-host.ts";
 import { markWipe } from "./wipe-mark.ts";
-import { zeroAll, zeroThin } from "./zero-volume.ts";
+import { zeroAll } from "./zero-volume.ts";
 
 const ATTEMPTS = 3;
 
@@ -29,7 +30,7 @@ export async function wipeAndRemove(host: VolumeHost, className: string, name: s
       if (found instanceof Refusal) return found.code === "NOT_FOUND" ? undefined : found;
       const problem = refuseRemoval(found);
       if (problem !== undefined) return problem;
-      const wiped = zeroesByItself(found) ? found.volume.sizeBytes : await wipe(host, found);
+      const wiped = found.state.thin === undefined ? await wipe(host, found) : await letPoolZero(host, found);
       if (wiped instanceof Refusal) return wiped;
       const removed = await removeUnlessGrown(host, deviceClass, name, wiped);
       if (removed !== "Grown") return removed;
@@ -46,19 +47,31 @@ function refuseRemoval(found: FoundVolume): Refusal | undefined {
   return volume.attr.charAt(5) === "o" ? inUse(`${state.group.name}/${volume.name}`) : refuseOrigin(found);
 }
 
-/** The eighth character of a pool's lv_attr is "z" where it zeroes what it hands out. */
-function zeroesByItself({ state: { thin } }: FoundVolume): boolean {
-  return thin?.pool.attr.charAt(7) === "z";
+/**
+ * Zeros written over a thin volume would not do: dm-thin writes over what was ever shared with a snapshot in another place, also when that
+ * is gone, and hands out the former one as it is. So the pool zeroes from now on, whatever it was made with (lvmthin(7), "--zero"). The
+ * bytes that no other volume will show.
+ */
+async function letPoolZero(host: VolumeHost, { state: { group, thin }, volume }: FoundVolume): Promise<number> {
+  if (thin === undefined || zeroes(thin.pool)) return volume.sizeBytes;
+  const pool = `${group.name}/${thin.pool.name}`;
+  host.log.warn({ pool }, "the thin pool did not zero what it hands out: it does from now on");
+  await host.lanes.run(group.name, () => host.lvm.run("lvmd-wipe/zero-pool", "lvchange", ["-Z", "y", pool]));
+  return volume.sizeBytes;
+}
+
+/** lvs(8): the eighth character of lv_attr, "z". */
+function zeroes({ attr }: ReportedVolume): boolean {
+  return attr.charAt(7) === "z";
 }
 
 /** The bytes that were wiped. */
-async function wipe(host: VolumeHost, { state, volume }: FoundVolume): Promise<number | Refusal> {
-  const { group, thin } = state;
+async function wipe(host: VolumeHost, { state: { group }, volume }: FoundVolume): Promise<number | Refusal> {
   const name = `${group.name}/${volume.name}`;
   const path = volume.path || volumePath(group.name, volume.name);
-  // Also one that LVM is to skip (-K).
+  const activation = activationArguments(group.name, volume.name);
   if (volume.device === undefined)
-    await host.lanes.run(group.name, () => host.lvm.run("lvmd-wipe/activate", "lvchange", ["-a", "y", "-K", name]));
+    await host.lanes.run(group.name, () => host.lvm.run("lvmd-wipe/activate", "lvchange", activation));
   const held = await holdAlone(path);
   if (held === undefined) return inUse(name);
   try {
@@ -66,7 +79,7 @@ async function wipe(host: VolumeHost, { state, volume }: FoundVolume): Promise<n
     if (isReadOnly(volume))
       await host.lanes.run(group.name, () => host.lvm.run("lvmd-wipe/make-writable", "lvchange", ["-p", "rw", name]));
     const sizeBytes = (await readDeviceNode(path))?.sizeBytes ?? volume.sizeBytes;
-    await (thin === undefined ? zeroAll : zeroThin)(host, path, sizeBytes);
+    await zeroAll(host, path, sizeBytes);
     await held.sync();
     return sizeBytes;
   } finally {

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { LvmVolume, MountedLvm } from "../../../src/agent/storage/storage.ts";
+import { WIPE_BEGUN_TAG } from "../../../src/api/names.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {
@@ -66,6 +67,28 @@ describeReal("storage on logical volumes", LOOP_PARTS, () => {
     await fixture.storage.remove(volume);
     expect(await fixture.storage.sizeBytes(volume)).toBeUndefined();
     expect(records()).toEqual([]);
+  });
+
+  it("is activated where a reboot has left it inactive; one whose wipe has begun is not used any more", async () => {
+    const volume = makeLvmVolume();
+    const manifest = join(fixture.directory, "manifest");
+    const mounted = await stage(volume);
+    scatterFiles(mounted.mountPath, manifest, 20, 2);
+    await fixture.storage.unstage(volume, mounted.mountPath);
+    await fixture.lvmd.lvm.setActive(volume.volumeID, false);
+    const again = await (await nextAgent()).storage.stage(volume, 0, mounted.mountPath);
+    expect(verifyFiles(again.mountPath, manifest)).toEqual({ files: 10, corrupt: [] });
+    expect(callsOf("ActivateLV")).toEqual(["ActivateLV"]);
+    await fixture.storage.unstage(volume, mounted.mountPath);
+
+    const { lvm } = fixture.lvmd;
+    const { tags } = lvm.volumeOf("thick", volume.volumeID);
+    lvm.retag(lvm.volumeOf("thick", volume.volumeID), [...tags, WIPE_BEGUN_TAG]);
+    await lvm.setActive(volume.volumeID, false);
+    await expect(fixture.storage.stage(volume, 0, mounted.mountPath)).rejects.toThrow("its data is wiped in part");
+    expect(callsOf("ActivateLV")).toEqual(["ActivateLV"]);
+    await fixture.storage.remove(volume);
+    expect(lvm.volumes()).toEqual([]);
   });
 
   it("grows xfs with its volume, and gives what it does not use back", async () => {

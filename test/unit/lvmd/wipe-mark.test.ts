@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import { WIPE_BEGUN_TAG } from "../../../src/api/names.ts";
+import { activateVolume } from "../../../src/lvmd/volumes/activate-volume.ts";
 import { createSnapshot } from "../../../src/lvmd/volumes/create-snapshot.ts";
 import { createVolume } from "../../../src/lvmd/volumes/create-volume.ts";
 import { changeTags, renameVolume } from "../../../src/lvmd/volumes/describe-volume.ts";
@@ -32,6 +33,7 @@ describe("a volume whose wipe has begun", () => {
       "is not found by who makes it again",
       () => createVolume(host, { name: "wiped", deviceClass: "class", optionClass: "", sizeBytes: GIB, tags: [] }),
     ],
+    ["is not activated", () => activateVolume(host, "class", "wiped")],
     ["does not grow", () => resizeVolume(host, tokens, "class", "wiped", 2 * GIB)],
     ["is not renamed", () => renameVolume(host, "class", "wiped", "other")],
     ["is not found by its new name", () => renameVolume(host, "class", "gone", "wiped")],

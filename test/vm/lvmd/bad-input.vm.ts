@@ -61,6 +61,7 @@ describe("a bad request", () => {
       calls.remove(name),
       calls.resize(name, 4 * MIB),
       calls.wipe(name),
+      calls.activate(name),
       calls.rename(name, "other"),
       calls.rename("there", name),
       calls.tag(name, ["x"], []),

@@ -101,10 +101,19 @@ const OPERATIONS: readonly Operation[] = [
     ends: (volume) => expect(lvs(`a/${volume}`, "lv_size")).toBe("300.00"),
   },
   {
-    name: "wipe",
+    name: "activate",
     prepare: (volume) => {
       make(volume);
       sh(`lvchange -a n a/${volume}`);
+    },
+    call: (calls, volume) => calls.activate(volume),
+    ends: (volume) => expect(lvs(`a/${volume}`, "lv_active")).toBe("active"),
+  },
+  {
+    name: "wipe",
+    prepare: (volume) => {
+      make(volume);
+      sh(`lvchange -p r a/${volume}; lvchange -a n a/${volume}`);
     },
     call: (calls, volume) => calls.wipe(volume),
     meanwhile: async (calls, volume, passage) => {
@@ -122,12 +131,12 @@ const OPERATIONS: readonly Operation[] = [
   },
   {
     name: "wipe-thin",
-    prepare: (volume) =>
-      void sh(
-        `lvcreate -qq -y -V 20m -T b/raw -n ${volume}; dd if=/dev/urandom of=/dev/b/${volume} bs=1M count=4 conv=fsync status=none; lvchange -p r b/${volume}`,
-      ),
+    prepare: (volume) => void sh(`lvchange -Z n b/raw; lvcreate -qq -y -V 20m -T b/raw -n ${volume}`),
     call: (calls, volume) => calls.wipe(volume, "raw"),
-    ends: (volume) => expect(lvs(`b/${volume}`, "lv_size")).toBe("none"),
+    ends: (volume) => {
+      expect(lvs(`b/${volume}`, "lv_size")).toBe("none");
+      expect(lvs("b/raw", "zero")).toBe("zero");
+    },
   },
   {
     name: "remove",

@@ -236,6 +236,7 @@ export function callsOf({ volumes, groups, lvmd }: LvmdClients) {
     cancel: (token: string) => call<CancelReduceResponse>((done) => lvmd.cancelReduce({ token }, done)),
     wipe: (name: string, deviceClass = "") =>
       call<WipeAndRemoveLVResponse>((done) => lvmd.wipeAndRemoveLv({ name, deviceClass }, done)),
+    activate: (name: string, deviceClass = "") => call<Volume>((done) => lvmd.activateLv({ name, deviceClass }, done)),
     rename: (name: string, newName: string, deviceClass = "") =>
       call<Volume>((done) => lvmd.renameLv({ name, newName, deviceClass }, done)),
     tag: (name: string, add: string[], remove: string[], deviceClass = "") =>

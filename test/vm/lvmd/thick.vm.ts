@@ -149,6 +149,24 @@ describe("volumes of a thick class", () => {
     ]);
   });
 
+  it("are activated where nothing else did, also those that LVM is to skip, unless their wipe has begun", async () => {
+    await calls.create("idle", 8 * MIB);
+    sh("lvchange -ky a/idle; lvchange -an a/idle");
+    lvmd.recorder.taken();
+    const { devMajor, devMinor } = await calls.activate("idle");
+    expect(sh("lvs --noheadings -o lv_kernel_major,lv_kernel_minor a/idle").trim().split(/\s+/).map(Number)).toEqual([
+      devMajor,
+      devMinor,
+    ]);
+    await calls.activate("idle");
+    expect(lvmd.recorder.taken()).toEqual([["lvchange", "-a", "y", "-K", "a/idle"]]);
+    sh("lvchange -an a/idle; lvchange --addtag tidemark.dev/wipe-begun a/idle");
+    expect(await refusalOf(calls.activate("idle"))).toMatchObject({ code: "FAILED_PRECONDITION" });
+    expect(await refusalOf(calls.activate("none"))).toMatchObject({ code: "NOT_FOUND" });
+    await calls.wipe("idle");
+    lvmd.recorder.taken();
+  });
+
   it("have no snapshots", async () => {
     expect(await refusalOf(calls.snapshot("s", "two", "rw", 0, ""))).toMatchObject({ code: "UNIMPLEMENTED" });
   });
@@ -190,37 +208,36 @@ describe("volumes of a thick class", () => {
   });
 
   it("are never said to be gone where their class has come to point at another group", async () => {
-    const { uuid } = await calls.create("kept", 8 * MIB).then(() => calls.get("kept"));
+    await calls.create("held", 8 * MIB);
     const settings = readFileSync(lvmd.settingsFile, "utf8");
-    writeFileSync(lvmd.settingsFile, settings.replace("thick, volume-group: a", "thick, volume-group: d"));
+    const exchanged = settings
+      .replace("thick, volume-group: a", "thick, volume-group: d")
+      .replace("kept, volume-group: d", "kept, volume-group: a");
+    writeFileSync(lvmd.settingsFile, exchanged);
     await waitFor("the class to point elsewhere", async () =>
-      (await refusalOf(calls.get("kept"))).code === "OK" ? undefined : true,
+      (await refusalOf(calls.get("held"))).code === "OK" ? undefined : true,
     );
     lvmd.recorder.taken();
     for (const refusal of await refusalsOf([
-      calls.get("kept"),
-      calls.remove("kept"),
-      calls.wipe("kept"),
-      calls.resize("kept", 12 * MIB),
-      calls.create("kept", 8 * MIB),
-      calls.rename("kept", "other"),
+      calls.get("held"),
+      calls.remove("held"),
+      calls.wipe("held"),
+      calls.resize("held", 12 * MIB),
+      calls.create("held", 8 * MIB),
+      calls.rename("held", "other"),
     ]))
       expect(refusal).toEqual({
         code: "FAILED_PRECONDITION",
         message:
-          "device class thick is volume group d, and volume kept is in volume group a: nothing is done to it. " +
+          "device class thick is volume group d, and volume held is in volume group a: nothing is done to it. " +
           "Point the class at it, or remove it by hand",
       });
-    expect(await refusalOf(calls.reduce(uuid, 8 * MIB, 4 * MIB, "elsewhere"))).toEqual({
-      code: "FAILED_PRECONDITION",
-      message: "volume a/kept is of no device class: point its class at it",
-    });
     expect(lvmd.recorder.taken()).toEqual([]);
     writeFileSync(lvmd.settingsFile, settings);
     await waitFor("the class to point back", async () =>
-      (await refusalOf(calls.wipe("kept"))).code === "OK" ? true : undefined,
+      (await refusalOf(calls.wipe("held"))).code === "OK" ? true : undefined,
     );
-    expect(sh("lvs --noheadings a/kept 2>/dev/null || echo gone").trim()).toBe("gone");
+    expect(sh("lvs --noheadings a/held 2>/dev/null || echo gone").trim()).toBe("gone");
   });
 
   it("fill a striped class to the last byte that it tells of", async () => {

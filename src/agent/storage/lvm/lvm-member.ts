@@ -72,8 +72,11 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
       const found = await locate(volume);
       if (found === undefined) throw gone(volume);
       assertWhole(volume, found.tags);
-      if (found.device === undefined) throw inactive(volume);
-      return found.device;
+      if (found.device !== undefined) return found.device;
+      await askLvmd(volume, lvmd.activate(volume.deviceClass, volume.volumeID));
+      const device = (await locate(volume))?.device;
+      if (device === undefined) throw inactive(volume);
+      return device;
     },
     unknownData: async (volume) => whyNotNew((await locate(volume))?.tags ?? []),
     noteFormatting: (volume) => askLvmd(volume, lvmd.addTag(volume.deviceClass, volume.volumeID, FORMATTED_TAG)),
@@ -184,6 +187,6 @@ function gone(volume: LvmMember): StorageError {
 function inactive(volume: LvmMember): StorageError {
   return new StorageError(
     "WaitingForMember",
-    `logical volume ${nameOf(volume)} of ${volume.handle} is not active on this node; activate it by lvchange --activate y`,
+    `logical volume ${nameOf(volume)} of ${volume.handle} is not active on this node, although lvmd has activated it; see lvs on the node`,
   );
 }

@@ -118,6 +118,11 @@ export interface WipeAndRemoveLVRequest {
 export interface WipeAndRemoveLVResponse {
 }
 
+export interface ActivateLVRequest {
+  name: string;
+  deviceClass: string;
+}
+
 export interface RenameLVRequest {
   name: string;
   deviceClass: string;
@@ -1075,6 +1080,73 @@ export const WipeAndRemoveLVResponse: MessageFns<WipeAndRemoveLVResponse> = {
   },
 };
 
+function createBaseActivateLVRequest(): ActivateLVRequest {
+  return { name: "", deviceClass: "" };
+}
+
+export const ActivateLVRequest: MessageFns<ActivateLVRequest> = {
+  encode(message: ActivateLVRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.deviceClass !== "") {
+      writer.uint32(18).string(message.deviceClass);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ActivateLVRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseActivateLVRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.deviceClass = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ActivateLVRequest>, I>>(base?: I): ActivateLVRequest {
+    return ActivateLVRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ActivateLVRequest>, I>>(object: I): ActivateLVRequest {
+    const message = createBaseActivateLVRequest();
+    message.name = object.name ?? "";
+    message.deviceClass = object.deviceClass ?? "";
+    return message;
+  },
+};
+
 function createBaseRenameLVRequest(): RenameLVRequest {
   return { name: "", deviceClass: "", newName: "" };
 }
@@ -1702,6 +1774,19 @@ export const LvmdService = {
       Buffer.from(WipeAndRemoveLVResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): WipeAndRemoveLVResponse => WipeAndRemoveLVResponse.decode(value),
   },
+  /**
+   * Has LVM activate a volume that is not, as after a reboot where nothing else does; of one that is it changes nothing.
+   * FAILED_PRECONDITION where its wipe has begun.
+   */
+  activateLv: {
+    path: "/tidemark.lvmd.v1.Lvmd/ActivateLV" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ActivateLVRequest): Buffer => Buffer.from(ActivateLVRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ActivateLVRequest => ActivateLVRequest.decode(value),
+    responseSerialize: (value: Volume): Buffer => Buffer.from(Volume.encode(value).finish()),
+    responseDeserialize: (value: Buffer): Volume => Volume.decode(value),
+  },
   renameLv: {
     path: "/tidemark.lvmd.v1.Lvmd/RenameLV" as const,
     requestStream: false as const,
@@ -1748,6 +1833,11 @@ export interface LvmdServer extends UntypedServiceImplementation {
   extendThinPool: handleUnaryCall<ExtendThinPoolRequest, ExtendThinPoolResponse>;
   /** RemoveLV behind a wipe that has reached the disk, so that no new volume shows old data. OK when there is no such volume any more. */
   wipeAndRemoveLv: handleUnaryCall<WipeAndRemoveLVRequest, WipeAndRemoveLVResponse>;
+  /**
+   * Has LVM activate a volume that is not, as after a reboot where nothing else does; of one that is it changes nothing.
+   * FAILED_PRECONDITION where its wipe has begun.
+   */
+  activateLv: handleUnaryCall<ActivateLVRequest, Volume>;
   renameLv: handleUnaryCall<RenameLVRequest, Volume>;
   changeTags: handleUnaryCall<ChangeTagsRequest, Volume>;
   /** The classes at once, and again after each change of sizes, free bytes or a thin pool's percentages (whole ones). */
@@ -1838,6 +1928,25 @@ export interface LvmdClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: WipeAndRemoveLVResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Has LVM activate a volume that is not, as after a reboot where nothing else does; of one that is it changes nothing.
+   * FAILED_PRECONDITION where its wipe has begun.
+   */
+  activateLv(
+    request: ActivateLVRequest,
+    callback: (error: ServiceError | null, response: Volume) => void,
+  ): ClientUnaryCall;
+  activateLv(
+    request: ActivateLVRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: Volume) => void,
+  ): ClientUnaryCall;
+  activateLv(
+    request: ActivateLVRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: Volume) => void,
   ): ClientUnaryCall;
   renameLv(request: RenameLVRequest, callback: (error: ServiceError | null, response: Volume) => void): ClientUnaryCall;
   renameLv(
