@@ -12,6 +12,7 @@ export interface Pod extends KubeObject {
   status?: {
     phase?: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
     podIP?: string;
+    conditions?: { type: string; status: "True" | "False" | "Unknown"; reason?: string; message?: string }[];
     containerStatuses?: {
       containerID?: string;
       restartCount?: number;
