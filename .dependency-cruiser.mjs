@@ -4,7 +4,7 @@ const FOUNDATIONS = "units|api|kube|process|gen|csi";
 /** The policy-engine's core, and where operator, agent and lvmd decide. */
 const DECIDING = [
   "^src/policy-engine/(?!process/)",
-  "^src/(operator|agent|lvmd)/.*(decide-|plan-member|-decision\\.ts)",
+  "^src/(operator|agent|extender|lvmd)/.*(decide-|plan-member|-decision\\.ts)",
 ];
 
 /** @type {import("dependency-cruiser").IConfiguration} */

@@ -45,6 +45,9 @@ export const RECORDS = {
 /** On a member claim, its PersistentVolume and its VolumeAttachments: the member's name within its filesystem. */
 export const MEMBER_LABEL = "tidemark.dev/member";
 
+/** Kubernetes' own, on a claim that waits for its consumer: the node that the scheduler has chosen. */
+export const SELECTED_NODE = "volume.kubernetes.io/selected-node";
+
 /** On a layout: the node that the scheduler chose first, for member classes that wait for a consumer. */
 export const SELECTED_NODE_ANNOTATION = "tidemark.dev/selected-node";
 

@@ -30,6 +30,10 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     summary: "the process on each node",
     run: async (args) => (await import("../agent/main.ts")).runAgent(args),
   },
+  extender: {
+    summary: "the process that tells the scheduler where volumes fit",
+    run: async (args) => (await import("../extender/main.ts")).runExtender(args),
+  },
   lvmd: {
     summary: "the process that runs LVM, on each node that has volume groups",
     run: async (args) => (await import("../lvmd/main.ts")).runLvmd(args),

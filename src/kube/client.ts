@@ -11,6 +11,11 @@ export interface ListOptions {
   readonly pageSize?: number;
 }
 
+/**
+ * What a cache keeps of an object: its name, UID and resourceVersion at least; undefined: nothing. Of what it has kept it keeps all.
+ */
+export type Keep<T> = (object: T) => T | undefined;
+
 export interface ListResult<T> {
   readonly items: T[];
   readonly resourceVersion: string;
@@ -55,8 +60,8 @@ export interface DeleteOptions {
 export interface KubeClient {
   /** The object, or undefined when there is none. Throws KubeError. */
   get<T extends KubeObject>(resource: Resource<T>, name: ObjectName): Promise<T | undefined>;
-  /** All matching objects over as many pages as it takes, at one resourceVersion. Throws KubeError. */
-  list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<ListResult<T>>;
+  /** All matching objects over as many pages as it takes, at one resourceVersion; of each what `keep` leaves. Throws KubeError. */
+  list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions, keep?: Keep<T>): Promise<ListResult<T>>;
   /** Events from a resourceVersion on, bookmarks included; ends when the server closes it. Throws KubeError ("Expired" is 410). */
   watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions): AsyncIterable<WatchEvent<T>>;
   /** Throws KubeError "AlreadyExists". */

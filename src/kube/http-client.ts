@@ -54,7 +54,7 @@ function createReads(wire: Wire): Pick<KubeClient, "get" | "list" | "watch"> {
       if (saysNoSuchObject(answer, name.name)) return undefined;
       return completed(resource, parseAnswer(subject, answer));
     },
-    list: (resource, listOptions = {}) => listWhole(wire, resource, listOptions),
+    list: (resource, listOptions = {}, keep) => listWhole(wire, resource, listOptions, keep),
     watch: (resource, watchOptions) => watch(wire, resource, watchOptions),
   };
 }

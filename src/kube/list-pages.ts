@@ -1,6 +1,6 @@
 // A whole list over as many pages as it takes, all of one age.
 import { collectionPath, query, resourceLabel } from "./api-path.ts";
-import type { ListOptions, ListResult } from "./client.ts";
+import type { Keep, ListOptions, ListResult } from "./client.ts";
 import { isKubeError, KubeError } from "./kube-error.ts";
 import type { KubeObject, Resource } from "./object.ts";
 import { completed, parseAnswer, send, type Wire } from "./wire.ts";
@@ -16,10 +16,11 @@ export async function listWhole<T extends KubeObject>(
   wire: Wire,
   resource: Resource<T>,
   options: ListOptions,
+  keep: Keep<T> | undefined,
 ): Promise<ListResult<T>> {
   for (let restarts = 0; ; restarts += 1) {
     try {
-      return await listPages(wire, resource, options);
+      return await listPages(wire, resource, options, keep);
     } catch (error) {
       if (!isKubeError(error, "Expired") || restarts >= LIST_RESTARTS_LIMIT) throw error;
     }
@@ -35,6 +36,7 @@ async function listPages<T extends KubeObject>(
   wire: Wire,
   resource: Resource<T>,
   options: ListOptions,
+  keep: Keep<T> | undefined,
 ): Promise<ListResult<T>> {
   const subject = `list ${resourceLabel(resource)}`;
   const items: T[] = [];
@@ -44,7 +46,11 @@ async function listPages<T extends KubeObject>(
     const parameters = { labelSelector, fieldSelector, limit: pageSize ?? PAGE_SIZE, continue: next };
     const path = collectionPath(resource, options.namespace) + query(parameters);
     const page = parseAnswer<ListPage<T>>(subject, await send(wire, { method: "GET", path }));
-    for (const item of page.items ?? []) items.push(completed(resource, item));
+    for (const item of page.items ?? []) {
+      const whole = completed(resource, item);
+      const kept = keep === undefined ? whole : keep(whole);
+      if (kept !== undefined) items.push(kept);
+    }
     next = page.metadata.continue;
     if (next === undefined || next === "") return { items, resourceVersion: page.metadata.resourceVersion ?? "" };
   }

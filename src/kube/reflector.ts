@@ -5,7 +5,7 @@ import type { Logger } from "../process/log.ts";
 import { resourceLabel } from "./api-path.ts";
 import { type BackOff, backOffMs } from "./back-off.ts";
 import { type ChangeHandlers, createSubscribers } from "./change-handlers.ts";
-import type { KubeClient, ListOptions, WatchEvent } from "./client.ts";
+import type { Keep, KubeClient, ListOptions, WatchEvent } from "./client.ts";
 import { isKubeError, KubeError } from "./kube-error.ts";
 import { type KubeObject, objectKey, type Resource } from "./object.ts";
 import { pause } from "./pause.ts";
@@ -18,6 +18,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   /** Namespace and selectors; absent: everything of the kind. */
   readonly select?: ListOptions;
   readonly indexes?: Readonly<Record<string, IndexOf<T>>>;
+  /** For kinds of which there are many; absent: everything. What it leaves out is as if it were not there. */
+  readonly keep?: Keep<T>;
   readonly clock?: Clock;
   readonly timing?: Partial<ReflectorTiming>;
 }
@@ -97,7 +99,11 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
     take: (event) => {
       lastContactMs = clock.monotonicMs();
       if (event.type === "DELETED") remove(objectKey(event.object.metadata));
-      else if (event.type !== "BOOKMARK") put(event.object);
+      else if (event.type !== "BOOKMARK") {
+        const kept = options.keep === undefined ? event.object : options.keep(event.object);
+        if (kept === undefined) remove(objectKey(event.object.metadata));
+        else put(kept);
+      }
     },
   };
 
@@ -155,7 +161,7 @@ interface WatchEnd {
 }
 
 async function listAndWatch<T extends KubeObject>(following: Following<T>, position: Position): Promise<WatchEnd> {
-  const { client, resource, select, signal, clock } = following;
+  const { client, resource, select, keep, signal, clock } = following;
   let watchingSinceMs: number | undefined;
   const end = (problem?: unknown): WatchEnd => ({
     problem,
@@ -163,7 +169,7 @@ async function listAndWatch<T extends KubeObject>(following: Following<T>, posit
   });
   try {
     if (position.resourceVersion === undefined) {
-      const { items, resourceVersion } = await client.list(resource, select);
+      const { items, resourceVersion } = await client.list(resource, select, keep);
       if (signal.aborted) return end();
       following.replace(items);
       position.resourceVersion = resourceVersion;

@@ -72,6 +72,19 @@ export interface Node extends KubeObject {
   };
 }
 
+export interface Pod extends KubeObject {
+  spec?: {
+    nodeName?: string;
+    volumes?: { name: string; persistentVolumeClaim?: { claimName: string }; ephemeral?: object }[];
+    tolerations?: { key?: string; operator?: string; effect?: string }[];
+  };
+  status?: {
+    phase?: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
+    nominatedNodeName?: string;
+    conditions?: Condition[];
+  };
+}
+
 export type AccessMode = "ReadWriteOnce" | "ReadOnlyMany" | "ReadWriteMany" | "ReadWriteOncePod";
 export type VolumeMode = "Filesystem" | "Block";
 
@@ -225,6 +238,7 @@ export const NAMESPACES = core<Namespace>("namespaces", "Namespace", false);
 export const CONFIG_MAPS = core<ConfigMap>("configmaps", "ConfigMap", true);
 export const RESOURCE_QUOTAS = core<ResourceQuota>("resourcequotas", "ResourceQuota", true);
 export const SECRETS = core<Secret>("secrets", "Secret", true);
+export const PODS = core<Pod>("pods", "Pod", true);
 export const NODES = core<Node>("nodes", "Node", false);
 export const EVENTS = core<Event>("events", "Event", true);
 export const PERSISTENT_VOLUME_CLAIMS = core<PersistentVolumeClaim>(

@@ -30,9 +30,9 @@ export function interposed(
       await note("get", resource);
       return real.get(resource, name);
     },
-    list: async (resource, options) => {
+    list: async (resource, options, keep) => {
       await note("list", resource);
-      return real.list(resource, options);
+      return real.list(resource, options, keep);
     },
     watch: (resource, options) => real.watch(resource, options),
     create: async (point, resource, object) => {

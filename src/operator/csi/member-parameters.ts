@@ -1,9 +1,9 @@
 // The parameters of a StorageClass of span.tidemark.dev that say how members are made. Pure.
+import { MEMBER_CLASS_PARAMETER as CLASS_NAME } from "../../csi/class-parameters.ts";
 import type { Refusal } from "../../csi/refusal.ts";
 import { invalidArgument } from "../../csi/refusal.ts";
 import { countOf, MEMBERS_LIMIT, type MemberRules, STRATEGIES } from "../member/member-rules.ts";
 
-const CLASS_NAME = "memberStorageClassName";
 const MAX_MEMBERS = "maxMembers";
 const SPARE_MEMBERS = "spareMembers";
 const STRATEGY = "strategy";

@@ -1,6 +1,11 @@
 // StorageClass parameters and what csi-provisioner adds to them, read and checked. Pure: the same text always gives the
 // same answer, and nothing unknown is ignored.
 import { FS_TYPES, type FsType, type OwnBackend } from "../../api/filesystem-layout.ts";
+import {
+  BACKEND_PARAMETER as BACKEND,
+  DEVICE_CLASS_PARAMETER as DEVICE_CLASS,
+  INITIAL_SIZE_PARAMETER as INITIAL_SIZE,
+} from "../../csi/class-parameters.ts";
 import type { Driver } from "../../csi/driver.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import { parseQuantity, QuantityError } from "../../units/quantity.ts";
@@ -25,10 +30,7 @@ export interface VolumeParameters extends ClassParameters {
   readonly claimName: string;
 }
 
-const BACKEND = "backend";
-const INITIAL_SIZE = "initialSize";
 const MAX_SIZE = "maxSize";
-const DEVICE_CLASS = "deviceClass";
 const FS_TYPE = "csi.storage.k8s.io/fstype";
 const CLAIM_NAME = "csi.storage.k8s.io/pvc/name";
 const CLAIM_NAMESPACE = "csi.storage.k8s.io/pvc/namespace";

@@ -1,8 +1,7 @@
 // Why a member's claim is not bound yet: what its provisioner has said in Events, and whether it has asked for another node.
-import { MEMBER_NAMESPACE } from "../../api/names.ts";
+import { MEMBER_NAMESPACE, SELECTED_NODE } from "../../api/names.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { EVENTS, type Event, type PersistentVolumeClaim } from "../../kube/resources.ts";
-import { SELECTED_NODE } from "./member-claim.ts";
 
 export interface ClaimTrouble {
   /** The node has no room for it: its provisioner says so, or has sent the claim away from the node. */

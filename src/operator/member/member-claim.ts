@@ -1,9 +1,8 @@
 // A member's claim, and what its PersistentVolume must carry, as they are written. Pure.
 import type { MemberSpec } from "../../api/filesystem-layout.ts";
+import { SELECTED_NODE } from "../../api/names.ts";
 import type { PersistentVolume, PersistentVolumeClaim } from "../../kube/resources.ts";
 import { memberClaimName, memberLabels } from "./member-names.ts";
-
-export const SELECTED_NODE = "volume.kubernetes.io/selected-node";
 
 /** GitOps tools leave alone what they find: a member holds data, whatever a repository says. */
 export const KEPT_BY_GITOPS = {

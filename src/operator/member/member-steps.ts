@@ -1,7 +1,7 @@
 // Carries out the steps of a member's plan, each of them idempotent. A claim or an attachment that is there under the member's
 // name already was made by an earlier attempt; one that is somebody else's is refused.
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
-import { MEMBER_NAMESPACE, SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
+import { MEMBER_NAMESPACE, SELECTED_NODE, SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import {
@@ -12,7 +12,7 @@ import {
   type PersistentVolumeClaim,
   VOLUME_ATTACHMENTS,
 } from "../../kube/resources.ts";
-import { KEPT_BY_GITOPS, memberClaim, SELECTED_NODE } from "./member-claim.ts";
+import { KEPT_BY_GITOPS, memberClaim } from "./member-claim.ts";
 import { attachmentName, labelledHandle, memberLabels } from "./member-names.ts";
 import { rulesOfRecords } from "./member-rules.ts";
 import type { MemberStep } from "./plan-member.ts";

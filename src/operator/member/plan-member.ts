@@ -1,10 +1,11 @@
 // What a member that is part of its filesystem, or shall be, needs next: claim, volume, attachment, room. Pure. Steps are taken in
 // order, and what the layout says of the source follows them: no node hears of a volume that is not kept yet.
 import type { ClaimSource, MemberSpec } from "../../api/filesystem-layout.ts";
+import { SELECTED_NODE } from "../../api/names.ts";
 import type { PersistentVolume, PersistentVolumeClaim, VolumeAttachment } from "../../kube/resources.ts";
 import { formatBytes, parseQuantity } from "../../units/quantity.ts";
 import { attachmentOf, boundSource } from "./claim-source.ts";
-import { keptVolume, SELECTED_NODE, unfitVolume } from "./member-claim.ts";
+import { keptVolume, unfitVolume } from "./member-claim.ts";
 import type { MemberFacts } from "./member-facts.ts";
 
 export type MemberStep =

@@ -1,13 +1,18 @@
 // The layout of a span, made again from what its members' claims say. Pure. Whether the set is whole only the filesystem knows: its
 // node compares the devices with the superblock, and mounts nothing that lacks one.
 import type { MemberSpec } from "../../api/filesystem-layout.ts";
-import { MEMBER_LABEL, MEMBER_NAMESPACE, NEXT_MEMBER_ANNOTATION, SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
+import {
+  MEMBER_LABEL,
+  MEMBER_NAMESPACE,
+  NEXT_MEMBER_ANNOTATION,
+  SELECTED_NODE,
+  SELECTED_NODE_ANNOTATION,
+} from "../../api/names.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
 import type { PersistentVolume } from "../../kube/resources.ts";
 import { newLayout } from "../volume/layout-fields.ts";
 import type { IncompleteRecord, VolumeRecord } from "../volume/volume-record.ts";
 import type { FoundMember, FoundMembers } from "./find-members.ts";
-import { SELECTED_NODE } from "./member-claim.ts";
 import { memberIndex } from "./member-names.ts";
 
 export function rebuiltSpan(

@@ -1,0 +1,181 @@
+// The cluster as placement sees it: facts of each node and reservations of each volume, kept up to date by the changes that are told. A
+// change only marks what it touches; that is worked out when it is looked at next.
+import { volumeHandleOf, volumeUIDOf } from "../api/identity.ts";
+import { RECORDS } from "../api/names.ts";
+import type { KubeObject } from "../kube/object.ts";
+import type { PersistentVolumeClaim, Pod } from "../kube/resources.ts";
+import { type ClusterStores, isAgent, type KindsRead, nodeOfLayout } from "./cluster-stores.ts";
+import { claimsOf, type SeenObjects, volumeDemandOf } from "./decide-demand.ts";
+import { nodeFactsOf, unheardSince } from "./decide-node.ts";
+import { reservationOf } from "./decide-reservation.ts";
+import type { ClassDemand } from "./demand.ts";
+import type { Ledger, NodeTaken } from "./ledger.ts";
+import { classKey, classOf, type NodeFacts } from "./node-facts.ts";
+import { createSettling } from "./settling.ts";
+
+export interface KnownNode {
+  readonly facts: NodeFacts;
+  readonly taken: NodeTaken;
+}
+
+export interface ClusterView {
+  readonly seen: SeenObjects;
+  /** Works out all that has changed. */
+  refresh(nowMs: number): void;
+  node(name: string): KnownNode | undefined;
+  nodes(): Iterable<KnownNode>;
+  /** To be told of each object that was added or changed, and of what it was before, and of each that is gone. */
+  changed<K extends keyof KindsRead>(kind: K, object: KindsRead[K]): void;
+}
+
+export function createClusterView(stores: ClusterStores, ledger: Ledger, now: () => number): ClusterView {
+  const nodes = new Map<string, KnownNode>();
+  const dirtyNodes = new Set<string>();
+  const dirtyVolumes = new Set<string>();
+  const settling = createSettling(stores);
+  /** Nodes whose agent's pod is gone, since when. */
+  const agentGoneMs = new Map<string, number>();
+
+  const seen: SeenObjects = {
+    claim: (namespace, name) => stores.claims.get(`${namespace}/${name}`),
+    volume: (name) => stores.volumes.get(name),
+    storageClass: (name) => stores.storageClasses.get(name),
+    layout: (handle) => stores.layouts.get(handle),
+    attachedAt: (name) => stores.attachments.byIndex("volume", name).map(({ spec }) => spec.nodeName),
+  };
+
+  const keyOf = (nodeName: string, demand: ClassDemand): string => {
+    const facts = nodes.get(nodeName)?.facts;
+    const found = facts && classOf(facts, demand);
+    return classKey(demand.backend, found?.name ?? demand.deviceClass ?? "");
+  };
+
+  const refreshNode = (name: string, nowMs: number): void => {
+    const node = stores.nodes.get(name);
+    if (node === undefined) {
+      nodes.delete(name);
+      return;
+    }
+    const facts = nodeFactsOf(
+      {
+        node,
+        storage: stores.nodeStorages.get(name),
+        csiNode: stores.csiNodes.get(name),
+        attachments: stores.attachments.byIndex("node", name),
+        layouts: stores.layouts.byIndex("node", name),
+        unheardSinceMs: agentUnheardSince(stores.pods.byIndex("agent", name), agentGoneMs.get(name)),
+      },
+      nowMs,
+    );
+    nodes.set(name, { facts, taken: ledger.takenOf(name) });
+  };
+
+  const claimOf = (handle: string): PersistentVolumeClaim | undefined =>
+    stores.claims.byIndex("uid", volumeUIDOf(handle) ?? "")[0];
+
+  const refreshVolume = (handle: string, nowMs: number): void => {
+    const claim = claimOf(handle);
+    const demand = claim === undefined ? undefined : volumeDemandOf(claim, seen);
+    const reservation = reservationOf(
+      {
+        claim,
+        logicalVolume: stores.logicalVolumes.get(handle),
+        layout: stores.layouts.get(handle),
+        pods: claim === undefined ? [] : stores.pods.byIndex("claim", claimKey(claim)),
+        demand: demand === undefined || typeof demand === "string" ? undefined : demand,
+      },
+      keyOf,
+    );
+    const wasTaken = ledger.reservation(handle) !== undefined;
+    const takes =
+      reservation !== undefined &&
+      (!reservation.isMade || settling.isOpen(handle, reservation.nodeName, wasTaken, nowMs));
+    ledger.reserve(handle, takes ? reservation : undefined);
+    if (reservation !== undefined || claim?.spec.volumeName) ledger.seen(handle);
+  };
+
+  const markVolumesOfPod = (pod: Pod): void => {
+    for (const { name } of claimsOf(pod)) {
+      const uid = stores.claims.get(`${pod.metadata.namespace}/${name}`)?.metadata.uid;
+      if (uid !== undefined) dirtyVolumes.add(volumeHandleOf(uid));
+    }
+  };
+
+  const marks: { readonly [K in keyof KindsRead]: (object: KindsRead[K]) => void } = {
+    nodes: ({ metadata }) => dirtyNodes.add(metadata.name),
+    nodeStorages: ({ metadata }) => {
+      settling.reported(metadata.name, now());
+      dirtyNodes.add(metadata.name);
+    },
+    csiNodes: ({ metadata }) => dirtyNodes.add(metadata.name),
+    storageClasses: ({ metadata }) => {
+      for (const claim of stores.claims.byIndex("class", metadata.name))
+        if (!claim.spec.volumeName) dirtyVolumes.add(volumeHandleOf(claim.metadata.uid ?? ""));
+    },
+    claims: ({ metadata }) => dirtyVolumes.add(volumeHandleOf(metadata.uid ?? "")),
+    volumes: () => undefined,
+    attachments: ({ spec }) => {
+      dirtyNodes.add(spec.nodeName);
+      const handle = handleOfAttached(spec.source.persistentVolumeName, stores);
+      if (handle !== undefined) dirtyVolumes.add(handle);
+    },
+    layouts: (layout) => {
+      const nodeName = nodeOfLayout(layout);
+      if (nodeName !== undefined) dirtyNodes.add(nodeName);
+      dirtyVolumes.add(layout.metadata.name);
+    },
+    logicalVolumes: ({ metadata }) => dirtyVolumes.add(metadata.name),
+    pods: (pod) => {
+      markVolumesOfPod(pod);
+      const { uid } = pod.metadata;
+      const isGone = stores.pods.get(podKey(pod))?.metadata.uid !== uid;
+      if (uid !== undefined && (isGone || pod.spec?.nodeName)) ledger.release(uid);
+      if (isAgent(pod)) markAgent(pod);
+    },
+  };
+
+  const markAgent = ({ spec }: Pod): void => {
+    const nodeName = spec?.nodeName;
+    if (nodeName === undefined) return;
+    if (stores.pods.byIndex("agent", nodeName).length > 0) agentGoneMs.delete(nodeName);
+    else agentGoneMs.set(nodeName, now());
+    dirtyNodes.add(nodeName);
+  };
+
+  return {
+    seen,
+    refresh: (nowMs) => {
+      for (const name of dirtyNodes) refreshNode(name, nowMs);
+      dirtyNodes.clear();
+      for (const handle of settling.handles()) dirtyVolumes.add(handle);
+      for (const handle of dirtyVolumes) refreshVolume(handle, nowMs);
+      dirtyVolumes.clear();
+      settling.expire(nowMs);
+    },
+    node: (name) => nodes.get(name),
+    nodes: () => nodes.values(),
+    changed: (kind, object: KubeObject) => (marks[kind] as (changed: KubeObject) => void)(object),
+  };
+}
+
+function claimKey({ metadata }: PersistentVolumeClaim): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}
+
+function podKey({ metadata }: Pod): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}
+
+/** Of a span: the volume that an attached member belongs to, by the records on the member's PersistentVolume. */
+function handleOfAttached(volumeName: string | undefined, { volumes }: ClusterStores): string | undefined {
+  const volume = volumes.get(volumeName ?? "");
+  const uid = volume?.metadata.labels?.[RECORDS.volumeUID];
+  return uid === undefined ? undefined : volumeHandleOf(uid);
+}
+
+/** The best of several, as while one takes another's place. Where no agent runs as a pod nobody can tell, and nothing is held against the node. */
+function agentUnheardSince(agents: readonly Pod[], goneMs: number | undefined): number | undefined {
+  if (agents.length === 0) return goneMs;
+  const unheard = agents.map(unheardSince);
+  return unheard.includes(undefined) ? undefined : Math.max(...unheard.map((sinceMs) => sinceMs ?? 0));
+}

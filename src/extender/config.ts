@@ -1,0 +1,77 @@
+// What the extender is told from outside: flags, and the environment for the pod's cluster and for faults. The only file of this process
+// that reads either.
+import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
+import type { ConnectionSettings } from "../kube/kube-config.ts";
+import { durationFlag, PROCESS_FLAGS, type ProcessSettings, readFlags, readProcessSettings } from "../process/flags.ts";
+import type { PlacementSettings } from "./placement.ts";
+
+export interface ExtenderConfig extends ProcessSettings {
+  readonly connection: ConnectionSettings;
+  readonly placement: PlacementSettings;
+  /** How long what a pod was offered is held for it where nothing shows where it went. */
+  readonly holdLimitMs: number;
+  /** After the first list, before questions are answered: what another replica has answered shows by then. */
+  readonly startDelayMs: number;
+}
+
+const FLAGS = {
+  ...CONNECTION_FLAGS,
+  ...PROCESS_FLAGS,
+  "http-port": { type: "string", default: "9473" },
+  "offered-nodes": { type: "string", default: "32" },
+  "hold-limit": { type: "string", default: "10s" },
+  "start-delay": { type: "string", default: "3s" },
+  "weight-free": { type: "string", default: "2" },
+  "weight-growth": { type: "string", default: "1" },
+  "weight-io": { type: "string", default: "1" },
+  "default-divisor": { type: "string", default: "1" },
+  /** CLASS=NUMBER, once for each class. */
+  divisor: { type: "string", multiple: true },
+} as const;
+
+const OFFERED_NODES_LIMIT = 5000;
+const LEAST_HOLD_MS = 100;
+
+/** Throws with a sentence for the user on anything it cannot read. */
+export function readConfig(args: readonly string[], environment: NodeJS.ProcessEnv = process.env): ExtenderConfig {
+  const values = readFlags(FLAGS, args);
+  const weight = (name: "weight-free" | "weight-growth" | "weight-io"): number => numberFlag(name, values[name], 0);
+  return {
+    ...readProcessSettings(values, environment),
+    connection: readConnectionSettings(values, environment),
+    placement: {
+      offeredNodes: countFlag("offered-nodes", values["offered-nodes"]),
+      weights: { free: weight("weight-free"), growth: weight("weight-growth"), io: weight("weight-io") },
+      defaultDivisor: divisorFlag("default-divisor", values["default-divisor"]),
+      divisors: new Map((values.divisor ?? []).map(divisorOfClass)),
+    },
+    holdLimitMs: durationFlag("hold-limit", values["hold-limit"], LEAST_HOLD_MS),
+    startDelayMs: durationFlag("start-delay", values["start-delay"], 0),
+  };
+}
+
+function countFlag(flag: string, text: string): number {
+  const count = Number(text);
+  if (!/^\d+$/.test(text) || count < 1 || count > OFFERED_NODES_LIMIT)
+    throw new Error(`--${flag} ${text} is no number from 1 to ${OFFERED_NODES_LIMIT}`);
+  return count;
+}
+
+function numberFlag(flag: string, text: string, least: number): number {
+  const value = Number(text);
+  if (text.trim() === "" || !Number.isFinite(value) || value < least)
+    throw new Error(`--${flag} ${text} is no number of at least ${least}`);
+  return value;
+}
+
+function divisorFlag(flag: string, text: string): number {
+  const value = numberFlag(flag, text, 0);
+  if (value === 0) throw new Error(`--${flag} ${text}: nothing is divided by 0`);
+  return value;
+}
+
+function divisorOfClass(text: string): readonly [string, number] {
+  const equals = text.lastIndexOf("=");
+  if (equals <= 0) throw new Error(`--divisor ${text} is no CLASS=NUMBER`);
+  return [text.slice(0, equals), divisorFlag("divisor", text.slice(equals + 1))];
+}

@@ -1,0 +1,96 @@
+// What a volume whose place is known takes of its node while the node's own figures do not show it yet. Pure: two replicas, and one that
+// has just been started, find the same from the same objects.
+import type { FilesystemLayout } from "../api/filesystem-layout.ts";
+import type { LogicalVolume } from "../api/logical-volume.ts";
+import { SELECTED_NODE } from "../api/names.ts";
+import type { PersistentVolumeClaim, Pod } from "../kube/resources.ts";
+import { readQuantity } from "../units/quantity.ts";
+import { classOfLayout } from "./decide-node.ts";
+import type { ClassDemand, SlotDemand } from "./demand.ts";
+import { classKey, nothingTaken, type Taken } from "./node-facts.ts";
+
+export interface VolumeObjects {
+  readonly claim: PersistentVolumeClaim | undefined;
+  readonly logicalVolume: LogicalVolume | undefined;
+  readonly layout: FilesystemLayout | undefined;
+  /** Pods that use the claim. */
+  readonly pods: readonly Pod[];
+  /** Of the claim, as for a pod that has only it; undefined: of none of ours, or it cannot be told. */
+  readonly demand: { readonly classes: readonly ClassDemand[]; readonly slots: readonly SlotDemand[] } | undefined;
+}
+
+export interface Reservation {
+  readonly nodeName: string;
+  readonly taken: Taken;
+  /** The node has made it: its figures show it soon, and then it takes nothing more. */
+  readonly isMade: boolean;
+}
+
+/** `keyOf`: the class of a node that a demand means, since the default one is the node's to say. */
+export function reservationOf(
+  objects: VolumeObjects,
+  keyOf: (nodeName: string, demand: ClassDemand) => string,
+): Reservation | undefined {
+  return ofLogicalVolume(objects) ?? ofLoopFile(objects) ?? ofClaim(objects, keyOf);
+}
+
+function ofLogicalVolume({ logicalVolume }: VolumeObjects): Reservation | undefined {
+  if (logicalVolume === undefined || logicalVolume.spec.state === "Removed") return undefined;
+  const { spec, status } = logicalVolume;
+  // One that is there already was never asked for; a copy in a thin pool is as large as it says all the same.
+  const bytes = readQuantity(status?.currentSize ?? spec.size);
+  if (spec.volumeID !== undefined || bytes === undefined) return undefined;
+  const isMade = status?.volumeID !== undefined;
+  return { nodeName: spec.nodeName, taken: takenBytes(classKey("lvm", spec.deviceClass), bytes), isMade };
+}
+
+function ofLoopFile({ layout }: VolumeObjects): Reservation | undefined {
+  const [member] = layout?.spec.members ?? [];
+  const nodeName = layout?.spec.nodeName;
+  const key = layout === undefined ? undefined : classOfLayout(layout);
+  if (member?.source.loop === undefined || member.state === "Removed" || !nodeName || key === undefined)
+    return undefined;
+  const bytes = readQuantity(member.size);
+  const isMade = layout?.status?.members?.some(({ name }) => name === member.name) === true;
+  return bytes === undefined ? undefined : { nodeName, taken: takenBytes(key, bytes), isMade };
+}
+
+function ofClaim(
+  { claim, layout, pods, demand }: VolumeObjects,
+  keyOf: (nodeName: string, demand: ClassDemand) => string,
+): Reservation | undefined {
+  if (claim === undefined || demand === undefined || claim.metadata.deletionTimestamp !== undefined) return undefined;
+  const isBound = claim.spec.volumeName !== undefined && claim.spec.volumeName !== "";
+  const selected = isBound ? layout?.spec.nodeName : claim.metadata.annotations?.[SELECTED_NODE];
+  const nodeName = nodeOfPods(pods) ?? selected;
+  if (nodeName === undefined) return undefined;
+  const taken = takenAt(nodeName, demand, (one) => keyOf(nodeName, one));
+  return taken.bytes.size === 0 && taken.slots.size === 0 ? undefined : { nodeName, taken, isMade: false };
+}
+
+/** Where the scheduler has put a pod that needs the volume, or wants to. */
+function nodeOfPods(pods: readonly Pod[]): string | undefined {
+  const live = pods.filter(({ status }) => status?.phase !== "Succeeded" && status?.phase !== "Failed");
+  const bound = live.find(({ spec }) => spec?.nodeName)?.spec?.nodeName;
+  return bound ?? live.find(({ status }) => status?.nominatedNodeName)?.status?.nominatedNodeName;
+}
+
+/** What a demand takes of a node. */
+export function takenAt(
+  nodeName: string,
+  { classes, slots }: NonNullable<VolumeObjects["demand"]>,
+  keyOf: (demand: ClassDemand) => string,
+): Taken {
+  const taken = nothingTaken();
+  for (const demand of classes) add(taken.bytes, keyOf(demand), demand.bytes);
+  for (const { driver, attachedAt } of slots) if (!attachedAt.includes(nodeName)) add(taken.slots, driver, 1);
+  return taken;
+}
+
+function add(sum: Map<string, number>, key: string, amount: number): void {
+  sum.set(key, (sum.get(key) ?? 0) + amount);
+}
+
+function takenBytes(key: string, bytes: number): Taken {
+  return { bytes: new Map([[key, bytes]]), slots: new Map() };
+}

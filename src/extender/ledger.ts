@@ -1,0 +1,109 @@
+// What is taken of each node beside what the node says itself: reservations of volumes whose place is known, and holds of pods that were
+// answered a moment ago. A hold lies on every node that was offered, since the scheduler may choose any of them; it ends when the
+// objects show where the pod went, or after a limit.
+import type { Reservation } from "./decide-reservation.ts";
+import { addTaken, nothingTaken, type Taken } from "./node-facts.ts";
+
+export interface NodeTaken {
+  readonly reserved: Taken;
+  readonly held: Taken;
+}
+
+export interface HeldNode {
+  readonly nodeName: string;
+  readonly taken: Taken;
+}
+
+interface Hold {
+  readonly nodes: readonly HeldNode[];
+  /** Volumes whose place is not seen yet. */
+  readonly pending: Set<string>;
+  readonly sinceMs: number;
+}
+
+export interface Ledger {
+  /** Always the same object for a node: what it says changes. */
+  takenOf(nodeName: string): NodeTaken;
+  reservation(handle: string): Reservation | undefined;
+  /** Undefined: it takes nothing any more. */
+  reserve(handle: string, reservation: Reservation | undefined): void;
+  /** In place of what the pod held before. */
+  hold(podUid: string, handles: readonly string[], nodes: readonly HeldNode[], nowMs: number): void;
+  holds(podUid: string): boolean;
+  /** The pod is placed, or gone. */
+  release(podUid: string): void;
+  /** The place of a volume is seen: the hold of its pod ends with the last one. */
+  seen(handle: string): void;
+  /** Ends the holds that are older than the limit; returns how many. */
+  expire(nowMs: number): number;
+  count(): { readonly reservations: number; readonly holds: number };
+}
+
+/** Pods that are being placed at the same moment; beyond it the oldest hold gives way. */
+const HOLDS_LIMIT = 10_000;
+
+export function createLedger(holdLimitMs: number): Ledger {
+  const nodes = new Map<string, NodeTaken>();
+  const reservations = new Map<string, Reservation>();
+  /** In order of age. */
+  const holds = new Map<string, Hold>();
+  const podOfHandle = new Map<string, string>();
+
+  const takenOf = (nodeName: string): NodeTaken => {
+    const known = nodes.get(nodeName);
+    if (known !== undefined) return known;
+    const taken = { reserved: nothingTaken(), held: nothingTaken() };
+    nodes.set(nodeName, taken);
+    return taken;
+  };
+  const release = (podUid: string): void => {
+    const hold = holds.get(podUid);
+    if (hold === undefined) return;
+    holds.delete(podUid);
+    for (const { nodeName, taken } of hold.nodes) addTaken(takenOf(nodeName).held, taken, -1);
+    for (const handle of hold.pending) if (podOfHandle.get(handle) === podUid) podOfHandle.delete(handle);
+  };
+
+  return {
+    takenOf,
+    reservation: (handle) => reservations.get(handle),
+    reserve: (handle, reservation) => {
+      const before = reservations.get(handle);
+      if (before !== undefined) addTaken(takenOf(before.nodeName).reserved, before.taken, -1);
+      if (reservation === undefined) reservations.delete(handle);
+      else {
+        reservations.set(handle, reservation);
+        addTaken(takenOf(reservation.nodeName).reserved, reservation.taken, 1);
+      }
+    },
+    hold: (podUid, handles, held, nowMs) => {
+      release(podUid);
+      if (held.length === 0) return;
+      const [oldest] = holds.keys();
+      if (holds.size >= HOLDS_LIMIT && oldest !== undefined) release(oldest);
+      holds.set(podUid, { nodes: held, pending: new Set(handles), sinceMs: nowMs });
+      for (const { nodeName, taken } of held) addTaken(takenOf(nodeName).held, taken, 1);
+      for (const handle of handles) podOfHandle.set(handle, podUid);
+    },
+    holds: (podUid) => holds.has(podUid),
+    release,
+    seen: (handle) => {
+      const podUid = podOfHandle.get(handle);
+      const hold = podUid === undefined ? undefined : holds.get(podUid);
+      if (podUid === undefined || hold === undefined) return;
+      podOfHandle.delete(handle);
+      hold.pending.delete(handle);
+      if (hold.pending.size === 0) release(podUid);
+    },
+    expire: (nowMs) => {
+      let expired = 0;
+      for (const [podUid, { sinceMs }] of holds) {
+        if (nowMs - sinceMs < holdLimitMs) break;
+        release(podUid);
+        expired += 1;
+      }
+      return expired;
+    },
+    count: () => ({ reservations: reservations.size, holds: holds.size }),
+  };
+}

@@ -1,0 +1,53 @@
+// The extender's wiring: what is made of what, in which order it starts and stops.
+import { setTimeout as sleep } from "node:timers/promises";
+import { createKubeClient } from "../kube/http-client.ts";
+import { connectionOf } from "../kube/kube-config.ts";
+import { systemClock } from "../process/clock.ts";
+import { effectsOf } from "../process/fault-effects.ts";
+import { createLogger } from "../process/log.ts";
+import { stopAll, untilSignal } from "../process/shutdown.ts";
+import { createCaches } from "./caches.ts";
+import { createClusterView } from "./cluster-view.ts";
+import { readConfig } from "./config.ts";
+import { startExtenderServer } from "./extender-server.ts";
+import { createLedger } from "./ledger.ts";
+import { createExtenderMetrics } from "./metrics.ts";
+import { createPlacement } from "./placement.ts";
+
+export async function runExtender(args: readonly string[]): Promise<void> {
+  const config = readConfig(args);
+  const log = createLogger("extender", config.logLevel);
+  const nowMs = (): number => systemClock.nowMs();
+  const connection = await connectionOf(config.connection);
+  const client = createKubeClient({ connection, effects: effectsOf(config), log, userAgent: "tidemark-extender" });
+  const caches = createCaches(client, log);
+  const ledger = createLedger(config.holdLimitMs);
+  const view = createClusterView(caches.stores, ledger, nowMs);
+  const metrics = createExtenderMetrics(view, ledger, nowMs);
+  let waitsFor: string | undefined = "the first list from the API server is not complete";
+  const http = await startExtenderServer({
+    host: config.httpHost,
+    port: config.httpPort,
+    placement: createPlacement(view, ledger, config.placement),
+    metrics,
+    clock: systemClock,
+    notReady: () => waitsFor,
+    log,
+  });
+  const started = caches.start(view).then(async () => {
+    view.refresh(nowMs());
+    waitsFor = "what another replica has answered is still to be seen";
+    await sleep(config.startDelayMs, undefined, { ref: false });
+    waitsFor = undefined;
+    log.info({ httpPort: http.port }, "serving");
+  });
+  started.catch((err: unknown) => log.error({ err }, "the caches are not filled"));
+
+  await untilSignal();
+  const parts = [
+    { name: "API server client", stop: () => client.close() },
+    { name: "caches", stop: () => caches.stop() },
+    { name: "HTTP server", stop: () => http.close() },
+  ];
+  await stopAll(parts, log);
+}

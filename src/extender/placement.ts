@@ -1,0 +1,168 @@
+// What the scheduler's two questions are answered with: which nodes take a pod, and how well each suits it. What is offered is held until
+// the objects show where the pod went, so that the next question already counts it.
+import type { ClusterView, KnownNode } from "./cluster-view.ts";
+import { type ClaimingPod, demandOf } from "./decide-demand.ts";
+import { misfitOf, type TakenOfNode } from "./decide-fit.ts";
+import { takenAt } from "./decide-reservation.ts";
+import { SCORE_LIMIT, type ScoreParts, type ScoreSettings, scoreOf, scoreParts } from "./decide-score.ts";
+import type { Demand } from "./demand.ts";
+import type { HeldNode, Ledger } from "./ledger.ts";
+import type { Misfit } from "./misfit.ts";
+import { addTaken, classKey, classOf, nothingTaken, type Taken } from "./node-facts.ts";
+
+export interface PlacementSettings extends ScoreSettings {
+  /** Nodes that a pod is offered at most: all of them are held for it, and none of the others. */
+  readonly offeredNodes: number;
+}
+
+export interface FilterAnswer {
+  readonly fits: readonly string[];
+  readonly misfits: readonly { readonly nodeName: string; readonly misfit: Misfit }[];
+  /** Why no node at all takes the pod; `misfits` is empty then. */
+  readonly refusal: string | undefined;
+}
+
+export interface ScoredNode {
+  readonly nodeName: string;
+  readonly score: number;
+}
+
+export interface ExplainedNode {
+  readonly nodeName: string;
+  readonly misfit: Misfit | undefined;
+  readonly parts: ScoreParts;
+  readonly score: number;
+}
+
+export interface Placement {
+  filter(pod: ClaimingPod, candidates: readonly string[], nowMs: number): FilterAnswer;
+  prioritize(pod: ClaimingPod, candidates: readonly string[], nowMs: number): readonly ScoredNode[];
+  /** As filter and prioritize would answer now, of every node; nothing is held. Undefined: the pod has no volumes of ours. */
+  explain(pod: ClaimingPod, nowMs: number): readonly ExplainedNode[] | string | undefined;
+}
+
+const UNKNOWN_NODE: Misfit = { reason: "UnknownNode", subject: "", needed: 0, has: 0 };
+const NO_PARTS: ScoreParts = { free: undefined, growth: undefined, io: undefined };
+
+export function createPlacement(view: ClusterView, ledger: Ledger, settings: PlacementSettings): Placement {
+  let turn = 0;
+
+  const ask = (pod: ClaimingPod, nowMs: number): Question | string | undefined => {
+    view.refresh(nowMs);
+    ledger.expire(nowMs);
+    const demand = demandOf(pod, view.seen);
+    if (demand === undefined || typeof demand === "string") return demand;
+    ledger.release(pod.metadata.uid ?? "");
+    return { demand, own: ownReservations(demand, ledger), nowMs };
+  };
+
+  const hold = (pod: ClaimingPod, { demand, own, nowMs }: Question, offered: readonly KnownNode[]): void => {
+    const { uid } = pod.metadata;
+    const takes = demand.classes.length > 0 || demand.slots.length > 0;
+    if (uid === undefined || !takes) return;
+    const nodes = offered.filter(({ facts }) => !own.has(facts.name)).map((node) => heldNode(demand, node));
+    ledger.hold(uid, demand.handles, nodes, nowMs);
+  };
+
+  return {
+    filter: (pod, candidates, nowMs) => {
+      const question = ask(pod, nowMs);
+      if (question === undefined) return { fits: candidates, misfits: [], refusal: undefined };
+      if (typeof question === "string") return { fits: [], misfits: [], refusal: question };
+      const fitting: KnownNode[] = [];
+      const misfits: { nodeName: string; misfit: Misfit }[] = [];
+      for (const nodeName of candidates) {
+        const node = view.node(nodeName);
+        const misfit = node === undefined ? UNKNOWN_NODE : misfitAt(question, node);
+        if (misfit !== undefined) misfits.push({ nodeName, misfit });
+        else if (node !== undefined) fitting.push(node);
+      }
+      turn += 1;
+      const offered = bestOf(fitting, settings.offeredNodes, turn, (node) => scoreAt(question, node, settings));
+      hold(pod, question, offered);
+      return { fits: offered.map(({ facts }) => facts.name), misfits, refusal: undefined };
+    },
+    prioritize: (pod, candidates, nowMs) => {
+      const question = ask(pod, nowMs);
+      if (question === undefined || typeof question === "string")
+        return candidates.map((nodeName) => ({ nodeName, score: 0 }));
+      const known = candidates.flatMap((nodeName) => view.node(nodeName) ?? []);
+      const scores = new Map(known.map((node) => [node.facts.name, scoreAt(question, node, settings)]));
+      hold(pod, question, known);
+      return candidates.map((nodeName) => ({ nodeName, score: scores.get(nodeName) ?? 0 }));
+    },
+    explain: (pod, nowMs) => {
+      const question = ask(pod, nowMs);
+      if (question === undefined || typeof question === "string") return question;
+      return [...view.nodes()].map((node) => {
+        const misfit = misfitAt(question, node);
+        const parts = misfit === undefined ? partsAt(question, node, settings) : NO_PARTS;
+        return { nodeName: node.facts.name, misfit, parts, score: scoreOf(parts, settings) };
+      });
+    },
+  };
+}
+
+interface Question {
+  readonly demand: Demand;
+  /** What the pod's own volumes have reserved already, by node. */
+  readonly own: ReadonlyMap<string, Taken>;
+  readonly nowMs: number;
+}
+
+function ownReservations({ handles }: Demand, ledger: Ledger): Map<string, Taken> {
+  const own = new Map<string, Taken>();
+  for (const handle of handles) {
+    const reservation = ledger.reservation(handle);
+    if (reservation === undefined) continue;
+    const sum = own.get(reservation.nodeName) ?? nothingTaken();
+    addTaken(sum, reservation.taken, 1);
+    own.set(reservation.nodeName, sum);
+  }
+  return own;
+}
+
+function takenFor({ own }: Question, { facts, taken }: KnownNode): TakenOfNode {
+  return { reserved: taken.reserved, held: taken.held, own: own.get(facts.name) };
+}
+
+function misfitAt(question: Question, node: KnownNode): Misfit | undefined {
+  return misfitOf(question.demand, node.facts, takenFor(question, node), question.nowMs);
+}
+
+function partsAt(question: Question, node: KnownNode, settings: PlacementSettings): ScoreParts {
+  return scoreParts(question.demand, node.facts, takenFor(question, node), settings);
+}
+
+function scoreAt(question: Question, node: KnownNode, settings: PlacementSettings): number {
+  return scoreOf(partsAt(question, node, settings), settings);
+}
+
+function heldNode(demand: Demand, { facts }: KnownNode): HeldNode {
+  const taken = takenAt(facts.name, demand, (one) => {
+    const found = classOf(facts, one);
+    return classKey(one.backend, found?.name ?? one.deviceClass ?? "");
+  });
+  return { nodeName: facts.name, taken };
+}
+
+/** Those of the highest scores; of equal ones others at each turn, so that pods at the same moment seldom meet. */
+function bestOf(
+  nodes: readonly KnownNode[],
+  limit: number,
+  turn: number,
+  score: (node: KnownNode) => number,
+): readonly KnownNode[] {
+  if (nodes.length <= limit) return nodes;
+  const byScore: KnownNode[][] = Array.from({ length: SCORE_LIMIT + 1 }, () => []);
+  for (const node of nodes) byScore[score(node)]?.push(node);
+  const best: KnownNode[] = [];
+  for (const equal of byScore.reverse()) {
+    const start = (turn * limit) % Math.max(1, equal.length);
+    for (let index = 0; index < equal.length && best.length < limit; index += 1) {
+      const node = equal[(start + index) % equal.length];
+      if (node !== undefined) best.push(node);
+    }
+  }
+  return best;
+}

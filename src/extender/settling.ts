@@ -1,0 +1,47 @@
+// Volumes that their nodes have made a moment ago, and whose nodes may not show that yet in what they report as free: from the one to the
+// other they still count as reserved.
+import type { ClusterStores } from "./cluster-stores.ts";
+
+export interface Settling {
+  /** The node's figures were seen to change. */
+  reported(nodeName: string, nowMs: number): void;
+  /** Whether what the node reports may not show the volume that it has made. `wasTaken`: it was reserved until now. */
+  isOpen(handle: string, nodeName: string, wasTaken: boolean, nowMs: number): boolean;
+  /** What time alone may settle. */
+  handles(): Iterable<string>;
+  expire(nowMs: number): void;
+}
+
+/** After a node has made a volume, its own figures show it within this. */
+const SETTLING_LIMIT_MS = 15_000;
+/** A report that comes later than this after the volume was seen has counted it: agents report within half a second of a change. */
+const REPORT_DELAY_MS = 300;
+
+export function createSettling(stores: Pick<ClusterStores, "logicalVolumes" | "layouts">): Settling {
+  const reportedMs = new Map<string, number>();
+  const settling = new Map<string, { readonly sinceMs: number; isShown: boolean }>();
+  return {
+    reported: (nodeName, nowMs) => reportedMs.set(nodeName, nowMs),
+    isOpen: (handle, nodeName, wasTaken, nowMs) => {
+      const one = settling.get(handle);
+      if (one === undefined) {
+        // Of those that were there before this process began, only new ones can be too new for the reports.
+        if (!wasTaken && nowMs - createdMs(handle, stores) >= SETTLING_LIMIT_MS) return false;
+        settling.set(handle, { sinceMs: nowMs, isShown: false });
+        return true;
+      }
+      one.isShown ||= (reportedMs.get(nodeName) ?? 0) >= one.sinceMs + REPORT_DELAY_MS;
+      return !one.isShown && nowMs - one.sinceMs < SETTLING_LIMIT_MS;
+    },
+    handles: () => settling.keys(),
+    expire: (nowMs) => {
+      for (const [handle, { sinceMs }] of settling) if (nowMs - sinceMs >= SETTLING_LIMIT_MS) settling.delete(handle);
+    },
+  };
+}
+
+/** 0: nobody can tell. */
+function createdMs(handle: string, { logicalVolumes, layouts }: Pick<ClusterStores, "logicalVolumes" | "layouts">) {
+  const { metadata } = logicalVolumes.get(handle) ?? layouts.get(handle) ?? {};
+  return Date.parse(metadata?.creationTimestamp ?? "") || 0;
+}

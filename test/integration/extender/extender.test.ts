@@ -1,0 +1,234 @@
+// The bundled process against the embedded API server, asked over HTTP as kube-scheduler asks.
+import { mkdtempSync, rmSync } from "node:fs";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { LOCAL_DRIVER, SELECTED_NODE } from "../../../src/api/names.ts";
+import { NODE_STORAGES } from "../../../src/api/node-storage.ts";
+import { type ControlPlane, startControlPlane } from "../../../src/apiserver/server.ts";
+import { freePort } from "../../../src/demo/free-port.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
+import type { KubeObject, Resource } from "../../../src/kube/object.ts";
+import { CSI_NODES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES } from "../../../src/kube/resources.ts";
+import { directEffects } from "../../../src/process/effects.ts";
+import { createLogger } from "../../../src/process/log.ts";
+import { bootstrap } from "../../../src/standalone/bootstrap.ts";
+import { buildClass, buildCsiNode, buildNodeStorage } from "../../builders/placement.ts";
+import { type BundleProcess, createBundleProcess } from "../../harness/bundle-process.ts";
+import { describeReal } from "../../harness/real-parts.ts";
+import { waitFor } from "../../harness/wait-for.ts";
+
+const APPLY = { fieldManager: "test", force: true } as const;
+const namespace = "default";
+
+describeReal("the extender as a process", ["bundle"], () => {
+  let directory: string;
+  let controlPlane: ControlPlane;
+  let client: ConnectedKubeClient;
+  let extender: BundleProcess;
+  let port: number;
+
+  beforeAll(async () => {
+    directory = mkdtempSync(join(tmpdir(), "tidemark-extender-test-"));
+    const log = createLogger("test", "silent");
+    controlPlane = await startControlPlane({ port: 0, log });
+    client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
+    await bootstrap(client, {
+      crdDirectory: "kustomize/base/crds",
+      nodeName: "node-0",
+      initialSize: "1Gi",
+      fsType: "btrfs",
+    });
+    await client.create("test/class", STORAGE_CLASSES, buildClass("lvm", { backend: "lvm" }));
+    await addNode("node-1", "15Gi");
+    await addNode("node-2", "4Gi");
+    port = await freePort();
+    const flags = ["--http-host", "127.0.0.1", "--http-port", String(port), "--start-delay", "0s"];
+    extender = createBundleProcess(directory, "extender", ["extender", "--server", controlPlane.url, ...flags]);
+    extender.start();
+    extender.firstLine().catch(() => undefined);
+    await waitFor("a ready extender", async () => ((await get("/readyz")).status === 200 ? true : undefined), {
+      otherwise: () => extender.log(),
+    });
+  });
+  afterAll(async () => {
+    await extender?.stop();
+    await client?.close();
+    await controlPlane?.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  async function apply<T extends KubeObject>(resource: Resource<T>, object: KubeObject, subresource?: "status") {
+    const { apiVersion, kind, metadata, ...rest } = object;
+    const name = metadata.namespace === undefined ? { name: metadata.name } : { name: metadata.name, namespace };
+    const labels = metadata.labels === undefined ? {} : { labels: metadata.labels };
+    await client.apply(
+      "test/object",
+      resource,
+      { apiVersion, kind, metadata: { ...name, ...labels }, ...rest },
+      {
+        ...APPLY,
+        ...(subresource === undefined ? {} : { subresource }),
+      },
+    );
+  }
+
+  async function addNode(name: string, free: string): Promise<void> {
+    await apply(NODES, { apiVersion: "v1", kind: "Node", metadata: { name } });
+    await apply(CSI_NODES, buildCsiNode(name, { drivers: [LOCAL_DRIVER] }));
+    const storage = buildNodeStorage(name, { free });
+    await apply(NODE_STORAGES, { ...storage, spec: {}, status: undefined } as KubeObject);
+    await apply(NODE_STORAGES, storage, "status");
+  }
+
+  async function addClaimAndPod(name: string, request = "10Gi") {
+    const spec = {
+      accessModes: ["ReadWriteOnce" as const],
+      storageClassName: "lvm",
+      resources: { requests: { storage: request } },
+    };
+    await client.create("test/claim", PERSISTENT_VOLUME_CLAIMS, {
+      apiVersion: "v1",
+      kind: "PersistentVolumeClaim",
+      metadata: { namespace, name },
+      spec,
+    });
+    const volumes = [{ name: "data", persistentVolumeClaim: { claimName: name } }];
+    return client.create("test/pod", PODS, {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { namespace, name },
+      spec: { volumes },
+    });
+  }
+
+  async function get(path: string) {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`);
+    return { status: answer.status, text: await answer.text() };
+  }
+
+  async function ask(path: string, body: string | object) {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, {
+      method: "POST",
+      body: typeof body === "string" ? body : JSON.stringify(body),
+    });
+    const text = await answer.text();
+    return { status: answer.status, text, json: answer.ok ? (JSON.parse(text) as Record<string, unknown>) : undefined };
+  }
+
+  const NodeNames = ["node-1", "node-2", "nowhere"];
+
+  it("answers by names which nodes fit, each other one with a reason, and scores from 0 to 10", async () => {
+    const Pod = await addClaimAndPod("first");
+    const answered = await waitFor("the claim in the extender's caches", async () => {
+      const { json } = await ask("/filter", { Pod, Nodes: null, NodeNames });
+      return JSON.stringify(json).includes("does not exist") ? undefined : json;
+    });
+    expect(answered).toEqual({
+      NodeNames: ["node-1"],
+      FailedNodes: {},
+      FailedAndUnresolvableNodes: {
+        "node-2": "device class ssd: 10Gi needed, at most 4Gi free here",
+        nowhere: "Tidemark does not know the node: it has just been added, or is gone",
+      },
+      Error: "",
+    });
+    const { json } = await ask("/prioritize", { Pod, NodeNames: ["node-1"] });
+    expect(json).toEqual([{ Host: "node-1", Score: expect.any(Number) }]);
+    const [scored] = json as unknown as { Score: number }[];
+    expect(scored?.Score).toBeGreaterThan(0);
+    expect(scored?.Score).toBeLessThanOrEqual(10);
+  });
+
+  it("answers whole nodes with whole nodes", async () => {
+    const Pod = await client.get(PODS, { namespace, name: "first" });
+    const items = NodeNames.map((name) => ({ metadata: { name, labels: { kept: name } } }));
+    const { json } = await ask("/filter", { Pod, Nodes: { items } });
+    expect(json?.["Nodes"]).toEqual({ items: [items[0]] });
+    expect(json).not.toHaveProperty("NodeNames");
+  });
+
+  it("counts a pod that was answered before, from the answer on and from its claim's selected node on", async () => {
+    const Pod = await addClaimAndPod("second");
+    const look = async () => {
+      const { json } = await ask("/filter", { Pod, NodeNames: ["node-1"] });
+      return Object.values({
+        ...(json?.["FailedNodes"] as object),
+        ...(json?.["FailedAndUnresolvableNodes"] as object),
+      })[0] as string;
+    };
+    await waitFor("the hold of the first pod", async () =>
+      (await look())?.includes("at most 5Gi free here while other pods are being placed") ? true : undefined,
+    );
+    const patch = { metadata: { annotations: { [SELECTED_NODE]: "node-1" } } };
+    await client.mergePatch("test/select", PERSISTENT_VOLUME_CLAIMS, { namespace, name: "first" }, patch);
+    await waitFor("the reservation of the first pod", async () =>
+      (await look()) === "device class ssd: 10Gi needed, at most 5Gi free here" ? true : undefined,
+    );
+    await client.delete("test/delete", PODS, { namespace, name: "first" });
+    await client.delete("test/delete", PERSISTENT_VOLUME_CLAIMS, { namespace, name: "first" });
+    await waitFor("the room of the pod that is gone", async () => ((await look()) === undefined ? true : undefined));
+  });
+
+  it("tells in metrics what it was asked, why nodes were refused and which nodes cannot be judged", async () => {
+    const { text } = await get("/metrics");
+    expect(text).toContain('tidemark_extender_request_duration_seconds_count{verb="filter",status="200"}');
+    expect(text).toMatch(/tidemark_extender_refused_nodes_total\{reason="NoSpace"\} [1-9]/);
+    expect(text).toContain('tidemark_extender_nodes{state="Reported"} 2');
+    expect(text).toContain('tidemark_extender_nodes{state="NotReported"} 1');
+    expect(text).toMatch(/tidemark_extender_ledger_entries\{kind="hold"\} \d/);
+  });
+
+  const bad: readonly (readonly [string, string, string])[] = [
+    ["truncated JSON", '{"Pod":{"metadata":{"name":"a"', "is no JSON"],
+    ["no JSON", "kind: Pod", "is no JSON"],
+    ["nothing", "", "is no JSON"],
+    ["foreign JSON", '{"kind":"AdmissionReview"}', "no ExtenderArgs of kube-scheduler: Pod"],
+    ["a list", "[]", "no ExtenderArgs of kube-scheduler: the body"],
+    ["a pod without nodes", '{"Pod":{"metadata":{"name":"a"}}}', "it names no nodes"],
+    ["nodes that are no names", '{"Pod":{"metadata":{"name":"a"}},"NodeNames":[1]}', "NodeNames.0"],
+    ["null", "null", "no ExtenderArgs of kube-scheduler: the body"],
+  ];
+  it.each(bad)("answers %s with 400 and a sentence", async (_name, body, sentence) => {
+    for (const verb of ["/filter", "/prioritize"]) {
+      const { status, text } = await ask(verb, body);
+      expect(status).toBe(400);
+      expect(text).toContain(sentence);
+    }
+  });
+
+  it("refuses a body over 64 MiB with 413, whether its length is told or not", async () => {
+    const large = Buffer.alloc(65 * 1024 ** 2, " ");
+    for (const told of [true, false]) {
+      const { status, text } = await send(large, told);
+      expect(status).toBe(413);
+      expect(text).toContain("limited to 64 MiB");
+    }
+  });
+
+  it("answers other paths with 404 and other methods with 405, and has gone on all the time", async () => {
+    expect((await get("/predicate")).status).toBe(404);
+    expect((await get("/filter")).status).toBe(405);
+    expect((await get("/healthz")).text).toBe("ok\n");
+    expect(extender.running()).toBe(true);
+    expect(extender.log()).not.toContain('"level":50');
+  });
+
+  /** With a length, or in chunks. The answer may come before all is sent. */
+  function send(body: Buffer, told: boolean): Promise<{ status: number; text: string }> {
+    return new Promise((resolve, reject) => {
+      const headers = told ? { "content-length": body.length } : {};
+      const sent = request({ port, host: "127.0.0.1", path: "/filter", method: "POST", headers }, (response) => {
+        let text = "";
+        response.on("data", (chunk: Buffer) => {
+          text += chunk.toString();
+        });
+        response.on("end", () => resolve({ status: response.statusCode ?? 0, text }));
+      });
+      sent.on("error", (error: NodeJS.ErrnoException) => (error.code === "EPIPE" ? undefined : reject(error)));
+      if (told) sent.write(body.subarray(0, 1024));
+      else sent.end(body);
+    });
+  }
+});
