@@ -8,9 +8,8 @@ import { type ClusterStores, isAgent, type KindsRead, nodeOfLayout } from "./clu
 import { claimsOf, type SeenObjects, volumeDemandOf } from "./decide-demand.ts";
 import { nodeFactsOf, unheardSince } from "./decide-node.ts";
 import { reservationOf } from "./decide-reservation.ts";
-import type { ClassDemand } from "./demand.ts";
 import type { Ledger, NodeTaken } from "./ledger.ts";
-import { classKey, classOf, type NodeFacts } from "./node-facts.ts";
+import { keyAt, type NodeFacts } from "./node-facts.ts";
 import { createSettling } from "./settling.ts";
 
 export interface KnownNode {
@@ -42,12 +41,6 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
     storageClass: (name) => stores.storageClasses.get(name),
     layout: (handle) => stores.layouts.get(handle),
     attachedAt: (name) => stores.attachments.byIndex("volume", name).map(({ spec }) => spec.nodeName),
-  };
-
-  const keyOf = (nodeName: string, demand: ClassDemand): string => {
-    const facts = nodes.get(nodeName)?.facts;
-    const found = facts && classOf(facts, demand);
-    return classKey(demand.backend, found?.name ?? demand.deviceClass ?? "");
   };
 
   const refreshNode = (name: string, nowMs: number): void => {
@@ -84,7 +77,7 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
         pods: claim === undefined ? [] : stores.pods.byIndex("claim", claimKey(claim)),
         demand: demand === undefined || typeof demand === "string" ? undefined : demand,
       },
-      keyOf,
+      (nodeName, one) => keyAt(nodes.get(nodeName)?.facts, one),
     );
     const wasTaken = ledger.reservation(handle) !== undefined;
     const takes =
@@ -105,6 +98,7 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
     nodes: ({ metadata }) => dirtyNodes.add(metadata.name),
     nodeStorages: ({ metadata }) => {
       settling.reported(metadata.name, now());
+      for (const handle of settling.openOn(metadata.name)) dirtyVolumes.add(handle);
       dirtyNodes.add(metadata.name);
     },
     csiNodes: ({ metadata }) => dirtyNodes.add(metadata.name),
@@ -147,7 +141,7 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
     refresh: (nowMs) => {
       for (const name of dirtyNodes) refreshNode(name, nowMs);
       dirtyNodes.clear();
-      for (const handle of settling.handles()) dirtyVolumes.add(handle);
+      for (const handle of settling.due(nowMs)) dirtyVolumes.add(handle);
       for (const handle of dirtyVolumes) refreshVolume(handle, nowMs);
       dirtyVolumes.clear();
       settling.expire(nowMs);

@@ -2,7 +2,7 @@
 import type { NodeSelectorTerm } from "../kube/resources.ts";
 import type { ClassDemand, Demand, PlacedVolume } from "./demand.ts";
 import type { Misfit, MisfitReason } from "./misfit.ts";
-import { type ClassFacts, classKey, classOf, type NodeFacts, type Taken } from "./node-facts.ts";
+import { type ClassFacts, classOf, type NodeFacts, type Taken } from "./node-facts.ts";
 
 /** Longer without a word of its agent, and what the node said last counts no more. */
 export const UNHEARD_LIMIT_MS = 60_000;
@@ -41,7 +41,7 @@ function misfitOfRoom({ classes }: Demand, node: NodeFacts, taken: TakenOfNode, 
     const neededBytes = neededOf(classes, node, found);
     const roomBytes = roomOf(found, found.freeBytes, taken);
     if (neededBytes > roomBytes) return misfit("NoSpace", subject, neededBytes, roomBytes);
-    const leftBytes = roomBytes - (taken.held.bytes.get(classKey(found.backend, found.name)) ?? 0);
+    const leftBytes = roomBytes - (taken.held.bytes.get(found.key) ?? 0);
     if (neededBytes > leftBytes) return misfit("BeingPlaced", subject, neededBytes, leftBytes);
   }
   return undefined;
@@ -59,8 +59,7 @@ export function neededOf(classes: readonly ClassDemand[], node: NodeFacts, found
 }
 
 /** What is left for the pod, before pods that are being placed. */
-export function roomOf({ backend, name, growthBytes }: ClassFacts, freeBytes: number, taken: TakenOfNode): number {
-  const key = classKey(backend, name);
+export function roomOf({ key, growthBytes }: ClassFacts, freeBytes: number, taken: TakenOfNode): number {
   const reservedBytes = (taken.reserved.bytes.get(key) ?? 0) - (taken.own?.bytes.get(key) ?? 0);
   return freeBytes - growthBytes - reservedBytes;
 }
@@ -75,6 +74,7 @@ function describeWanted({ backend, deviceClass }: ClassDemand): string {
 }
 
 function misfitOfSlots({ slots }: Demand, node: NodeFacts, taken: TakenOfNode): Misfit | undefined {
+  if (slots.length === 0) return undefined;
   for (const driver of new Set(slots.map((slot) => slot.driver))) {
     const limit = node.drivers.get(driver);
     if (limit === undefined) continue;

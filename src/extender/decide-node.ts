@@ -1,6 +1,6 @@
 // The facts of one node, from the objects that tell of it. Pure. What cannot be read is said to be so, and never taken for 0 or for
 // plenty.
-import type { FilesystemLayout } from "../api/filesystem-layout.ts";
+import type { FilesystemLayout, OwnBackend } from "../api/filesystem-layout.ts";
 import type { NodeStorage } from "../api/node-storage.ts";
 import type { CSINode, Node, Pod, VolumeAttachment } from "../kube/resources.ts";
 import { readQuantity } from "../units/quantity.ts";
@@ -23,13 +23,15 @@ export function nodeFactsOf(objects: NodeObjects, nowMs: number): NodeFacts {
   const attached = new Map<string, number>();
   for (const { spec } of attachments) attached.set(spec.attacher, (attached.get(spec.attacher) ?? 0) + 1);
   const { ioUtilization } = storage?.status ?? {};
+  const classes = classesOf(storage, growthOf(layouts, nowMs));
   return {
     name: node.metadata.name,
     labels: node.metadata.labels ?? {},
     isCordoned: node.spec?.unschedulable === true || node.metadata.deletionTimestamp !== undefined,
     drivers: new Map((csiNode?.spec.drivers ?? []).map(({ name, allocatable }) => [name, allocatable?.count])),
     attached,
-    classes: classesOf(storage, growthOf(layouts, nowMs)),
+    classes,
+    defaults: defaultsOf(classes),
     ioUtilizationRatio:
       ioUtilization !== undefined && ioUtilization >= 0 && ioUtilization <= 100 ? ioUtilization / 100 : undefined,
     unheardSinceMs,
@@ -46,10 +48,18 @@ function classesOf(
     reported.map(({ name, backend, free, size, default: isDefault = false, problem }) => {
       const key = classKey(backend, name);
       const [freeBytes, sizeBytes] = [free, size].map(readQuantity);
-      const facts = { backend, name, freeBytes, sizeBytes, isDefault, problem, growthBytes: growth.get(key) ?? 0 };
+      const facts = { key, backend, name, freeBytes, sizeBytes, isDefault, problem, growthBytes: growth.get(key) ?? 0 };
       return [key, facts] as const;
     }),
   );
+}
+
+/** Loop has one class, which needs no mark. */
+function defaultsOf(classes: ReadonlyMap<string, ClassFacts> | undefined): ReadonlyMap<OwnBackend, ClassFacts> {
+  const defaults = new Map<OwnBackend, ClassFacts>();
+  for (const one of classes?.values() ?? [])
+    if ((one.isDefault || one.backend !== "lvm") && !defaults.has(one.backend)) defaults.set(one.backend, one);
+  return defaults;
 }
 
 /**

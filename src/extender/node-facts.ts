@@ -3,6 +3,8 @@
 import type { OwnBackend } from "../api/filesystem-layout.ts";
 
 export interface ClassFacts {
+  /** Its classKey. */
+  readonly key: string;
   readonly backend: OwnBackend;
   readonly name: string;
   /** What new members can have, less the class' spare; undefined: what the node reports cannot be read. */
@@ -26,6 +28,8 @@ export interface NodeFacts {
   readonly attached: ReadonlyMap<string, number>;
   /** By classKey; undefined: its agent has reported nothing yet. */
   readonly classes: ReadonlyMap<string, ClassFacts> | undefined;
+  /** Of each backend, where no class is asked for by name. */
+  readonly defaults: ReadonlyMap<OwnBackend, ClassFacts>;
   /** 0..1 of its busiest disk; undefined: nobody can tell. */
   readonly ioUtilizationRatio: number | undefined;
   /** Since when the node's agent is not heard, so that what it said last may be wrong; undefined: it is. */
@@ -42,12 +46,16 @@ export function classOf(
   node: NodeFacts,
   { backend, deviceClass }: { readonly backend: OwnBackend; readonly deviceClass: string | undefined },
 ): ClassFacts | undefined {
-  if (node.classes === undefined) return undefined;
-  if (backend === "lvm" && deviceClass !== undefined) return node.classes.get(classKey(backend, deviceClass));
-  for (const one of node.classes.values()) {
-    if (one.backend === backend && (backend !== "lvm" || one.isDefault)) return one;
-  }
-  return undefined;
+  if (backend !== "lvm" || deviceClass === undefined) return node.defaults.get(backend);
+  return node.classes?.get(classKey(backend, deviceClass));
+}
+
+/** Of the class that is meant, on a node that may not be known, or not have it. */
+export function keyAt(
+  node: NodeFacts | undefined,
+  demand: { readonly backend: OwnBackend; readonly deviceClass: string | undefined },
+): string {
+  return (node && classOf(node, demand)?.key) ?? classKey(demand.backend, demand.deviceClass ?? "");
 }
 
 /** What volumes take of a node that its own figures do not show yet. */

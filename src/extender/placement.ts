@@ -8,7 +8,7 @@ import { SCORE_LIMIT, type ScoreParts, type ScoreSettings, scoreOf, scoreParts }
 import type { Demand } from "./demand.ts";
 import type { HeldNode, Ledger } from "./ledger.ts";
 import type { Misfit } from "./misfit.ts";
-import { addTaken, classKey, classOf, nothingTaken, type Taken } from "./node-facts.ts";
+import { addTaken, keyAt, nothingTaken, type Taken } from "./node-facts.ts";
 
 export interface PlacementSettings extends ScoreSettings {
   /** Nodes that a pod is offered at most: all of them are held for it, and none of the others. */
@@ -139,10 +139,7 @@ function scoreAt(question: Question, node: KnownNode, settings: PlacementSetting
 }
 
 function heldNode(demand: Demand, { facts }: KnownNode): HeldNode {
-  const taken = takenAt(facts.name, demand, (one) => {
-    const found = classOf(facts, one);
-    return classKey(one.backend, found?.name ?? one.deviceClass ?? "");
-  });
+  const taken = takenAt(facts.name, demand, (one) => keyAt(facts, one));
   return { nodeName: facts.name, taken };
 }
 

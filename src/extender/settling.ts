@@ -7,8 +7,10 @@ export interface Settling {
   reported(nodeName: string, nowMs: number): void;
   /** Whether what the node reports may not show the volume that it has made. `wasTaken`: it was reserved until now. */
   isOpen(handle: string, nodeName: string, wasTaken: boolean, nowMs: number): boolean;
-  /** What time alone may settle. */
-  handles(): Iterable<string>;
+  /** Volumes of the node that its next report may show. */
+  openOn(nodeName: string): Iterable<string>;
+  /** Those that time alone has settled. */
+  due(nowMs: number): Iterable<string>;
   expire(nowMs: number): void;
 }
 
@@ -19,7 +21,20 @@ const REPORT_DELAY_MS = 300;
 
 export function createSettling(stores: Pick<ClusterStores, "logicalVolumes" | "layouts">): Settling {
   const reportedMs = new Map<string, number>();
-  const settling = new Map<string, { readonly sinceMs: number; isShown: boolean }>();
+  /** In order of age. */
+  const settling = new Map<string, { readonly nodeName: string; readonly sinceMs: number; isShown: boolean }>();
+  const open = new Map<string, Set<string>>();
+  const close = (handle: string, nodeName: string): void => {
+    const handles = open.get(nodeName);
+    handles?.delete(handle);
+    if (handles?.size === 0) open.delete(nodeName);
+  };
+  function* due(nowMs: number): Generator<string> {
+    for (const [handle, { sinceMs }] of settling) {
+      if (nowMs - sinceMs < SETTLING_LIMIT_MS) return;
+      yield handle;
+    }
+  }
   return {
     reported: (nodeName, nowMs) => reportedMs.set(nodeName, nowMs),
     isOpen: (handle, nodeName, wasTaken, nowMs) => {
@@ -27,15 +42,21 @@ export function createSettling(stores: Pick<ClusterStores, "logicalVolumes" | "l
       if (one === undefined) {
         // Of those that were there before this process began, only new ones can be too new for the reports.
         if (!wasTaken && nowMs - createdMs(handle, stores) >= SETTLING_LIMIT_MS) return false;
-        settling.set(handle, { sinceMs: nowMs, isShown: false });
+        settling.set(handle, { nodeName, sinceMs: nowMs, isShown: false });
+        open.set(nodeName, (open.get(nodeName) ?? new Set()).add(handle));
         return true;
       }
       one.isShown ||= (reportedMs.get(nodeName) ?? 0) >= one.sinceMs + REPORT_DELAY_MS;
+      if (one.isShown) close(handle, one.nodeName);
       return !one.isShown && nowMs - one.sinceMs < SETTLING_LIMIT_MS;
     },
-    handles: () => settling.keys(),
+    openOn: (nodeName) => open.get(nodeName) ?? [],
+    due,
     expire: (nowMs) => {
-      for (const [handle, { sinceMs }] of settling) if (nowMs - sinceMs >= SETTLING_LIMIT_MS) settling.delete(handle);
+      for (const handle of due(nowMs)) {
+        close(handle, settling.get(handle)?.nodeName ?? "");
+        settling.delete(handle);
+      }
     },
   };
 }

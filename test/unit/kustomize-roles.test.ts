@@ -9,7 +9,7 @@ import * as nodeStorages from "../../src/api/node-storage.ts";
 import * as policies from "../../src/api/volume-policy.ts";
 import type { KubeObject, Resource } from "../../src/kube/object.ts";
 import * as builtIn from "../../src/kube/resources.ts";
-import { hasKubectl, kustomize, manifestsOf, type Rule, rulesOf } from "../harness/kustomize.ts";
+import { hasKubectl, kustomize, kustomizeWith, manifestsOf, type Rule, rulesOf } from "../harness/kustomize.ts";
 
 const describeWithKubectl = hasKubectl() ? describe : describe.skip;
 const manifests = hasKubectl() ? manifestsOf(kustomize("base")) : [];
@@ -105,6 +105,13 @@ describeWithKubectl("the roles in kustomize/base", () => {
       expect([...allowed(rulesOf(ownManifests, name))].sort()).toEqual([...calls].sort());
     },
   );
+
+  it("let the extender, where it is installed, read what its code reads, and nothing else", () => {
+    const placement = manifestsOf(kustomizeWith("base", {}, ["components/placement"]));
+    const calls = callsIn(sourceOf("src/extender"), []);
+    expect(calls.size).toBe(20);
+    expect([...allowed(rulesOf(placement, "extender"))].sort()).toEqual([...calls].sort());
+  });
 
   it("have no wildcard, and no verb that gives rights away", () => {
     const rules = manifests.flatMap((object) => object.rules ?? []);

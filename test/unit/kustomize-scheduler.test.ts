@@ -88,7 +88,7 @@ describeWithKubectl("the second scheduler", () => {
     const { leaderElection: _lease, profiles: _names, ...rest } = configuration;
     const told = parse(snippet) as SchedulerConfiguration;
     const [extender] = told.extenders;
-    const urlPrefix = rest.extenders[0]?.urlPrefix.replace("//extender", "//extender.tidemark-system.svc");
+    const urlPrefix = rest.extenders[0]?.urlPrefix.replace("//extender:", "//extender.tidemark-system.svc:");
     expect(told).toEqual({ ...rest, extenders: [{ ...rest.extenders[0], urlPrefix }] });
     expect(extender?.urlPrefix).toContain(".tidemark-system.svc");
   });
