@@ -1,4 +1,5 @@
 // Pods with a claim each, made all at once, and where the scheduler has put them, or why not.
+import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";
 import { claimingPod, claimOf } from "./claiming-pod.ts";
@@ -83,4 +84,16 @@ export async function runAndWait(
 export async function removePods({ kubectl }: ClusterUnderTest, names: readonly string[]): Promise<void> {
   await kubectl("delete", "pod", "--wait", "--ignore-not-found", ...names);
   await kubectl("delete", "pvc", "--timeout=240s", "--ignore-not-found", ...names);
+}
+
+/** How often a claim was refused on the node that the scheduler had chosen for it. */
+export async function refusedPlacements({ kubectl, client, namespace }: ClusterUnderTest): Promise<number> {
+  const { items } = await client.list(PERSISTENT_VOLUME_CLAIMS, { namespace });
+  const told = JSON.parse(
+    await kubectl("get", "events", "--field-selector", "reason=ProvisioningFailed", "--output", "json"),
+  ) as { items: { message: string; count?: number; involvedObject: { uid: string } }[] };
+  const uids = new Set(items.map(({ metadata }) => metadata.uid));
+  return told.items
+    .filter(({ message, involvedObject }) => uids.has(involvedObject.uid) && message.includes("ResourceExhausted"))
+    .reduce((sum, { count = 1 }) => sum + count, 0);
 }

@@ -23,8 +23,13 @@ export interface Pod extends KubeObject {
 
 export const PODS: Resource<Pod> = { group: "", version: "v1", plural: "pods", kind: "Pod", namespaced: true };
 
-/** One that runs `script` on the node, once. */
-export function scriptPod({ namespace, image }: ClusterUnderTest, name: string, node: string, script: string): Pod {
+/** One that runs `script` on the node, once; undefined: on the one that the scheduler chooses. */
+export function scriptPod(
+  { namespace, image }: ClusterUnderTest,
+  name: string,
+  node: string | undefined,
+  script: string,
+): Pod {
   return {
     apiVersion: "v1",
     kind: "Pod",
