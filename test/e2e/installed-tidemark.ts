@@ -13,7 +13,10 @@ export const SYSTEM_NAMESPACE = "tidemark-system";
 export const OVERLAY = overlay("e2e");
 /** With lvmd beside each agent, on the volume groups of test/e2e/lvm-in-cluster.ts. */
 export const LVM_OVERLAY = overlay("e2e-lvm");
+/** That one with the second scheduler and the extender. */
 export const PLACEMENT_OVERLAY = overlay("e2e-placement");
+/** The first one with the component placement: its scheduler has no image there, and none is asked for. */
+export const POD_WEBHOOK_OVERLAY = overlay("e2e-pod-webhook");
 const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
 const ROLLOUT_LIMIT = "--timeout=300s";
 export const WORKLOADS = ["daemonset/agent", "deployment/operator", "deployment/policy-engine"] as const;
@@ -30,6 +33,15 @@ export async function loadImages({ cluster }: ClusterUnderTest): Promise<void> {
   const own = join(directory, "tidemark.tar");
   await writeTidemarkImage(own, `tidemark:${RELEASE}`, DIST);
   for (const node of cluster.nodes) for (const archive of [own, ...sidecars]) await importImage(cluster, node, archive);
+}
+
+/** Of the component placement. */
+export async function loadScheduler({ cluster }: ClusterUnderTest): Promise<void> {
+  if (cluster === undefined) return;
+  const directory = join(cluster.places.directory, "scheduler-image");
+  const programs = await builtTools("kubernetes", () => undefined);
+  const archives = await writeSidecarImages(programs, directory, join(PLACEMENT_OVERLAY, "kustomization.yaml"));
+  for (const node of cluster.nodes) for (const archive of archives) await importImage(cluster, node, archive);
 }
 
 /** Resolves when every pod of it is Ready. */

@@ -8,7 +8,7 @@ import { waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";
 import { claimOf, localClass } from "./claiming-pod.ts";
 import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
-import { install, loadImages, PLACEMENT_OVERLAY, podNames, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
+import { install, loadImages, POD_WEBHOOK_OVERLAY, podNames, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
 import { whatIsThere } from "./what-is-there.ts";
 
 const BUILD_LIMIT_MS = 3_600_000;
@@ -77,7 +77,7 @@ else
     beforeAll(async () => {
       tested = await startClusterUnderTest();
       await loadImages(tested);
-      await install(tested, PLACEMENT_OVERLAY);
+      await install(tested, POD_WEBHOOK_OVERLAY);
       await applyObject(tested, localClass(CLASS));
       await untilAsked("first");
     }, BUILD_LIMIT_MS);
@@ -127,7 +127,7 @@ else
       async () => {
         const name = POD_WEBHOOK.configuration;
         const before = await tested.client.get(MUTATING_WEBHOOK_CONFIGURATIONS, { name });
-        await tested.kubectl("-n", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", PLACEMENT_OVERLAY);
+        await tested.kubectl("-n", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", POD_WEBHOOK_OVERLAY);
         expect(await tested.client.get(MUTATING_WEBHOOK_CONFIGURATIONS, { name })).toEqual(before);
         const args = ["get", "mutatingwebhookconfiguration", name, "--show-managed-fields", "--output", "json"];
         const { metadata } = JSON.parse(await tested.kubectl(...args)) as {

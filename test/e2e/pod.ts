@@ -12,6 +12,7 @@ export interface Pod extends KubeObject {
   status?: {
     phase?: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
     podIP?: string;
+    conditions?: { type: string; status: "True" | "False" | "Unknown"; reason?: string; message?: string }[];
     containerStatuses?: {
       containerID?: string;
       restartCount?: number;
@@ -22,8 +23,13 @@ export interface Pod extends KubeObject {
 
 export const PODS: Resource<Pod> = { group: "", version: "v1", plural: "pods", kind: "Pod", namespaced: true };
 
-/** One that runs `script` on the node, once. */
-export function scriptPod({ namespace, image }: ClusterUnderTest, name: string, node: string, script: string): Pod {
+/** One that runs `script` on the node, once; undefined: on the one that the scheduler chooses. */
+export function scriptPod(
+  { namespace, image }: ClusterUnderTest,
+  name: string,
+  node: string | undefined,
+  script: string,
+): Pod {
   return {
     apiVersion: "v1",
     kind: "Pod",

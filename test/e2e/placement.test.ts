@@ -1,0 +1,309 @@
+// Where pods with Tidemark volumes are put on a real Kubernetes, by the default scheduler alone and with the component: more pods at once
+// than there is room for, a node that is full or has too few attach slots, extenders that go away, and the demonstration that this
+// project began with.
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
+import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
+import { SELECTED_NODE } from "../../src/api/names.ts";
+import { CSI_NODES, CSI_STORAGE_CAPACITIES, PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
+import { GIB, MIB, parseQuantity } from "../../src/units/quantity.ts";
+import { describeReal } from "../harness/real-parts.ts";
+import { MEMBER_DRIVER } from "../member-driver/config.ts";
+import { installMemberDriver } from "../member-driver/install.ts";
+import { NAMESPACE as MEMBER_DRIVER_NAMESPACE } from "../member-driver/manifests.ts";
+import { writeSwitches } from "../member-driver/switches.ts";
+import { applyObject } from "./apply-object.ts";
+import { claimingPod, claimOf, localClass, spanClass } from "./claiming-pod.ts";
+import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { install, LVM_OVERLAY, loadImages, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
+import { giveVolumeGroups, groupOnNode, volumesOnNodes } from "./lvm-in-cluster.ts";
+import {
+  makePods,
+  podsOf,
+  refusedPlacements,
+  removePods,
+  runAndWait,
+  runningOn,
+  until,
+  whyNotPlaced,
+} from "./placed-pods.ts";
+import {
+  installPlacement,
+  killOneExtender,
+  replaceExtenders,
+  rolledOut,
+  startExtenders,
+  stopExtenders,
+} from "./placement-component.ts";
+import { scriptPod } from "./pod.ts";
+import { writerIn } from "./stateful-writer.ts";
+
+const BUILD_LIMIT_MS = 3_600_000;
+const LIMIT_MS = 600_000;
+const CLASS = "e2e-placed";
+const SPAN_CLASS = "e2e-placed-span";
+const [NODE, OTHER_NODE] = ["node1", "node2"] as const;
+/** Two and three volumes of 4 GiB. */
+const GROUP_BYTES = { [NODE]: 8 * GIB + 512 * MIB, [OTHER_NODE]: 12 * GIB + 512 * MIB };
+const BURST = Array.from({ length: 7 }, (_, index) => `burst-${index}`);
+const ROOM_FOR = 5;
+const LARGE = { className: CLASS, request: "4Gi" };
+/** As the component's webhook marks a pod. */
+const CAPACITY = { "tidemark.dev/capacity": "1" };
+const OURS = {
+  fields: { schedulerName: "tidemark-scheduler" },
+  resources: { requests: CAPACITY, limits: CAPACITY },
+};
+const NO_ROOM = "did not have enough free storage";
+
+let tested: ClusterUnderTest;
+let memberDirectory = "";
+
+const capacityMiB = (pod: string): Promise<number> => writerIn(tested, pod).capacityMiB();
+
+/** As the scheduler is told of it for our class. */
+async function roomToldIs(node: string, freeBytes: number): Promise<void> {
+  await until(tested, `the scheduler to be told of ${freeBytes} bytes on ${node}`, async () => {
+    const { items } = await tested.client.list(CSI_STORAGE_CAPACITIES, { namespace: SYSTEM_NAMESPACE });
+    const own = items.find(
+      ({ storageClassName, nodeTopology }) =>
+        storageClassName === CLASS && Object.values(nodeTopology?.matchLabels ?? {}).includes(node),
+    );
+    return own !== undefined && parseQuantity(own.capacity ?? "0") === freeBytes ? true : undefined;
+  });
+}
+
+/** A pod on the node whose volume leaves less than a GiB there. */
+async function exhaust(node: string, name: string): Promise<void> {
+  const { freeBytes } = await groupOnNode(clusterOf(tested), node);
+  const request = `${Math.floor((freeBytes - 512 * MIB) / MIB)}Mi`;
+  await makePods(tested, [name], {
+    className: CLASS,
+    request,
+    fields: { nodeSelector: { "kubernetes.io/hostname": node } },
+  });
+  expect(await runningOn(tested, name)).toEqual([node]);
+  await roomToldIs(node, (await groupOnNode(clusterOf(tested), node)).freeBytes);
+}
+
+/** In the API and on the nodes, and the scheduler knows. */
+async function allIsFree(): Promise<void> {
+  await until(tested, "nothing to be left", async () => {
+    const lists = [await tested.client.list(FILESYSTEM_LAYOUTS), await tested.client.list(LOGICAL_VOLUMES)];
+    const left = [...lists.flatMap(({ items }) => items.map(({ metadata }) => metadata.name))];
+    return left.length + (await volumesOnNodes(clusterOf(tested))).length === 0 ? true : undefined;
+  });
+  for (const node of [NODE, OTHER_NODE]) {
+    const { sizeBytes, freeBytes } = await groupOnNode(clusterOf(tested), node);
+    expect(freeBytes).toBe(sizeBytes);
+    await roomToldIs(node, freeBytes);
+  }
+}
+
+/** A restarted part of the driver registers anew, and kubelet writes the number that it tells then. */
+async function slotsOf(node: string, memberDirectory: string, slots: number): Promise<void> {
+  writeSwitches(memberDirectory, { maxVolumesPerNode: slots });
+  const ofNode = ["--field-selector", `spec.nodeName=${node}`, "--selector", "app=member-node"];
+  await tested.kubectl("-n", MEMBER_DRIVER_NAMESPACE, "delete", "pod", "--wait", ...ofNode);
+  await until(tested, `${MEMBER_DRIVER} to take ${slots} volumes on ${node}`, async () => {
+    const { spec } = (await tested.client.get(CSI_NODES, { name: node })) ?? { spec: { drivers: [] } };
+    return spec.drivers.find(({ name }) => name === MEMBER_DRIVER)?.allocatable?.count === slots ? true : undefined;
+  });
+  // By it the driver's controller refuses at once, on every node.
+  writeSwitches(memberDirectory, {});
+}
+
+/** What the scheduler says of it, once that has this in it. */
+async function whyWaits(name: string, text: string): Promise<string> {
+  return until(tested, `pod ${name} to wait: ${text}`, async () => {
+    const [pod] = await podsOf(tested, [name]);
+    const said = pod === undefined ? "" : whyNotPlaced(pod);
+    return said.includes(text) ? said : undefined;
+  });
+}
+
+async function eventsOf(pod: string, reason: string): Promise<string> {
+  const select = `involvedObject.name=${pod},reason=${reason}`;
+  return tested.kubectl("get", "events", "--field-selector", select, "--output", "jsonpath={.items[*].message}");
+}
+
+const isOurs = clusterKind() !== "foreign";
+if (!isOurs) it.skip("needs a cluster whose nodes it can give a volume group", () => undefined);
+else
+  describeReal("placement by the default scheduler", ["bundle", "cluster", "lvm"], () => {
+    beforeAll(async () => {
+      tested = await startClusterUnderTest();
+      memberDirectory = (await installMemberDriver(tested)) ?? "";
+      await loadImages(tested);
+      await giveVolumeGroups(clusterOf(tested), GROUP_BYTES);
+      await install(tested, LVM_OVERLAY);
+      await applyObject(tested, localClass(CLASS, { backend: "lvm" }));
+      await applyObject(tested, spanClass(SPAN_CLASS));
+      await allIsFree();
+    }, BUILD_LIMIT_MS);
+
+    afterAll(() => tested?.close(), LIMIT_MS);
+
+    it(
+      "makes a volume on demand, goes where there is room once a node has none, and grows the first volume with its filesystem",
+      async () => {
+        await makePods(tested, ["first"], { className: CLASS, request: "1Gi" });
+        const [first = ""] = await runningOn(tested, "first");
+        expect(await capacityMiB("first")).toBe(1024);
+        const second = first === NODE ? OTHER_NODE : NODE;
+        await exhaust(second, "filler");
+        await makePods(tested, ["next"], { className: CLASS, request: "1Gi" });
+        expect(await runningOn(tested, "next")).toEqual([first]);
+        const five = Array.from({ length: 5 }, (_, index) => `more-${index}`);
+        await makePods(tested, five, { className: CLASS, request: "1Gi" });
+        expect(new Set(await runningOn(tested, ...five))).toEqual(new Set([first]));
+        const raised = JSON.stringify({ spec: { resources: { requests: { storage: "2Gi" } } } });
+        await tested.kubectl("patch", "pvc", "first", "--patch", raised);
+        await until(tested, "the first filesystem to have 2 GiB", async () =>
+          (await capacityMiB("first")) === 2048 ? true : undefined,
+        );
+        const volumes = (await volumesOnNodes(clusterOf(tested))).filter(({ node }) => node === first);
+        expect(volumes.map(({ sizeBytes }) => sizeBytes / GIB).sort()).toEqual([1, 1, 1, 1, 1, 1, 2]);
+        await removePods(tested, ["first", "filler", "next", ...five]);
+        await allIsFree();
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "gives a claim back to the scheduler whose node has no room for it",
+      async () => {
+        const claim = claimOf("refused", CLASS, "30Gi") as { metadata: object };
+        const annotations = { [SELECTED_NODE]: NODE };
+        await applyObject(tested, { ...claim, metadata: { ...claim.metadata, annotations } });
+        await until(tested, "the claim to be refused there", async () => {
+          const name = { namespace: tested.namespace, name: "refused" };
+          const found = await tested.client.get(PERSISTENT_VOLUME_CLAIMS, name);
+          const isGivenBack = found !== undefined && found.metadata.annotations?.[SELECTED_NODE] === undefined;
+          return isGivenBack && (await refusedPlacements(tested)) > 0 ? true : undefined;
+        });
+        await removePods(tested, ["refused"]);
+        await allIsFree();
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "runs five of seven pods that come at once where five have room, says why two wait, and runs them once there is room",
+      async () => {
+        await makePods(tested, BURST, LARGE);
+        const { running, waiting } = await runAndWait(tested, BURST, ROOM_FOR, NO_ROOM);
+        const volumes = await volumesOnNodes(clusterOf(tested));
+        expect(volumes.map(({ node, sizeBytes }) => `${node} ${sizeBytes / GIB}`).sort()).toEqual(
+          [NODE, NODE, OTHER_NODE, OTHER_NODE, OTHER_NODE].map((node) => `${node} 4`),
+        );
+        await removePods(tested, running.slice(0, waiting.length));
+        await runningOn(tested, ...waiting, ...running.slice(waiting.length));
+        expect(await volumesOnNodes(clusterOf(tested))).toHaveLength(ROOM_FOR);
+        await removePods(tested, BURST);
+        await allIsFree();
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "tells a pod whose filesystem has four members which driver has three slots on its node, and keeps the data for a node with more",
+      async () => {
+        await slotsOf(OTHER_NODE, memberDirectory, 3);
+        await tested.kubectl("cordon", OTHER_NODE);
+        await makePods(tested, ["wide"], { className: SPAN_CLASS, request: "1Gi" });
+        expect(await runningOn(tested, "wide")).toEqual([NODE]);
+        for (const gib of [2, 3, 4]) {
+          const raised = JSON.stringify({ spec: { resources: { requests: { storage: `${gib}Gi` } } } });
+          await tested.kubectl("patch", "pvc", "wide", "--patch", raised);
+          await until(tested, `${gib} GiB`, async () =>
+            (await capacityMiB("wide")) === gib * 1024 ? true : undefined,
+          );
+        }
+        const [layout] = (await tested.client.list(FILESYSTEM_LAYOUTS)).items;
+        expect(layout?.spec.members?.map(({ name }) => name)).toEqual(["m0", "m1", "m2", "m3"]);
+        await writerIn(tested, "wide").write(["kept"]);
+        await tested.kubectl("delete", "pod", "wide", "--wait");
+        await tested.kubectl("cordon", NODE);
+        await tested.kubectl("uncordon", OTHER_NODE);
+        await applyObject(tested, claimingPod("wide", tested.image, "wide"));
+        const told = await until(tested, "the pod to be told of slots", async () => {
+          const said = await eventsOf("wide", "FailedAttachVolume");
+          return said.includes("attaches at most") ? said : undefined;
+        });
+        expect(told).toContain(
+          `${MEMBER_DRIVER} attaches at most 3 volumes to node ${OTHER_NODE}, 0 are there, and 4 more are needed`,
+        );
+        await tested.kubectl("delete", "pod", "wide", "--wait");
+        await tested.kubectl("uncordon", NODE);
+        await tested.kubectl("cordon", OTHER_NODE);
+        await applyObject(tested, claimingPod("wide", tested.image, "wide"));
+        expect(await runningOn(tested, "wide")).toEqual([NODE]);
+        expect(await writerIn(tested, "wide").damaged()).toBe("");
+        await tested.kubectl("uncordon", OTHER_NODE);
+        await tested.kubectl("delete", "pod", "wide", "--wait");
+      },
+      LIMIT_MS,
+    );
+
+    describe("with the component", () => {
+      const inMidBurst: readonly (readonly [string, (cluster: ClusterUnderTest) => Promise<void>])[] = [
+        ["", async () => undefined],
+        [", while one of two extenders is killed", killOneExtender],
+        [", while the extenders are replaced", replaceExtenders],
+      ];
+
+      beforeAll(() => installPlacement(tested), BUILD_LIMIT_MS);
+
+      it(
+        "puts a filesystem of four members on the node that has slots for them, and says of the other one how many are missing",
+        async () => {
+          await tested.kubectl("cordon", NODE);
+          await makePods(tested, ["wide"], { ...OURS, className: SPAN_CLASS, request: "4Gi" });
+          const why = await whyWaits("wide", "attach slots left");
+          expect(why).toContain(`${MEMBER_DRIVER}: 4 volumes to attach, at most 3 attach slots left`);
+          await tested.kubectl("uncordon", NODE);
+          expect(await runningOn(tested, "wide")).toEqual([NODE]);
+          expect(await writerIn(tested, "wide").damaged()).toBe("");
+          await removePods(tested, ["wide"]);
+          await allIsFree();
+        },
+        LIMIT_MS,
+      );
+
+      it.each(inMidBurst)(
+        "puts each pod of a burst where there is room at the first try%s",
+        async (_when, meanwhile) => {
+          await Promise.all([makePods(tested, BURST, { ...OURS, ...LARGE }), meanwhile(tested)]);
+          const { running, waiting } = await runAndWait(tested, BURST, ROOM_FOR, "nodes are available");
+          expect(await refusedPlacements(tested)).toBe(0);
+          await removePods(tested, running.slice(0, waiting.length));
+          await runningOn(tested, ...waiting, ...running.slice(waiting.length));
+          expect(await volumesOnNodes(clusterOf(tested))).toHaveLength(ROOM_FOR);
+          expect(await refusedPlacements(tested)).toBe(0);
+          await removePods(tested, BURST);
+          await allIsFree();
+          await rolledOut(tested, "extender");
+        },
+        LIMIT_MS,
+      );
+
+      it(
+        "lets pods with Tidemark volumes wait while there is no extender, and nobody else",
+        async () => {
+          await stopExtenders(tested);
+          await makePods(tested, ["held"], { ...OURS, ...LARGE });
+          expect(await whyWaits("held", "http://extender:")).not.toBe("");
+          await applyObject(tested, scriptPod(tested, "free", undefined, "true"));
+          await until(tested, "a pod without volumes to have run", async () =>
+            (await podsOf(tested, ["free"]))[0]?.status?.phase === "Succeeded" ? true : undefined,
+          );
+          await startExtenders(tested);
+          await runningOn(tested, "held");
+          await removePods(tested, ["held"]);
+          await allIsFree();
+        },
+        LIMIT_MS,
+      );
+    });
+  });
