@@ -4,9 +4,10 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
+import { type BodyReader, BodyRefused, createBodyReader } from "../process/request-body.ts";
+import { MIB } from "../units/quantity.ts";
 import type { ExtenderMetrics, Verb } from "./metrics.ts";
 import type { Placement } from "./placement.ts";
-import { BodyTooLargeError, readBody } from "./request-body.ts";
 import { filterResult, priorityList, readArgs, WireError } from "./scheduler-wire.ts";
 
 export interface ExtenderServerOptions {
@@ -36,12 +37,15 @@ interface Answer {
 
 /** A scheduler asks one question after another: an idle connection is one to keep. */
 const IDLE_CONNECTION_MS = 300_000;
+/** What a scheduler sends at most that sends its nodes whole: 5,000 of 10 KiB each; and a few of them at once. */
+const BODY_LIMITS = { bodyBytes: 64 * MIB, allBytes: 256 * MIB };
 /** The whole of one request, on a slow network. */
 const REQUEST_LIMIT_MS = 30_000;
 
 export async function startExtenderServer(options: ExtenderServerOptions): Promise<ExtenderServer> {
+  const readBody = createBodyReader(BODY_LIMITS);
   const server = createServer((request, response) => {
-    answer(request, options).then(
+    answer(request, readBody, options).then(
       ({ status, type, body, closes }) => {
         const headers = { "content-type": type, ...(closes && { connection: "close" }) };
         response.writeHead(status, headers).end(body);
@@ -65,12 +69,12 @@ export async function startExtenderServer(options: ExtenderServerOptions): Promi
   };
 }
 
-async function answer(request: IncomingMessage, options: ExtenderServerOptions): Promise<Answer> {
+async function answer(request: IncomingMessage, readBody: BodyReader, options: ExtenderServerOptions): Promise<Answer> {
   const path = request.url?.split("?")[0] ?? "/";
   switch (path) {
     case "/filter":
     case "/prioritize":
-      return question(request, path === "/filter" ? "filter" : "prioritize", options);
+      return question(request, readBody, path === "/filter" ? "filter" : "prioritize", options);
     case "/metrics":
       return {
         status: 200,
@@ -86,15 +90,21 @@ async function answer(request: IncomingMessage, options: ExtenderServerOptions):
   }
 }
 
-async function question(request: IncomingMessage, verb: Verb, options: ExtenderServerOptions): Promise<Answer> {
+async function question(
+  request: IncomingMessage,
+  readBody: BodyReader,
+  verb: Verb,
+  options: ExtenderServerOptions,
+): Promise<Answer> {
   const startMs = options.clock.monotonicMs();
-  const answered = await questionAnswer(request, verb, options);
+  const answered = await questionAnswer(request, readBody, verb, options);
   options.metrics.answered(verb, String(answered.status), options.clock.monotonicMs() - startMs);
   return answered;
 }
 
 async function questionAnswer(
   request: IncomingMessage,
+  readBody: BodyReader,
   verb: Verb,
   { placement, metrics, clock, notReady }: ExtenderServerOptions,
 ): Promise<Answer> {
@@ -110,7 +120,11 @@ async function questionAnswer(
     return json(filterResult(args, answer));
   } catch (error) {
     if (error instanceof WireError) return plain(400, error.message);
-    if (error instanceof BodyTooLargeError) return { ...plain(413, error.message), closes: true };
+    if (error instanceof BodyRefused)
+      return {
+        ...plain(error.status, `${error.message}; by name a node takes few (nodeCacheCapable: true)`),
+        closes: true,
+      };
     if (request.destroyed && !request.complete) return plain(400, "the request ended before its body did");
     throw error;
   }

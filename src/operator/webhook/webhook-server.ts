@@ -7,6 +7,8 @@ import type { StoredPair } from "../../process/certificates/decide-certificates.
 import { showPair } from "../../process/certificates/shown-pair.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
+import { type BodyReader, BodyRefused, createBodyReader } from "../../process/request-body.ts";
+import { MIB } from "../../units/quantity.ts";
 
 export interface WebhookServerOptions {
   readonly host: string;
@@ -41,9 +43,7 @@ export class Refusal extends Error {
 
 const TLS_OPTIONS = { minVersion: "TLSv1.2" } as const;
 /** An object is at most 3 MiB in the API server, and a review has one beside a few fields. */
-const BODY_LIMIT_BYTES = 4 << 20;
-/** Of all bodies that are being read: whoever reaches the port must not fill our memory. */
-const BODIES_LIMIT_BYTES = 64 << 20;
+const BODY_LIMITS = { bodyBytes: 4 * MIB, allBytes: 64 * MIB };
 const REQUEST_LIMIT_MS = 10_000;
 const CONNECTIONS_LIMIT = 512;
 /** Longer than the API server keeps an idle one (90 s): one that we close first may take a request with it, and that is a pod missed. */
@@ -51,7 +51,7 @@ const IDLE_LIMIT_MS = 120_000;
 
 export function createWebhookServer(options: WebhookServerOptions): WebhookServer {
   const { host, port, log } = options;
-  const bodies: Bodies = { bytes: 0 };
+  const readBody = createBodyReader(BODY_LIMITS);
   const server = createServer(
     {
       ...TLS_OPTIONS,
@@ -59,7 +59,7 @@ export function createWebhookServer(options: WebhookServerOptions): WebhookServe
       requestTimeout: REQUEST_LIMIT_MS,
       keepAliveTimeout: IDLE_LIMIT_MS,
     },
-    (request, response) => void respond(options, bodies, request, response),
+    (request, response) => void respond(options, readBody, request, response),
   );
   server.maxConnections = CONNECTIONS_LIMIT;
   server.on("tlsClientError", (err, { remoteAddress }) =>
@@ -85,48 +85,33 @@ export function createWebhookServer(options: WebhookServerOptions): WebhookServe
   };
 }
 
-interface Bodies {
-  bytes: number;
-}
-
 async function respond(
   options: WebhookServerOptions,
-  bodies: Bodies,
+  readBody: BodyReader,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   const startedMs = options.clock.monotonicMs();
   try {
-    const body = await readBody(options, bodies, request);
+    assertReview(options, request);
+    const body = await readBody(request);
     const answer = JSON.stringify(await options.answer(body));
     response.writeHead(200, { "content-type": "application/json" }).end(answer);
   } catch (error) {
     options.refused(options.clock.monotonicMs() - startedMs);
-    const refusal = error instanceof Refusal ? error : new Refusal(500, "the webhook has failed; see its log");
-    options.log[error instanceof Refusal ? "debug" : "error"]({ err: error }, "a request to the webhook was refused");
+    const isRefusal = error instanceof Refusal || error instanceof BodyRefused;
+    const refusal = isRefusal ? error : new Refusal(500, "the webhook has failed; see its log");
+    options.log[isRefusal ? "debug" : "error"]({ err: error }, "a request to the webhook was refused");
     response
       .writeHead(refusal.status, { "content-type": "text/plain", connection: "close" })
       .end(`${refusal.message}\n`);
   }
 }
 
-async function readBody({ path }: WebhookServerOptions, bodies: Bodies, request: IncomingMessage): Promise<string> {
+/** By its head alone. */
+function assertReview({ path }: WebhookServerOptions, request: IncomingMessage): void {
   if (request.url?.split("?")[0] !== path) throw new Refusal(404, `there is nothing but ${path}`);
   if (request.method !== "POST") throw new Refusal(405, `${path} takes POST`);
   const [type] = (request.headers["content-type"] ?? "").split(";");
   if (type !== "application/json") throw new Refusal(415, `the content type is "${type}"; it must be application/json`);
-  const chunks: Buffer[] = [];
-  let size = 0;
-  try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
-      size += chunk.length;
-      bodies.bytes += chunk.length;
-      if (size > BODY_LIMIT_BYTES) throw new Refusal(413, `the body is larger than ${BODY_LIMIT_BYTES} bytes`);
-      if (bodies.bytes > BODIES_LIMIT_BYTES) throw new Refusal(503, "too much is being asked at once");
-      chunks.push(chunk);
-    }
-    return Buffer.concat(chunks).toString("utf8");
-  } finally {
-    bodies.bytes -= size;
-  }
 }

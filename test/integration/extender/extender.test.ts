@@ -203,7 +203,7 @@ describeReal("the extender as a process", ["bundle"], () => {
     for (const told of [true, false]) {
       const { status, text } = await send(large, told);
       expect(status).toBe(413);
-      expect(text).toContain("limited to 64 MiB");
+      expect(text).toContain("limited to 64Mi");
     }
   });
 
@@ -215,20 +215,19 @@ describeReal("the extender as a process", ["bundle"], () => {
     expect(extender.log()).not.toContain('"level":50');
   });
 
-  /** With a length, or in chunks. The answer may come before all is sent. */
+  /** With a length, or in chunks. */
   function send(body: Buffer, told: boolean): Promise<{ status: number; text: string }> {
     return new Promise((resolve, reject) => {
-      const headers = told ? { "content-length": body.length } : {};
-      const sent = request({ port, host: "127.0.0.1", path: "/filter", method: "POST", headers }, (response) => {
+      const sent = request({ port, host: "127.0.0.1", path: "/filter", method: "POST" }, (response) => {
         let text = "";
         response.on("data", (chunk: Buffer) => {
           text += chunk.toString();
         });
         response.on("end", () => resolve({ status: response.statusCode ?? 0, text }));
       });
-      sent.on("error", (error: NodeJS.ErrnoException) => (error.code === "EPIPE" ? undefined : reject(error)));
-      if (told) sent.write(body.subarray(0, 1024));
-      else sent.end(body);
+      sent.on("error", reject);
+      if (!told) sent.write(body);
+      sent.end(told ? body : undefined);
     });
   }
 });

@@ -143,7 +143,7 @@ describe("a request that is no admission", () => {
   it.each<[string, string, object, number, string]>([
     ["truncated", whole.slice(0, 100), {}, 400, "no JSON in 100 characters, or truncated"],
     ["foreign", JSON.stringify({ kind: "Pod" }), {}, 400, "no AdmissionReview of admission.k8s.io/v1: apiVersion"],
-    ["huge", " ".repeat((4 << 20) + 1), {}, 413, "the body is larger than 4194304 bytes"],
+    ["huge", " ".repeat((4 << 20) + 1), {}, 413, "body is limited to 4Mi"],
     ["of another type", whole, { headers: { "content-type": "text/plain" } }, 415, "must be application/json"],
     ["of another method", whole, { method: "PUT" }, 405, "takes POST"],
     ["of another path", whole, { path: "/metrics" }, 404, "there is nothing but /mutate-pods"],
