@@ -4,7 +4,7 @@ import { systemClock } from "../process/clock.ts";
 import { createCommandPort } from "../process/command-port.ts";
 import { effectsOf } from "../process/fault-effects.ts";
 import { createFilePort } from "../process/file-port.ts";
-import { serveOnSocket } from "../process/grpc.ts";
+import { type GrpcService, serveOnSocket } from "../process/grpc.ts";
 import type { Logger } from "../process/log.ts";
 import { startMetricsServer } from "../process/metrics-server.ts";
 import type { Stoppable } from "../process/shutdown.ts";
@@ -16,62 +16,40 @@ import { createLvm } from "./lvm/lvm.ts";
 import { refusalOfLvmError } from "./lvm/lvm-error.ts";
 import { createReportCache, type ReportCache } from "./lvm/report-cache.ts";
 import { lvmdProblem } from "./lvmd-health.ts";
-import { createLvmdMetrics, registerLvmdGauges } from "./metrics.ts";
+import { createLvmdMetrics, type LvmdMetrics, registerLvmdGauges } from "./metrics.ts";
 import { followPools } from "./pools/follow-pools.ts";
 import { createHealthService } from "./rpc/health-service.ts";
 import { createLVService } from "./rpc/lv-service.ts";
 import { lvmdMethods } from "./rpc/lvmd-method.ts";
 import { createLvmdService } from "./rpc/lvmd-service.ts";
 import { createVGService } from "./rpc/vg-service.ts";
-import { followSettings } from "./settings/follow-settings.ts";
-import { loadReduceTokens } from "./volumes/reduce-tokens.ts";
+import { type FollowedSettings, followSettings } from "./settings/follow-settings.ts";
+import { loadReduceTokens, type ReduceTokens } from "./volumes/reduce-tokens.ts";
 import { settleReductions } from "./volumes/reduce-volume.ts";
 import type { VolumeHost } from "./volumes/volume-host.ts";
 
 /** Starts everything, in this order; stop it in reverse. Throws where the settings cannot be used at all. */
 export async function startLvmd(config: LvmdConfig, log: Logger): Promise<Stoppable[]> {
-  const effects = effectsOf(config);
-  const commands = createCommandPort(effects);
-  const files = createFilePort(effects);
   const settings = followSettings(config.settingsFile, log);
   const metrics = createLvmdMetrics();
-  const lvm = createLvm({
-    commands,
-    prefix: () => settings.now().commandPrefix,
-    limitMs: config.commandLimitMs,
-    ended: (command, outcome, durationMs) => {
-      metrics.commandEnded(command, outcome, durationMs);
-      // What LVM refuses was thought to be possible: something is not as it was.
-      if (outcome !== "ok" && command !== "fullreport") reports.expectChange();
-    },
-  });
-  const reports: ReportCache = createReportCache(lvm, log);
-  const host: VolumeHost = { settings: settings.now, lvm, lanes: createGroupLanes(), reports, commands, files, log };
+  const host = createHost(config, settings, metrics, log);
+  const { reports, commands } = host;
   registerLvmdGauges(metrics.registry, {
     settings: settings.now,
     report: reports.latest,
     strandedCommands: commands.strandedChildren,
   });
   mkdirSync(config.stateDirectory, { recursive: true, mode: 0o700 });
-  const tokens = loadReduceTokens(config.stateDirectory, files, systemClock);
-
+  const tokens = loadReduceTokens(config.stateDirectory, host.files, systemClock);
   const problem = (): string | undefined => lvmdProblem(settings, reports);
-  const method = lvmdMethods({ log, refusalOf: refusalOfLvmError, answered: metrics.callAnswered });
-  const groups = createVGService(method, host);
-  const own = createLvmdService(method, host, tokens);
-  const health = createHealthService(problem);
-  const tellOfChange = (): void => {
-    for (const { changed } of [groups, own, health]) changed();
-  };
-  reports.onChange(tellOfChange);
-  settings.onChange(tellOfChange);
+  const services = createServices(host, tokens, metrics, settings, problem);
 
   await reports.fresh().catch((err: unknown) => log.error({ err }, "LVM gave no report; it is asked again"));
   void settleReductions(host, tokens);
   const following = followChanges({ reports, backupDirectory: config.backupDirectory, log });
   const pools = followPools({ reports, figures: readDiskFigures, log });
   const { socketName } = settings.now();
-  const grpc = await serveOnSocket(socketName, [createLVService(method, host, tokens), groups, own, health]);
+  const grpc = await serveOnSocket(socketName, services);
   const http = await startMetricsServer({
     host: config.httpHost,
     port: config.httpPort,
@@ -88,4 +66,49 @@ export async function startLvmd(config: LvmdConfig, log: Logger): Promise<Stoppa
     { name: "HTTP server", stop: () => http.close() },
     { name: "gRPC services", stop: () => grpc.close() },
   ];
+}
+
+function createHost(config: LvmdConfig, settings: FollowedSettings, metrics: LvmdMetrics, log: Logger): VolumeHost {
+  const effects = effectsOf(config);
+  const commands = createCommandPort(effects);
+  const lvm = createLvm({
+    commands,
+    prefix: () => settings.now().commandPrefix,
+    limitMs: config.commandLimitMs,
+    ended: (command, outcome, durationMs) => {
+      metrics.commandEnded(command, outcome, durationMs);
+      // What LVM refuses was thought to be possible: something is not as it was.
+      if (outcome !== "ok" && command !== "fullreport") reports.expectChange();
+    },
+  });
+  const reports: ReportCache = createReportCache(lvm, log);
+  return {
+    settings: settings.now,
+    lvm,
+    lanes: createGroupLanes(),
+    reports,
+    commands,
+    files: createFilePort(effects),
+    log,
+  };
+}
+
+/** Their streams tell each change. */
+function createServices(
+  host: VolumeHost,
+  tokens: ReduceTokens,
+  metrics: LvmdMetrics,
+  settings: FollowedSettings,
+  problem: () => string | undefined,
+): GrpcService[] {
+  const method = lvmdMethods({ log: host.log, refusalOf: refusalOfLvmError, answered: metrics.callAnswered });
+  const groups = createVGService(method, host);
+  const own = createLvmdService(method, host, tokens);
+  const health = createHealthService(problem);
+  const tellOfChange = (): void => {
+    for (const { changed } of [groups, own, health]) changed();
+  };
+  host.reports.onChange(tellOfChange);
+  settings.onChange(tellOfChange);
+  return [createLVService(method, host, tokens), groups, own, health];
 }

@@ -24,6 +24,9 @@ lvcreate-option-classes:
 - { name: contiguous, options: [--alloc, contiguous] }
 `;
 
+/** The machine is this suite's own. */
+const HTTP_PORT = 9468;
+
 describe("volumes of a thick class", () => {
   let lvmd: LvmdUnderTest;
   let calls: ReturnType<typeof callsOf>;
@@ -32,7 +35,7 @@ describe("volumes of a thick class", () => {
     sh(
       "vgcreate -qq a /dev/ubda; vgcreate -qq b /dev/ubdb /dev/ubdc; vgcreate -qq c /dev/ubdd /dev/ubde; vgcreate -qq d /dev/ubdf",
     );
-    lvmd = await startLvmdUnderTest(CLASSES);
+    lvmd = await startLvmdUnderTest(CLASSES, ["--http-port", String(HTTP_PORT)]);
     calls = callsOf(lvmd);
   });
 
@@ -126,6 +129,41 @@ describe("volumes of a thick class", () => {
     sh("dd if=/dev/zero of=/dev/a/one bs=1M count=8 oflag=direct status=none");
     const { io } = await calls.get("one");
     expect((io?.writtenBytes ?? 0) - (before.io?.writtenBytes ?? 0)).toBe(8 * MIB);
+  });
+
+  it("are what Prometheus is told, as LVM and the kernel have it, and so are LVM's commands and lvmd's calls", async () => {
+    const text = await (await fetch(`http://127.0.0.1:${HTTP_PORT}/metrics`)).text();
+    const sample = (series: string): number | undefined => {
+      const line = text.split("\n").find((each) => each.startsWith(`${series} `));
+      return line === undefined ? undefined : Number(line.slice(series.length + 1));
+    };
+    const ofGroup = (field: string): number => Number(sh(`vgs --noheadings --units b --nosuffix -o ${field} a`).trim());
+    const one = '{device_class="thick",volume="one",namespace="shop",persistentvolumeclaim="db"}';
+    const { io } = await calls.get("one");
+    expect({
+      groupSize: sample('tidemark_volume_group_size_bytes{device_class="thick"}'),
+      groupFree: sample('tidemark_volume_group_free_bytes{device_class="thick"}'),
+      classSize: sample('tidemark_device_class_size_bytes{device_class="thick"}'),
+      classFree: sample('tidemark_device_class_free_bytes{device_class="thick"}'),
+      mirroredFree: sample('tidemark_device_class_free_bytes{device_class="mirrored"}'),
+      volumeSize: sample(`tidemark_logical_volume_size_bytes${one}`),
+      written: sample(`tidemark_logical_volume_written_bytes_total${one}`),
+      writes: sample(`tidemark_logical_volume_writes_total${one}`),
+      stranded: sample("tidemark_lvmd_stranded_commands"),
+    }).toEqual({
+      groupSize: ofGroup("vg_size"),
+      groupFree: ofGroup("vg_free"),
+      classSize: ofGroup("vg_size"),
+      classFree: await calls.free(),
+      mirroredFree: await calls.free("mirrored"),
+      volumeSize: 304 * MIB,
+      written: io?.writtenBytes,
+      writes: io?.writes,
+      stranded: 0,
+    });
+    expect(sample('tidemark_lvm_command_duration_seconds_count{command="lvcreate",outcome="ok"}')).toBeGreaterThan(0);
+    expect(sample('tidemark_lvmd_call_duration_seconds_count{method="CreateLV",code="OK"}')).toBeGreaterThan(0);
+    expect(sample('tidemark_lvmd_call_duration_seconds_count{method="CreateLV",code="ALREADY_EXISTS"}')).toBe(1);
   });
 
   it("grow with TopoLVM's arguments, and never shrink by ResizeLV", async () => {
