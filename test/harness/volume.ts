@@ -18,6 +18,9 @@ export interface ClaimSettings {
   readonly request: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly storageClassName?: string;
+  readonly volumeMode?: "Block";
+  /** What it begins as a copy of; named by its id in CSI, since nothing here stands in for VolumeSnapshots. */
+  readonly dataSource?: { readonly kind: "VolumeSnapshot" | "PersistentVolumeClaim"; readonly name: string };
 }
 
 export interface TestVolume {
@@ -30,14 +33,20 @@ export interface TestVolume {
   readonly memberPath: string;
 }
 
-/** Creates a claim and returns when its filesystem is mounted for its pod. */
+/** Creates a claim and returns when its filesystem, or its device, is mounted for its pod. */
 export async function createVolume(stack: Stack, name: string, settings: ClaimSettings): Promise<TestVolume> {
-  const { request, labels = {}, storageClassName = LOOP_CLASS_NAME } = settings;
+  const { request, labels = {}, storageClassName = LOOP_CLASS_NAME, volumeMode, dataSource } = settings;
   const claim = await stack.client.create("test/create-claim", PERSISTENT_VOLUME_CLAIMS, {
     apiVersion: "v1",
     kind: "PersistentVolumeClaim",
     metadata: { name, namespace: NAMESPACE, labels },
-    spec: { storageClassName, accessModes: ["ReadWriteOnce"], resources: { requests: { storage: request } } },
+    spec: {
+      storageClassName,
+      accessModes: ["ReadWriteOnce"],
+      resources: { requests: { storage: request } },
+      ...(volumeMode && { volumeMode }),
+      ...(dataSource && { dataSource }),
+    },
   });
   const uid = claim.metadata.uid ?? "";
   const handle = volumeHandleOf(uid);
