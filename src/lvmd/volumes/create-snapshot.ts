@@ -49,9 +49,9 @@ async function snapshotInTurn(
 ): Promise<MadeVolume | Refusal> {
   const state = await freshStateOf(host, deviceClass);
   if (state instanceof Refusal) return state;
-  const wanted = wantedBytes(state, order);
-  if (wanted instanceof Refusal) return wanted;
   const present = state.group.volumes.get(order.name);
+  const wanted = wantedBytes(state, order, present);
+  if (wanted instanceof Refusal) return wanted;
   const refusal =
     present === undefined ? refuseShortage(state, wanted, state.freeBytes) : refusePresent(state, present, order);
   if (refusal !== undefined) return refusal;
@@ -74,7 +74,12 @@ async function snapshotInTurn(
   return made instanceof Refusal ? made : made.volume;
 }
 
-function wantedBytes(state: ClassState, { source, sizeBytes }: SnapshotOrder): number | Refusal {
+/** What is there already is measured by what its source was in that moment: that may have grown since. */
+function wantedBytes(
+  state: ClassState,
+  { source, sizeBytes }: SnapshotOrder,
+  present: ReportedVolume | undefined,
+): number | Refusal {
   const sourceVolume = findVolume(state, source);
   if (sourceVolume === undefined) {
     if (state.group.volumes.has(source))
@@ -84,8 +89,9 @@ function wantedBytes(state: ClassState, { source, sizeBytes }: SnapshotOrder): n
       );
     return new Refusal("NOT_FOUND", `source logical volume ${source} is not found`);
   }
-  const wanted = sizeBytes === 0 ? sourceVolume.sizeBytes : roundUp(sizeBytes, state.group.extentBytes);
-  if (wanted >= sourceVolume.sizeBytes) return wanted;
+  const leastBytes = Math.min(sourceVolume.sizeBytes, present?.sizeBytes ?? Number.POSITIVE_INFINITY);
+  const wanted = sizeBytes === 0 ? leastBytes : roundUp(sizeBytes, state.group.extentBytes);
+  if (wanted >= leastBytes) return wanted;
   return new Refusal(
     "OUT_OF_RANGE",
     `requested size ${sizeBytes} is smaller than source logical volume: ${sourceVolume.sizeBytes}`,
