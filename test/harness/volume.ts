@@ -21,6 +21,8 @@ export interface ClaimSettings {
   readonly volumeMode?: "Block";
   /** What it begins as a copy of; named by its id in CSI, since nothing here stands in for VolumeSnapshots. */
   readonly dataSource?: { readonly kind: "VolumeSnapshot" | "PersistentVolumeClaim"; readonly name: string };
+  /** For it to be mounted. */
+  readonly limitMs?: number;
 }
 
 export interface TestVolume {
@@ -52,6 +54,7 @@ export async function createVolume(stack: Stack, name: string, settings: ClaimSe
   const handle = volumeHandleOf(uid);
   const podDirectory = join(stack.kubeletDirectory, "pods", uid);
   const mountPath = await waitFor(`claim ${name} to be mounted`, () => mountsUnder(podDirectory)[0], {
+    ...(settings.limitMs !== undefined && { limitMs: settings.limitMs }),
     otherwise: () => stack.tellLogs(),
   });
   const layout = await stack.client.get(FILESYSTEM_LAYOUTS, { name: handle });

@@ -18,6 +18,9 @@ export interface Snapshots {
   close(): void;
 }
 
+/** With deaths of the agent and of lvmd in between, on a busy machine. */
+const ANSWER_LIMIT_MS = 300_000;
+
 /** What csi-snapshotter repeats the call after. */
 const PASSING: readonly status[] = [status.ABORTED, status.UNAVAILABLE, status.DEADLINE_EXCEEDED];
 
@@ -51,14 +54,15 @@ export function connectSnapshots({ directory }: Stack): Snapshots {
 }
 
 async function persist<T>(call: () => Promise<T>): Promise<T> {
-  const ended = await waitFor("the operator's answer", async () => {
+  const look = async (): Promise<{ value: T } | { refusal: unknown }> => {
     try {
       return { value: await call() };
     } catch (error) {
       if (PASSING.includes((error as ServiceError).code)) throw error;
       return { refusal: error };
     }
-  });
+  };
+  const ended = await waitFor("the operator's answer", look, { limitMs: ANSWER_LIMIT_MS });
   if ("refusal" in ended) throw ended.refusal;
   return ended.value;
 }

@@ -32,6 +32,9 @@ const DEVICE_CLASSES = [
   },
 ];
 
+/** With a death of the agent and of lvmd at each step, on a busy machine. */
+const ARRIVAL_LIMIT_MS = 480_000;
+
 /** Over the first disk of the machine. */
 export async function startThinStack(fsTypes: readonly FsType[]): Promise<Stack> {
   sh(`vgcreate -qq ${GROUP} /dev/ubda; lvcreate -qq -y -T ${GROUP}/pool -L 8g`);
@@ -67,9 +70,11 @@ export async function createCopy(
   settings: { readonly of: string; readonly fsType: FsType; readonly sizeBytes: number },
 ): Promise<TestVolume> {
   const { of, fsType, sizeBytes } = settings;
-  const claim = { request: String(sizeBytes), storageClassName: classOf(fsType), dataSource: copyOf(of) };
+  const request = String(sizeBytes);
+  const claim = { request, storageClassName: classOf(fsType), dataSource: copyOf(of), limitMs: ARRIVAL_LIMIT_MS };
   const copy = await createVolume(stack, name, claim);
   await waitFor(`${name} to fill its ${sizeBytes} bytes`, () => (fills(copy, sizeBytes) ? true : undefined), {
+    limitMs: ARRIVAL_LIMIT_MS,
     otherwise: () => stack.tellLogs(),
   });
   return copy;
