@@ -94,17 +94,6 @@ export function uuidOn({ memberPath }: TestVolume): string {
   return sh(`blkid --probe --match-tag UUID --output value ${memberPath}`).trim();
 }
 
-const CHECKS: Readonly<Record<FsType, string>> = {
-  btrfs: "btrfs check --readonly",
-  ext4: "e2fsck -fn",
-  xfs: "xfs_repair -n",
-};
-
-/** It is mounted nowhere. Throws with what its filesystem's own checker says. */
-export function checkFilesystem(fsType: FsType, { memberPath }: TestVolume): void {
-  sh(`${CHECKS[fsType]} ${memberPath} 2>&1`);
-}
-
 /** Files of these names, with other bytes each time, on the disk and in the manifest when it returns. */
 export function writeFiles(directory: string, manifest: string, count: number): void {
   writeFileSync(manifest, "");
