@@ -13,6 +13,8 @@ export const SYSTEM_NAMESPACE = "tidemark-system";
 export const OVERLAY = overlay("e2e");
 /** With lvmd beside each agent, on the volume groups of test/e2e/lvm-in-cluster.ts. */
 export const LVM_OVERLAY = overlay("e2e-lvm");
+/** The same with csi-snapshotter, on a cluster that test/e2e/snapshots-in-cluster.ts has prepared. */
+export const SNAPSHOTS_OVERLAY = overlay("e2e-snapshots");
 const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
 const ROLLOUT_LIMIT = "--timeout=300s";
 export const WORKLOADS = ["daemonset/agent", "deployment/operator", "deployment/policy-engine"] as const;
