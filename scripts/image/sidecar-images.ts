@@ -7,42 +7,42 @@ import { parse } from "yaml";
 import { writeOciArchive } from "./oci-archive.ts";
 import { sharedLibrariesOf } from "./shared-libraries.ts";
 
-const SIDECARS_OVERLAY = overlay("e2e");
+const OVERLAY = fileURLToPath(new URL("../../kustomize/overlays/e2e", import.meta.url));
 
-/** Packs those in the overlay from the programs of the same name in `programDirectory`. Returns the archives' paths. */
+/** Packs those that the overlay itself tags, from the programs of the same name in `programDirectory`. Returns the archives' paths. */
 export async function writeSidecarImages(
   programDirectory: string,
   archiveDirectory: string,
-  kustomization = SIDECARS_OVERLAY,
+  overlay = OVERLAY,
 ): Promise<string[]> {
-  mkdirSync(archiveDirectory, { recursive: true });
   const paths: string[] = [];
-  for (const { name, newTag } of imagesOf(kustomization)) {
-    const program = basename(name);
-    const from = join(programDirectory, program);
-    if (sharedLibrariesOf(from).length > 0) throw new Error(`${from} is not static: build it with CGO_ENABLED=0`);
-    const path = join(archiveDirectory, `${program}.tar`);
-    await writeOciArchive({
-      path,
-      names: [`${name}:${newTag}`],
-      entrypoint: [`/${program}`],
-      // By its path, as sidecars are started, and by its name, as control plane programs are.
-      layers: [
-        [
-          { kind: "file", path: `/${program}`, from },
-          { kind: "symlink", path: `/usr/local/bin/${program}`, target: `/${program}` },
-        ],
-      ],
-    });
-    paths.push(path);
-  }
+  for (const { name, newTag } of sidecarsOf(overlay))
+    paths.push(await writeProgramImage(`${name}:${newTag}`, join(programDirectory, basename(name)), archiveDirectory));
   return paths;
 }
 
-function imagesOf(kustomization: string): { name: string; newTag: string }[] {
-  return (parse(readFileSync(kustomization, "utf8")) as { images: { name: string; newTag: string }[] }).images;
+/** The static program alone. Returns the archive's path. */
+export async function writeProgramImage(image: string, from: string, archiveDirectory: string): Promise<string> {
+  const program = basename(from);
+  if (sharedLibrariesOf(from).length > 0) throw new Error(`${from} is not static: build it with CGO_ENABLED=0`);
+  mkdirSync(archiveDirectory, { recursive: true });
+  const path = join(archiveDirectory, `${program}.tar`);
+  await writeOciArchive({
+    path,
+    names: [image],
+    entrypoint: [`/${program}`],
+    // By its path, as sidecars are started, and by its name, as control plane programs are.
+    layers: [
+      [
+        { kind: "file", path: `/${program}`, from },
+        { kind: "symlink", path: `/usr/local/bin/${program}`, target: `/${program}` },
+      ],
+    ],
+  });
+  return path;
 }
 
-function overlay(name: string): string {
-  return fileURLToPath(new URL(`../../kustomize/overlays/${name}/kustomization.yaml`, import.meta.url));
+function sidecarsOf(overlay: string): { name: string; newTag: string }[] {
+  const text = readFileSync(join(overlay, "kustomization.yaml"), "utf8");
+  return (parse(text) as { images: { name: string; newTag: string }[] }).images;
 }

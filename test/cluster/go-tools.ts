@@ -61,6 +61,13 @@ export async function builtTools(name: ToolModuleName, progress: BuildProgress):
   return directory;
 }
 
+/** The sources of a module that this one requires, as Go has them. */
+export async function moduleDirectory(name: ToolModuleName, required: string): Promise<string> {
+  const directory = join(MODULES_DIRECTORY, name);
+  await runProgram("go", ["mod", "download", required], { directory, timeLimitMs: BUILD_LIMIT_MS });
+  return (await runProgram("go", ["list", "-m", "-f", "{{.Dir}}", required], { directory })).trim();
+}
+
 async function buildAll(name: ToolModuleName, directory: string, progress: BuildProgress): Promise<void> {
   const programs = Object.keys(MODULES[name].programs);
   const building = mkdtempSync(join(cacheDirectory(), ".building-"));

@@ -17,6 +17,8 @@ export const LVM_OVERLAY = overlay("e2e-lvm");
 export const PLACEMENT_OVERLAY = overlay("e2e-placement");
 /** The first one with the component placement: its scheduler has no image there, and none is asked for. */
 export const POD_WEBHOOK_OVERLAY = overlay("e2e-pod-webhook");
+/** The same with csi-snapshotter, on a cluster that test/e2e/snapshots-in-cluster.ts has prepared. */
+export const SNAPSHOTS_OVERLAY = overlay("e2e-snapshots");
 const DIST = fileURLToPath(new URL("../../dist", import.meta.url));
 const ROLLOUT_LIMIT = "--timeout=300s";
 export const WORKLOADS = ["daemonset/agent", "deployment/operator", "deployment/policy-engine"] as const;
@@ -40,7 +42,7 @@ export async function loadScheduler({ cluster }: ClusterUnderTest): Promise<void
   if (cluster === undefined) return;
   const directory = join(cluster.places.directory, "scheduler-image");
   const programs = await builtTools("kubernetes", () => undefined);
-  const archives = await writeSidecarImages(programs, directory, join(PLACEMENT_OVERLAY, "kustomization.yaml"));
+  const archives = await writeSidecarImages(programs, directory, PLACEMENT_OVERLAY);
   for (const node of cluster.nodes) for (const archive of archives) await importImage(cluster, node, archive);
 }
 

@@ -5,31 +5,31 @@ import { credentials } from "@grpc/grpc-js";
 import { stringify } from "yaml";
 import { freePort } from "../../src/demo/free-port.ts";
 import { HealthClient, HealthCheckResponse_ServingStatus as Serving } from "../../src/gen/grpc/health/v1/health.ts";
-import { type BundleProcess, createBundleProcess } from "./bundle-process.ts";
+import { type BundleProcess, createBundleProcess, type Environment } from "./bundle-process.ts";
 import { waitFor } from "./wait-for.ts";
 
 export interface LvmdProcess {
   readonly socket: string;
   readonly process: BundleProcess;
-  /** Starts it and waits until it serves. */
-  start(): Promise<void>;
+  /** Starts it, with the environment of its last start when none is given, and waits until it serves. */
+  start(environment?: Environment): Promise<void>;
 }
 
 export interface LvmdGround {
   readonly group: string;
-  /** Instead of one on that group: as lvmd.yaml has them. */
-  readonly deviceClasses?: readonly object[];
   /** lvm-command-prefix. */
   readonly prefix: readonly string[];
   /** Where LVM writes a group's metadata after each change. */
   readonly backupDirectory: string;
+  /** As lvmd.yaml has them. Absent: one thick class, ssd, on the group. */
+  readonly deviceClasses?: readonly object[];
 }
 
 /** Everything of it is in the directory, which is there. */
 export async function createLvmdProcess(directory: string, ground: LvmdGround): Promise<LvmdProcess> {
   const [socket, settings] = [join(directory, "lvmd.sock"), join(directory, "lvmd.yaml")];
   const ssd = { name: "ssd", "volume-group": ground.group, default: true, "spare-gb": 0 };
-  const deviceClasses = ground.deviceClasses ?? [ssd];
+  const { deviceClasses = [ssd] } = ground;
   const content = { "socket-name": socket, "device-classes": deviceClasses, "lvm-command-prefix": ground.prefix };
   writeFileSync(settings, stringify(content));
   const lvmd = createBundleProcess(directory, "lvmd", [
@@ -40,8 +40,8 @@ export async function createLvmdProcess(directory: string, ground: LvmdGround): 
   return {
     socket,
     process: lvmd,
-    start: async () => {
-      lvmd.start();
+    start: async (environment) => {
+      lvmd.start(environment);
       await untilServing(socket, lvmd);
     },
   };

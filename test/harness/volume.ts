@@ -18,6 +18,11 @@ export interface ClaimSettings {
   readonly request: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly storageClassName?: string;
+  readonly volumeMode?: "Block";
+  /** What it begins as a copy of; named by its id in CSI, since nothing here stands in for VolumeSnapshots. */
+  readonly dataSource?: { readonly kind: "VolumeSnapshot" | "PersistentVolumeClaim"; readonly name: string };
+  /** For it to be mounted. */
+  readonly limitMs?: number;
 }
 
 export interface TestVolume {
@@ -30,19 +35,26 @@ export interface TestVolume {
   readonly memberPath: string;
 }
 
-/** Creates a claim and returns when its filesystem is mounted for its pod. */
+/** Creates a claim and returns when its filesystem, or its device, is mounted for its pod. */
 export async function createVolume(stack: Stack, name: string, settings: ClaimSettings): Promise<TestVolume> {
-  const { request, labels = {}, storageClassName = LOOP_CLASS_NAME } = settings;
+  const { request, labels = {}, storageClassName = LOOP_CLASS_NAME, volumeMode, dataSource } = settings;
   const claim = await stack.client.create("test/create-claim", PERSISTENT_VOLUME_CLAIMS, {
     apiVersion: "v1",
     kind: "PersistentVolumeClaim",
     metadata: { name, namespace: NAMESPACE, labels },
-    spec: { storageClassName, accessModes: ["ReadWriteOnce"], resources: { requests: { storage: request } } },
+    spec: {
+      storageClassName,
+      accessModes: ["ReadWriteOnce"],
+      resources: { requests: { storage: request } },
+      ...(volumeMode && { volumeMode }),
+      ...(dataSource && { dataSource }),
+    },
   });
   const uid = claim.metadata.uid ?? "";
   const handle = volumeHandleOf(uid);
   const podDirectory = join(stack.kubeletDirectory, "pods", uid);
   const mountPath = await waitFor(`claim ${name} to be mounted`, () => mountsUnder(podDirectory)[0], {
+    ...(settings.limitMs !== undefined && { limitMs: settings.limitMs }),
     otherwise: () => stack.tellLogs(),
   });
   const layout = await stack.client.get(FILESYSTEM_LAYOUTS, { name: handle });

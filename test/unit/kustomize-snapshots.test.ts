@@ -45,8 +45,11 @@ describeWithKubectl("the component snapshots", () => {
 
   it("is of the version that a test cluster's is built from", () => {
     const version = /external-snapshotter\/v\d+ (v\S+)/.exec(readFileSync("test/tools/kubernetes/go.mod", "utf8"))?.[1];
-    const image = podSpecOf(manifests, "operator").containers.find(({ name }) => name === "csi-snapshotter")?.image;
-    expect(image).toBe(`registry.k8s.io/sig-storage/csi-snapshotter:${version}`);
+    const imageOf = (some: readonly Manifest[]) =>
+      podSpecOf(some, "operator").containers.find(({ name }) => name === "csi-snapshotter")?.image;
+    expect(imageOf(manifests)).toBe(`registry.k8s.io/sig-storage/csi-snapshotter:${version}`);
+    const ofTest = manifestsOf(kustomize("overlays/e2e-snapshots"));
+    expect(imageOf(ofTest)).toBe(`registry.k8s.io/sig-storage/csi-snapshotter:${version}-local`);
   });
 
   it("lets the operator's account do what they call, in whatever namespace it is", () => {

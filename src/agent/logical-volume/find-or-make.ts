@@ -24,7 +24,7 @@ export async function findOrMake(parts: FindOrMakeParts, wanted: LogicalVolume):
   const { deviceClass, volumeID } = wanted.spec;
   const name = wanted.status?.volumeID ?? volumeID ?? uidOf(wanted);
   const found = await parts.lvmd.volume(deviceClass, name);
-  if (found !== undefined) return found;
+  if (found !== undefined && !isCutShort(wanted, found)) return found;
   // Made once and not there any more: it was removed with its layout, or data is missing. No empty one takes its place.
   if (wanted.status?.volumeID !== undefined) return "Gone";
   if (volumeID !== undefined)
@@ -32,6 +32,16 @@ export async function findOrMake(parts: FindOrMakeParts, wanted: LogicalVolume):
   if (!(await isStillWanted(parts, wanted))) return "Gone";
   await make(parts, wanted);
   return (await parts.lvmd.volume(deviceClass, name)) ?? "Gone";
+}
+
+/**
+ * A snapshot is made in steps: made, enlarged, made read-only. Until it is told, a death may have left one without the later ones, which the
+ * same call to lvmd goes on with.
+ */
+function isCutShort({ spec, status: told }: LogicalVolume, { sizeBytes, attr }: Volume): boolean {
+  if (spec.source === undefined || spec.volumeID !== undefined || told?.volumeID !== undefined) return false;
+  // lvs(8): the second character of lv_attr is "r" for a volume that is only read.
+  return spec.accessType === "ro" ? attr.charAt(1) !== "r" : sizeBytes < parseQuantity(spec.size);
 }
 
 /** What the watch has not said yet is asked for: a volume that is made for an object which has just gone belongs to nobody. */

@@ -50,9 +50,9 @@ async function snapshotInTurn(
 ): Promise<MadeVolume | Refusal> {
   const state = await freshStateOf(host, deviceClass);
   if (state instanceof Refusal) return state;
-  const wanted = wantedBytes(host, state, order);
-  if (wanted instanceof Refusal) return wanted;
   const present = state.group.volumes.get(order.name);
+  const wanted = wantedBytes(host, state, order, present);
+  if (wanted instanceof Refusal) return wanted;
   const refusal =
     present === undefined
       ? (refuseElsewhere(host, state, order.name) ?? refuseShortage(state, wanted, state.freeBytes))
@@ -77,8 +77,13 @@ async function snapshotInTurn(
   return made instanceof Refusal ? made : made.volume;
 }
 
-function wantedBytes(host: VolumeHost, state: ClassState, order: SnapshotOrder): number | Refusal {
-  const { source, sizeBytes } = order;
+/** What is there already is measured by what its source was in that moment: that may have grown since. */
+function wantedBytes(
+  host: VolumeHost,
+  state: ClassState,
+  { source, sizeBytes }: SnapshotOrder,
+  present: ReportedVolume | undefined,
+): number | Refusal {
   const sourceVolume = findVolume(state, source);
   if (sourceVolume === undefined) {
     if (state.group.volumes.get(source)?.pool === "")
@@ -91,8 +96,9 @@ function wantedBytes(host: VolumeHost, state: ClassState, order: SnapshotOrder):
   }
   const wiped = refuseWiped(state.group.name, sourceVolume);
   if (wiped !== undefined) return wiped;
-  const wanted = sizeBytes === 0 ? sourceVolume.sizeBytes : roundUp(sizeBytes, state.group.extentBytes);
-  if (wanted >= sourceVolume.sizeBytes) return wanted;
+  const leastBytes = Math.min(sourceVolume.sizeBytes, present?.sizeBytes ?? Number.POSITIVE_INFINITY);
+  const wanted = sizeBytes === 0 ? leastBytes : roundUp(sizeBytes, state.group.extentBytes);
+  if (wanted >= leastBytes) return wanted;
   return new Refusal(
     "OUT_OF_RANGE",
     `requested size ${sizeBytes} is smaller than source logical volume: ${sourceVolume.sizeBytes}`,

@@ -1,12 +1,13 @@
 // An unaware writer: files of random content at a steady rate, each one's checksum written down elsewhere once the file is
-// closed. It never makes up for lost time: on a machine that had no time for it, it is slower and not faster afterwards. Arguments: directory, manifest file, MB/s, files kept (the oldest is deleted beyond that), file name prefix.
+// closed. It never makes up for lost time: on a machine that had no time for it, it is slower and not faster afterwards. Arguments:
+// directory, manifest file, MB/s, files kept (the oldest is deleted beyond that), file name prefix, "synced" for an fsync of each file.
 // Ends with exit code 3 at the first failing write, after naming it; runs until it is killed.
 import { createHash, randomFillSync } from "node:crypto";
-import { appendFileSync, closeSync, openSync, rmSync, writeSync } from "node:fs";
+import { appendFileSync, closeSync, fsyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 
-const [directory, manifest, rate, keep, prefix = "f"] = process.argv.slice(2);
+const [directory, manifest, rate, keep, prefix = "f", synced] = process.argv.slice(2);
 const FILE_BYTES = 4 << 20;
 const content = Buffer.alloc(FILE_BYTES);
 randomFillSync(content);
@@ -18,6 +19,7 @@ for (let index = 0; ; index += 1) {
   try {
     const file = openSync(join(directory, name), "w");
     writeSync(file, content);
+    if (synced === "synced") fsyncSync(file);
     closeSync(file);
   } catch (error) {
     process.stdout.write(`${error.code}\n`);

@@ -19,11 +19,21 @@ export interface WriterSettings {
   /** Older files are deleted. */
   readonly keptFiles: number;
   readonly prefix?: string;
+  /** What the manifest names has reached the disk. */
+  readonly synced?: boolean;
 }
 
 export function startWriter(directory: string, manifest: string, settings: WriterSettings): Writer {
-  const { megabytesPerSecond, keptFiles, prefix = "w" } = settings;
-  const args = [WRITER, directory, manifest, String(megabytesPerSecond), String(keptFiles), prefix];
+  const { megabytesPerSecond, keptFiles, prefix = "w", synced = false } = settings;
+  const args = [
+    WRITER,
+    directory,
+    manifest,
+    String(megabytesPerSecond),
+    String(keptFiles),
+    prefix,
+    synced ? "synced" : "",
+  ];
   const child: ChildProcess = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
   let error: string | undefined;
   child.stdout?.on("data", (text: Buffer) => {

@@ -1,0 +1,159 @@
+// VolumeSnapshots on a real Kubernetes: the snapshot-controller and csi-snapshotter as released, the component `snapshots` and its roles. The
+// nodes' volume groups are thick, so what a snapshot of a volume there is, is refused; what a thin pool makes of one is tested where there is
+// device-mapper (test/vm/lvm-copies.vm.ts).
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
+import { NODE_STORAGES } from "../../src/api/node-storage.ts";
+import { EVENTS } from "../../src/kube/resources.ts";
+import { GIB } from "../../src/units/quantity.ts";
+import { describeReal } from "../harness/real-parts.ts";
+import { waitFor } from "../harness/wait-for.ts";
+import { applyObject } from "./apply-object.ts";
+import { claimingPod, claimOf, localClass } from "./claiming-pod.ts";
+import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { install, loadImages, logsOf, SNAPSHOTS_OVERLAY } from "./installed-tidemark.ts";
+import { DEVICE_CLASS, giveVolumeGroups } from "./lvm-in-cluster.ts";
+import {
+  CONTROLLER_NAMESPACE,
+  giveSnapshots,
+  VOLUME_SNAPSHOT_CONTENTS,
+  VOLUME_SNAPSHOTS,
+  type VolumeSnapshot,
+  type VolumeSnapshotContent,
+} from "./snapshots-in-cluster.ts";
+import { writerIn } from "./stateful-writer.ts";
+import { whatIsThere } from "./what-is-there.ts";
+
+const BUILD_LIMIT_MS = 3_600_000;
+const LIMIT_MS = 420_000;
+const [LVM, LOOP, SNAPSHOT_CLASS] = ["e2e-lvm", "e2e-loop", "e2e-snapshots"];
+const NODE = "node1";
+const SNAPSHOT_API = "snapshot.storage.k8s.io/v1";
+
+let tested: ClusterUnderTest;
+
+async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
+  const otherwise = async (): Promise<string> => {
+    const kinds = "volumesnapshots,volumesnapshotcontents,logicalvolumes";
+    return `${await tested.kubectl("get", kinds, "-A", "-o", "yaml")}\n${await logsOfController()}\n${await whatIsThere(tested)}`;
+  };
+  return waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs: 300, otherwise });
+}
+
+const logsOfController = (): Promise<string> =>
+  tested.kubectl("-n", CONTROLLER_NAMESPACE, "logs", "deployment/snapshot-controller", "--tail=-1");
+
+const snapshotOf = (name: string): Promise<VolumeSnapshot | undefined> =>
+  tested.client.get(VOLUME_SNAPSHOTS, { namespace: tested.namespace, name });
+
+async function contentOf(name: string): Promise<VolumeSnapshotContent | undefined> {
+  const { items } = await tested.client.list(VOLUME_SNAPSHOT_CONTENTS);
+  return items.find(({ spec }) => spec.volumeSnapshotRef.name === name);
+}
+
+async function takeSnapshot(name: string, source: object): Promise<void> {
+  const kind = { apiVersion: SNAPSHOT_API, kind: "VolumeSnapshot" };
+  await applyObject(tested, { ...kind, metadata: { name }, spec: { volumeSnapshotClassName: SNAPSHOT_CLASS, source } });
+}
+
+/** Nothing of it is left in the API. */
+async function deleteSnapshot(name: string): Promise<void> {
+  await tested.kubectl("delete", "volumesnapshot", name, "--timeout=120s");
+  await until(`the content of ${name} to go`, async () => ((await contentOf(name)) === undefined ? true : undefined));
+}
+
+/** A pod that waits for a claim with this source: what csi-provisioner tells the claim. */
+async function refusalOfCopy(name: string, dataSource: object): Promise<string> {
+  const { spec, ...claim } = claimOf(name, LVM ?? "", "1Gi") as { spec: object };
+  await applyObject(tested, { ...claim, spec: { ...spec, dataSource } });
+  await applyObject(tested, claimingPod(name, tested.image, name));
+  const told = await until(`the word on claim ${name}`, async () => {
+    const { items } = await tested.client.list(EVENTS, { namespace: tested.namespace });
+    const own = items.find((one) => one.involvedObject.name === name && one.reason === "ProvisioningFailed");
+    return own?.message;
+  });
+  await tested.kubectl("delete", "pod", "--wait", name);
+  await tested.kubectl("delete", "pvc", "--timeout=120s", name);
+  return told;
+}
+
+const isOurs = clusterKind() !== "foreign";
+if (!isOurs) it.skip("needs a cluster whose nodes it can give a volume group", () => undefined);
+else
+  describeReal("VolumeSnapshots in a cluster", ["bundle", "cluster", "lvm"], () => {
+    beforeAll(async () => {
+      tested = await startClusterUnderTest();
+      await loadImages(tested);
+      await giveVolumeGroups(clusterOf(tested), { [NODE]: 8 * GIB });
+      await giveSnapshots(tested);
+      await install(tested, SNAPSHOTS_OVERLAY);
+      await applyObject(tested, localClass(LVM ?? "", { backend: "lvm" }));
+      await applyObject(tested, localClass(LOOP ?? ""));
+      await applyObject(tested, {
+        ...{ apiVersion: SNAPSHOT_API, kind: "VolumeSnapshotClass", metadata: { name: SNAPSHOT_CLASS } },
+        ...{ driver: "local.tidemark.dev", deletionPolicy: "Delete" },
+      });
+      await until(`the class of ${NODE} to be told`, async () => {
+        const { status } = (await tested.client.get(NODE_STORAGES, { name: NODE })) ?? {};
+        return status?.deviceClasses?.find(({ backend }) => backend === "lvm");
+      });
+    }, BUILD_LIMIT_MS);
+
+    afterAll(() => tested?.close(), LIMIT_MS);
+
+    it.each([
+      ["of a thick class", LVM ?? "", `device class ${DEVICE_CLASS} of node ${NODE}, which is thick`],
+      ["of the backend loop", LOOP ?? "", "is of the backend loop"],
+    ])(
+      "of a volume %s is refused, and says so to its user; it is deleted, and the volume keeps every byte",
+      async (_what, storageClassName, refusal) => {
+        const name = `of-${storageClassName}`;
+        await applyObject(tested, claimOf(name, storageClassName, "1Gi"));
+        await applyObject(tested, claimingPod(name, tested.image, name));
+        const writer = writerIn(tested, name);
+        await writer.running();
+        await writer.write(["before"]);
+        await takeSnapshot(name, { persistentVolumeClaimName: name });
+        const { status } = await until(`the word on snapshot ${name}`, async () => {
+          const snapshot = await snapshotOf(name);
+          return snapshot?.status?.error?.message === undefined ? undefined : snapshot;
+        });
+        expect(status?.error?.message).toContain(refusal);
+        expect(status?.error?.message).toContain("thin pool");
+        expect(status?.readyToUse).toBe(false);
+        expect((await contentOf(name))?.status?.error?.message).toContain(refusal);
+        expect(await namesOfSnapshots()).toEqual([]);
+        await deleteSnapshot(name);
+        expect(await writer.damaged()).toBe("");
+        await tested.kubectl("delete", "pod", "--wait", name);
+        await tested.kubectl("delete", "pvc", "--timeout=180s", name);
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "are not needed for a clone: of a thick volume it is refused to its claim",
+      async () => {
+        await applyObject(tested, claimOf("cloned", LVM ?? "", "1Gi"));
+        await applyObject(tested, claimingPod("cloned", tested.image, "cloned"));
+        await writerIn(tested, "cloned").running();
+        const told = await refusalOfCopy("clone", { kind: "PersistentVolumeClaim", name: "cloned" });
+        expect(told).toContain("which is thick: snapshots and clones need a class of a thin pool");
+        await tested.kubectl("delete", "pod", "--wait", "cloned");
+        await tested.kubectl("delete", "pvc", "--timeout=180s", "cloned");
+      },
+      LIMIT_MS,
+    );
+
+    it("do nothing that their roles do not allow", async () => {
+      const refused = /forbidden|cannot (get|list|watch|create|update|patch|delete)/i;
+      const said = `${await logsOf(tested)}\n${await logsOfController()}`;
+      expect(said).toContain("csi-snapshotter");
+      expect(said.split("\n").filter((line) => refused.test(line))).toEqual([]);
+    });
+  });
+
+async function namesOfSnapshots(): Promise<string[]> {
+  const { items } = await tested.client.list(LOGICAL_VOLUMES);
+  return items.map(({ metadata }) => metadata.name).filter((name) => name.startsWith("snap-"));
+}

@@ -1,0 +1,100 @@
+import { status } from "@grpc/grpc-js";
+import { describe, expect, it } from "@jest/globals";
+import { type FindOrMakeParts, findOrMake } from "../../../src/agent/logical-volume/find-or-make.ts";
+import type { LvmdCalls } from "../../../src/agent/lvm/lvmd-calls.ts";
+import { LvmdError } from "../../../src/agent/lvm/lvmd-error.ts";
+import { snapshotIdOf, volumeHandleOf } from "../../../src/api/identity.ts";
+import type { LogicalVolume, LogicalVolumeSpec, LogicalVolumeStatus } from "../../../src/api/logical-volume.ts";
+import type { Volume } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
+import type { KubeObject } from "../../../src/kube/object.ts";
+import { GIB } from "../../../src/units/quantity.ts";
+import { VOLUME_UID } from "../../builders/filesystem-layout.ts";
+
+const SOURCE = volumeHandleOf("5a6b0f1e-0000-4000-8000-000000000001");
+const [COPY, SNAPSHOT] = [volumeHandleOf(VOLUME_UID), snapshotIdOf(VOLUME_UID)];
+const OF_SOURCE = { source: SOURCE, size: "2Gi" };
+
+function objectOf(name: string, spec: Partial<LogicalVolumeSpec>, told?: LogicalVolumeStatus): LogicalVolume {
+  return {
+    apiVersion: "tidemark.dev/v1alpha1",
+    kind: "LogicalVolume",
+    metadata: { name, uid: `uid-of-${name}` },
+    spec: { nodeName: "node-a", deviceClass: "thin", size: "1Gi", ...spec },
+    ...(told && { status: told }),
+  };
+}
+
+function volumeOf(name: string, sizeBytes: number, attr: string): Volume {
+  const identity = { name, uuid: "uuid", deviceClass: "thin", path: "", devMajor: 0, devMinor: 0, tags: [] };
+  return { ...identity, sizeBytes, attr, thin: true, origin: "", dataPercent: 0, io: undefined };
+}
+
+/** An lvmd that has this volume, and finishes a snapshot as it is asked to. */
+function partsWith(present: Volume, wanted: LogicalVolume): FindOrMakeParts & { readonly asked: string[] } {
+  const asked: string[] = [];
+  let volume = present;
+  const source = objectOf(SOURCE, {}, { volumeID: "of-source", currentSize: "1Gi" });
+  const lvmd: Partial<LvmdCalls> = {
+    volume: async () => volume,
+    createSnapshot: async ({ name, sourceVolume, sizeBytes, accessType }) => {
+      asked.push(`${name} of ${sourceVolume}`);
+      if (sourceVolume !== "of-source") throw new LvmdError(status.NOT_FOUND, "no such volume", "a snapshot");
+      volume = volumeOf(name, Math.max(volume.sizeBytes, sizeBytes), accessType === "ro" ? "Vri-a-tz--" : "Vwi-a-tz--");
+    },
+  };
+  return {
+    asked,
+    nodeName: "node-a",
+    lvmd: lvmd as LvmdCalls,
+    client: {
+      get: async <T extends KubeObject>(_resource: unknown, { name }: { name: string }) =>
+        (name === SOURCE ? source : wanted) as unknown as T,
+    },
+    isBeingRemoved: () => false,
+  };
+}
+
+describe("a volume that is there already", () => {
+  it.each<[string, LogicalVolume, Volume, { sizeBytes: number; attr: string }]>([
+    [
+      "a copy that was not enlarged yet",
+      objectOf(COPY, OF_SOURCE),
+      volumeOf("copy", GIB, "Vwi-a-tz--"),
+      { sizeBytes: 2 * GIB, attr: "Vwi-a-tz--" },
+    ],
+    [
+      "a snapshot that may be written to yet",
+      objectOf(SNAPSHOT, { ...OF_SOURCE, accessType: "ro" }),
+      volumeOf("snapshot", GIB, "Vwi-a-tz--"),
+      { sizeBytes: GIB, attr: "Vri-a-tz--" },
+    ],
+  ])("is finished where its making was cut short: %s", async (_what, wanted, present, finished) => {
+    const parts = partsWith(present, wanted);
+    expect(await findOrMake(parts, wanted)).toMatchObject(finished);
+    expect(parts.asked).toEqual([`uid-of-${wanted.metadata.name} of of-source`]);
+  });
+
+  it.each<[string, LogicalVolume, Volume]>([
+    ["a volume", objectOf(COPY, { size: "2Gi" }), volumeOf("volume", GIB, "Vwi-a-tz--")],
+    ["a whole copy", objectOf(COPY, OF_SOURCE), volumeOf("copy", 3 * GIB, "Vwi-a-tz--")],
+    [
+      "a whole snapshot, smaller than was thought",
+      objectOf(SNAPSHOT, { ...OF_SOURCE, accessType: "ro" }),
+      volumeOf("snapshot", GIB, "Vri-a-tz--"),
+    ],
+    [
+      "a copy that was told once, and is smaller now",
+      objectOf(COPY, OF_SOURCE, { volumeID: "copy", currentSize: "2Gi" }),
+      volumeOf("copy", GIB, "Vwi-a-tz--"),
+    ],
+    [
+      "one that somebody else has made",
+      objectOf(COPY, { ...OF_SOURCE, volumeID: "by-hand" }),
+      volumeOf("by-hand", GIB, "Vwi-a-tz--"),
+    ],
+  ])("is what is found: %s", async (_what, wanted, present) => {
+    const parts = partsWith(present, wanted);
+    expect(await findOrMake(parts, wanted)).toEqual(present);
+    expect(parts.asked).toEqual([]);
+  });
+});

@@ -1,0 +1,102 @@
+// Snapshots, restores and clones on a real thin pool, with the whole stack: the embedded control plane, the operator, the agent and lvmd as
+// processes. Runs inside the virtual machine that test/real/lvm-copies.test.ts starts.
+import { copyFileSync, existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { FS_TYPES } from "../../src/api/filesystem-layout.ts";
+import { GIB } from "../../src/units/quantity.ts";
+import type { Stack } from "../harness/stack.ts";
+import { createVolume, deleteVolume, type TestVolume } from "../harness/volume.ts";
+import { waitFor } from "../harness/wait-for.ts";
+import { startWriter } from "../integration/storage/written-files.ts";
+import { connectSnapshots, type Snapshots } from "./copies/snapshots.ts";
+import {
+  classOf,
+  createCopy,
+  expectFiles,
+  forgetCaches,
+  linesOf,
+  nothingIsLeft,
+  startThinStack,
+  uuidOn,
+  writeFiles,
+} from "./copies/thin-stack.ts";
+
+const LIMIT_MS = 600_000;
+const FILES = 8;
+const LOAD = { megabytesPerSecond: 8, keptFiles: 1000, synced: true };
+/** What the load has written by the snapshot. */
+const LOADED_FILES = 2;
+
+let stack: Stack;
+let snapshots: Snapshots;
+
+beforeAll(async () => {
+  stack = await startThinStack(FS_TYPES);
+  snapshots = connectSnapshots(stack);
+}, LIMIT_MS);
+afterAll(async () => {
+  snapshots?.close();
+  await stack?.close();
+}, LIMIT_MS);
+
+const manifestOf = (name: string): string => join(stack.directory, `${name}.manifest`);
+
+describe.each(FS_TYPES)("a volume of %s in a thin pool", (fsType) => {
+  const [atSnapshot, loadAtSnapshot, later] = ["at-snapshot", "load", "later"].map((what) => `${fsType}-${what}`);
+
+  /** Its files as they were at the snapshot, taken under load, are in one manifest; they were written again since. */
+  async function snapshotUnderLoad(source: TestVolume): Promise<string> {
+    const load = manifestOf(`${fsType}-all-load`);
+    writeFiles(source.mountPath, manifestOf(atSnapshot ?? ""), FILES);
+    writeFileSync(load, "");
+    const writer = startWriter(source.mountPath, load, LOAD);
+    await waitFor("the load", () => (linesOf(load).length >= LOADED_FILES ? true : undefined));
+    copyFileSync(load, manifestOf(loadAtSnapshot ?? ""));
+    const { snapshotId, sizeBytes, readyToUse } = await snapshots.create(source.handle);
+    expect({ sizeBytes, readyToUse }).toEqual({ sizeBytes: GIB, readyToUse: true });
+    const loaded = linesOf(load).length;
+    await waitFor("the load to go on", () => (linesOf(load).length > loaded ? true : undefined));
+    expect(writer.error()).toBeUndefined();
+    await writer.stop();
+    writeFiles(source.mountPath, manifestOf(later ?? ""), FILES);
+    return snapshotId;
+  }
+
+  it(
+    "is restored from a snapshot and cloned, each beside it on one node, and its copies outlive it",
+    async () => {
+      const storageClassName = classOf(fsType);
+      const source = await createVolume(stack, `${fsType}-source`, { request: "1Gi", storageClassName });
+      const snapshotId = await snapshotUnderLoad(source);
+      const same = await createCopy(stack, `${fsType}-same`, { of: snapshotId, fsType, sizeBytes: GIB });
+      const larger = await createCopy(stack, `${fsType}-larger`, { of: snapshotId, fsType, sizeBytes: 2 * GIB });
+      const clone = await createCopy(stack, `${fsType}-clone`, { of: source.handle, fsType, sizeBytes: GIB });
+      const all = [source, same, larger, clone];
+      // All are mounted now, on one node.
+      expect(all.map(uuidOn)).toEqual(all.map(({ fsid }) => fsid));
+      expect(new Set(all.map(({ fsid }) => fsid)).size).toBe(all.length);
+      const isAsItShould = (): void => {
+        forgetCaches();
+        for (const copy of [same, larger]) {
+          expectFiles(copy, manifestOf(atSnapshot ?? ""));
+          expectFiles(copy, manifestOf(loadAtSnapshot ?? ""));
+        }
+        expectFiles(clone, manifestOf(later ?? ""));
+        expectFiles(clone, manifestOf(loadAtSnapshot ?? ""));
+      };
+      isAsItShould();
+      expectFiles(source, manifestOf(later ?? ""));
+      writeFileSync(join(same.mountPath, "own"), "own");
+      for (const other of [source, larger, clone]) expect(existsSync(join(other.mountPath, "own"))).toBe(false);
+
+      await deleteVolume(stack, source);
+      isAsItShould();
+      await snapshots.remove(snapshotId);
+      isAsItShould();
+      for (const copy of [same, larger, clone]) await deleteVolume(stack, copy);
+      await nothingIsLeft(stack);
+    },
+    LIMIT_MS,
+  );
+});
