@@ -6,7 +6,7 @@ import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import type { ExtenderMetrics, Verb } from "./metrics.ts";
 import type { Placement } from "./placement.ts";
-import { BodyTooLargeError, readBody } from "./request-body.ts";
+import { BodyEndedError, BodyTooLargeError, readBody } from "./request-body.ts";
 import { filterResult, priorityList, readArgs, WireError } from "./scheduler-wire.ts";
 
 export interface ExtenderServerOptions {
@@ -30,8 +30,6 @@ interface Answer {
   readonly status: number;
   readonly type: string;
   readonly body: string;
-  /** The rest of the request is not read. */
-  readonly closes?: true;
 }
 
 /** A scheduler asks one question after another: an idle connection is one to keep. */
@@ -42,9 +40,8 @@ const REQUEST_LIMIT_MS = 30_000;
 export async function startExtenderServer(options: ExtenderServerOptions): Promise<ExtenderServer> {
   const server = createServer((request, response) => {
     answer(request, options).then(
-      ({ status, type, body, closes }) => {
-        const headers = { "content-type": type, ...(closes && { connection: "close" }) };
-        response.writeHead(status, headers).end(body);
+      ({ status, type, body }) => {
+        response.writeHead(status, { "content-type": type }).end(body);
       },
       (err: unknown) => {
         options.log.error({ err, url: request.url }, "a request failed");
@@ -110,8 +107,8 @@ async function questionAnswer(
     return json(filterResult(args, answer));
   } catch (error) {
     if (error instanceof WireError) return plain(400, error.message);
-    if (error instanceof BodyTooLargeError) return { ...plain(413, error.message), closes: true };
-    if (request.destroyed && !request.complete) return plain(400, "the request ended before its body did");
+    if (error instanceof BodyTooLargeError) return plain(413, error.message);
+    if (error instanceof BodyEndedError) return plain(400, error.message);
     throw error;
   }
 }
