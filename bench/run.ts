@@ -9,6 +9,7 @@ const BENCHMARKS: Readonly<Record<string, () => Promise<Benchmark>>> = {
   "crossing-span": async () => (await import("./crossing-span.ts")).crossingSpanBenchmark,
   provision: async () => (await import("./provision.ts")).provisionBenchmark,
   "provision-span": async () => (await import("./provision-span.ts")).provisionSpanBenchmark,
+  extender: async () => (await import("./extender.ts")).extenderBenchmark,
   failover: async () => (await import("./failover.ts")).failoverBenchmark,
   lvmd: async () => (await import("./lvmd.ts")).lvmdBenchmark,
   "io-overhead": async () => (await import("./io-overhead.ts")).ioOverheadBenchmark,

@@ -1,15 +1,18 @@
 // `tidemark explain CLAIM`: asks the engine why a claim has the size it has, and prints it for a person. It decides nothing itself.
 import { parseArgs } from "node:util";
 import type { Explanation } from "../policy-engine/index.ts";
+import { runExplainPod } from "./explain-pod.ts";
 import { explanationLines } from "./explanation-lines.ts";
 
 const USAGE = `Usage: tidemark explain CLAIM [--namespace NAME] [--engine URL] [--output json]
+       tidemark explain --pod NAMESPACE/NAME [--output json]    which nodes take its volumes, and why others do not
 
   --engine URL   the policy-engine's HTTP address; default http://127.0.0.1:9464
                  (in a cluster: kubectl -n tidemark-system port-forward deployment/policy-engine 9464)
 `;
 
 export async function runExplain(args: readonly string[]): Promise<void> {
+  if (args.some((arg) => arg === "--pod" || arg.startsWith("--pod="))) return runExplainPod(args);
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,

@@ -12,7 +12,7 @@ import type {
   StorageClass,
   VolumeAttachment,
 } from "../kube/resources.ts";
-import type { IndexOf, ReadableStore } from "../kube/store.ts";
+import { createStore, type IndexOf, type ReadableStore, type Store } from "../kube/store.ts";
 import { claimsOf } from "./decide-demand.ts";
 
 export interface KindsRead {
@@ -58,4 +58,22 @@ export function isAgent({ metadata }: Pod): boolean {
 
 function listed(value: string | undefined): string[] {
   return value ? [value] : [];
+}
+
+export type WritableStores = { readonly [K in keyof KindsRead]: Store<KindsRead[K]> };
+
+/** Empty. */
+export function createClusterStores(): WritableStores {
+  return {
+    nodes: createStore({}),
+    nodeStorages: createStore({}),
+    csiNodes: createStore({}),
+    storageClasses: createStore({}),
+    claims: createStore(CLUSTER_INDEXES.claims),
+    volumes: createStore({}),
+    attachments: createStore(CLUSTER_INDEXES.attachments),
+    layouts: createStore(CLUSTER_INDEXES.layouts),
+    logicalVolumes: createStore({}),
+    pods: createStore(CLUSTER_INDEXES.pods),
+  };
 }

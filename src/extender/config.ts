@@ -14,13 +14,9 @@ export interface ExtenderConfig extends ProcessSettings {
   readonly startDelayMs: number;
 }
 
-const FLAGS = {
-  ...CONNECTION_FLAGS,
-  ...PROCESS_FLAGS,
-  "http-port": { type: "string", default: "9473" },
+/** What decides, of the flags: `tidemark explain --pod` takes them, too. */
+export const PLACEMENT_FLAGS = {
   "offered-nodes": { type: "string", default: "32" },
-  "hold-limit": { type: "string", default: "10s" },
-  "start-delay": { type: "string", default: "3s" },
   "weight-free": { type: "string", default: "2" },
   "weight-growth": { type: "string", default: "1" },
   "weight-io": { type: "string", default: "1" },
@@ -29,24 +25,41 @@ const FLAGS = {
   divisor: { type: "string", multiple: true },
 } as const;
 
+const FLAGS = {
+  ...CONNECTION_FLAGS,
+  ...PROCESS_FLAGS,
+  "http-port": { type: "string", default: "9473" },
+  "hold-limit": { type: "string", default: "10s" },
+  "start-delay": { type: "string", default: "3s" },
+  ...PLACEMENT_FLAGS,
+} as const;
+
 const OFFERED_NODES_LIMIT = 5000;
 const LEAST_HOLD_MS = 100;
 
 /** Throws with a sentence for the user on anything it cannot read. */
 export function readConfig(args: readonly string[], environment: NodeJS.ProcessEnv = process.env): ExtenderConfig {
   const values = readFlags(FLAGS, args);
-  const weight = (name: "weight-free" | "weight-growth" | "weight-io"): number => numberFlag(name, values[name], 0);
   return {
     ...readProcessSettings(values, environment),
     connection: readConnectionSettings(values, environment),
-    placement: {
-      offeredNodes: countFlag("offered-nodes", values["offered-nodes"]),
-      weights: { free: weight("weight-free"), growth: weight("weight-growth"), io: weight("weight-io") },
-      defaultDivisor: divisorFlag("default-divisor", values["default-divisor"]),
-      divisors: new Map((values.divisor ?? []).map(divisorOfClass)),
-    },
+    placement: readPlacement(values),
     holdLimitMs: durationFlag("hold-limit", values["hold-limit"], LEAST_HOLD_MS),
     startDelayMs: durationFlag("start-delay", values["start-delay"], 0),
+  };
+}
+
+type PlacementValues = Readonly<Record<Exclude<keyof typeof PLACEMENT_FLAGS, "divisor">, string>> & {
+  readonly divisor?: readonly string[];
+};
+
+export function readPlacement(values: PlacementValues): PlacementSettings {
+  const weight = (name: "weight-free" | "weight-growth" | "weight-io"): number => numberFlag(name, values[name], 0);
+  return {
+    offeredNodes: countFlag("offered-nodes", values["offered-nodes"]),
+    weights: { free: weight("weight-free"), growth: weight("weight-growth"), io: weight("weight-io") },
+    defaultDivisor: divisorFlag("default-divisor", values["default-divisor"]),
+    divisors: new Map((values.divisor ?? []).map(divisorOfClass)),
   };
 }
 

@@ -12,37 +12,46 @@ export interface TakenOfNode {
   readonly reserved: Taken;
   /** By pods that may be put there or elsewhere at this moment. */
   readonly held: Taken;
-  /** The part of `reserved` that is the pod's own. */
-  readonly own: Taken | undefined;
 }
 
-/** Undefined: it does. */
-export function misfitOf(demand: Demand, node: NodeFacts, taken: TakenOfNode, nowMs: number): Misfit | undefined {
+/** Undefined: it does. `own`: the part of what is reserved there that is the pod's. */
+export function misfitOf(
+  demand: Demand,
+  node: NodeFacts,
+  taken: TakenOfNode,
+  own: Taken | undefined,
+  nowMs: number,
+): Misfit | undefined {
   if (node.isCordoned && !demand.toleratesCordon) return misfit("Cordoned");
   for (const driver of demand.drivers) if (!node.drivers.has(driver)) return misfit("NoDriver", driver);
   for (const volume of demand.placed) if (!isInReach(volume, node)) return misfit("OutOfReach", volume.name);
-  return misfitOfRoom(demand, node, taken, nowMs) ?? misfitOfSlots(demand, node, taken);
+  return misfitOfRoom(demand, node, taken, own, nowMs) ?? misfitOfSlots(demand, node, taken, own);
 }
 
 function misfit(reason: MisfitReason, subject = "", needed = 0, has = 0): Misfit {
   return { reason, subject, needed, has };
 }
 
-function misfitOfRoom({ classes }: Demand, node: NodeFacts, taken: TakenOfNode, nowMs: number): Misfit | undefined {
+function misfitOfRoom(
+  { classes }: Demand,
+  node: NodeFacts,
+  taken: TakenOfNode,
+  own: Taken | undefined,
+  nowMs: number,
+): Misfit | undefined {
   if (classes.length === 0) return undefined;
   if (node.classes === undefined) return misfit("NotReported");
   if (isUnheard(node, nowMs)) return misfit("Unheard", "", UNHEARD_LIMIT_MS);
   for (const demand of classes) {
     const found = classOf(node, demand);
     if (found === undefined) return misfit("NoDeviceClass", describeWanted(demand));
-    const subject = describeClass(found);
-    if (found.problem !== undefined) return misfit("DeviceClassProblem", `${subject}: ${found.problem}`);
-    if (found.freeBytes === undefined) return misfit("UnreadableCapacity", subject);
+    if (found.problem !== undefined) return misfit("DeviceClassProblem", `${describeClass(found)}: ${found.problem}`);
+    if (found.freeBytes === undefined) return misfit("UnreadableCapacity", describeClass(found));
     const neededBytes = neededOf(classes, node, found);
-    const roomBytes = roomOf(found, found.freeBytes, taken);
-    if (neededBytes > roomBytes) return misfit("NoSpace", subject, neededBytes, roomBytes);
+    const roomBytes = roomOf(found, found.freeBytes, taken, own);
+    if (neededBytes > roomBytes) return misfit("NoSpace", describeClass(found), neededBytes, roomBytes);
     const leftBytes = roomBytes - (taken.held.bytes.get(found.key) ?? 0);
-    if (neededBytes > leftBytes) return misfit("BeingPlaced", subject, neededBytes, leftBytes);
+    if (neededBytes > leftBytes) return misfit("BeingPlaced", describeClass(found), neededBytes, leftBytes);
   }
   return undefined;
 }
@@ -53,14 +62,21 @@ export function isUnheard({ unheardSinceMs }: NodeFacts, nowMs: number): boolean
 
 /** Of all the pod's claims together that end in this class of the node: one may name it, another mean it as the default. */
 export function neededOf(classes: readonly ClassDemand[], node: NodeFacts, found: ClassFacts): number {
+  const [only] = classes;
+  if (only !== undefined && classes.length === 1) return only.bytes;
   let bytes = 0;
   for (const demand of classes) if (classOf(node, demand) === found) bytes += demand.bytes;
   return bytes;
 }
 
 /** What is left for the pod, before pods that are being placed. */
-export function roomOf({ key, growthBytes }: ClassFacts, freeBytes: number, taken: TakenOfNode): number {
-  const reservedBytes = (taken.reserved.bytes.get(key) ?? 0) - (taken.own?.bytes.get(key) ?? 0);
+export function roomOf(
+  { key, growthBytes }: ClassFacts,
+  freeBytes: number,
+  { reserved }: TakenOfNode,
+  own: Taken | undefined,
+): number {
+  const reservedBytes = (reserved.bytes.get(key) ?? 0) - (own?.bytes.get(key) ?? 0);
   return freeBytes - growthBytes - reservedBytes;
 }
 
@@ -73,13 +89,18 @@ function describeWanted({ backend, deviceClass }: ClassDemand): string {
   return deviceClass === undefined ? "default device class" : `device class ${deviceClass}`;
 }
 
-function misfitOfSlots({ slots }: Demand, node: NodeFacts, taken: TakenOfNode): Misfit | undefined {
+function misfitOfSlots(
+  { slots }: Demand,
+  node: NodeFacts,
+  taken: TakenOfNode,
+  own: Taken | undefined,
+): Misfit | undefined {
   if (slots.length === 0) return undefined;
   for (const driver of new Set(slots.map((slot) => slot.driver))) {
     const limit = node.drivers.get(driver);
     if (limit === undefined) continue;
     const needed = slots.filter((slot) => slot.driver === driver && !slot.attachedAt.includes(node.name)).length;
-    const reserved = (taken.reserved.slots.get(driver) ?? 0) - (taken.own?.slots.get(driver) ?? 0);
+    const reserved = (taken.reserved.slots.get(driver) ?? 0) - (own?.slots.get(driver) ?? 0);
     const held = taken.held.slots.get(driver) ?? 0;
     const left = limit - (node.attached.get(driver) ?? 0) - reserved - held;
     if (needed > 0 && needed > left) return misfit("NoSlots", driver, needed, left);

@@ -55,10 +55,9 @@ function classesOf(
 }
 
 /** Loop has one class, which needs no mark. */
-function defaultsOf(classes: ReadonlyMap<string, ClassFacts> | undefined): ReadonlyMap<OwnBackend, ClassFacts> {
-  const defaults = new Map<OwnBackend, ClassFacts>();
-  for (const one of classes?.values() ?? [])
-    if ((one.isDefault || one.backend !== "lvm") && !defaults.has(one.backend)) defaults.set(one.backend, one);
+function defaultsOf(classes: ReadonlyMap<string, ClassFacts> | undefined): NodeFacts["defaults"] {
+  const defaults: Partial<Record<OwnBackend, ClassFacts>> = {};
+  for (const one of classes?.values() ?? []) if (one.isDefault || one.backend !== "lvm") defaults[one.backend] ??= one;
   return defaults;
 }
 

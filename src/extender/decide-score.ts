@@ -2,7 +2,7 @@
 
 import { neededOf, roomOf, type TakenOfNode } from "./decide-fit.ts";
 import type { Demand } from "./demand.ts";
-import { type ClassFacts, classOf, type NodeFacts } from "./node-facts.ts";
+import { type ClassFacts, classOf, type NodeFacts, type Taken } from "./node-facts.ts";
 
 /** MaxExtenderPriority of kube-scheduler. */
 export const SCORE_LIMIT = 10;
@@ -25,31 +25,40 @@ export interface ScoreParts {
   readonly io: number | undefined;
 }
 
-export function scoreParts(demand: Demand, node: NodeFacts, taken: TakenOfNode, settings: ScoreSettings): ScoreParts {
-  const left = demand.classes.flatMap((one) => {
-    const found = classOf(node, one);
-    if (found?.freeBytes === undefined) return [];
-    const bytes = roomOf(found, found.freeBytes, taken) - neededOf(demand.classes, node, found);
-    return [{ found, bytes: Math.max(0, bytes) }];
-  });
-  return {
-    free: leastOf(left.map(({ found, bytes }) => freeScore(bytes, divisorOf(found, settings)))),
-    growth: leastOf(left.flatMap(({ found, bytes }) => growthScore(bytes, found) ?? [])),
-    io: node.ioUtilizationRatio === undefined ? undefined : SCORE_LIMIT * (1 - node.ioUtilizationRatio),
-  };
+/** `own`: the part of what is reserved there that is the pod's. */
+export function scoreParts(
+  { classes }: Demand,
+  node: NodeFacts,
+  taken: TakenOfNode,
+  own: Taken | undefined,
+  settings: ScoreSettings,
+): ScoreParts {
+  let free: number | undefined;
+  let growth: number | undefined;
+  for (const demand of classes) {
+    const found = classOf(node, demand);
+    if (found?.freeBytes === undefined) continue;
+    const leftBytes = roomOf(found, found.freeBytes, taken, own) - neededOf(classes, node, found);
+    free = least(free, freeScore(leftBytes, settings.divisors.get(found.name) ?? settings.defaultDivisor));
+    growth = least(growth, growthScore(leftBytes, found));
+  }
+  const { ioUtilizationRatio } = node;
+  return { free, growth, io: ioUtilizationRatio === undefined ? undefined : SCORE_LIMIT * (1 - ioUtilizationRatio) };
+}
+
+function least(one: number | undefined, other: number | undefined): number | undefined {
+  return one === undefined || other === undefined ? (one ?? other) : Math.min(one, other);
 }
 
 /** The weighted mean of the parts that are known, rounded; 0 of none. */
-export function scoreOf(parts: ScoreParts, { weights }: ScoreSettings): number {
-  let sum = 0;
-  let weight = 0;
-  for (const name of ["free", "growth", "io"] as const) {
-    const part = parts[name];
-    if (part === undefined) continue;
-    sum += part * weights[name];
-    weight += weights[name];
-  }
-  return weight === 0 ? 0 : Math.min(SCORE_LIMIT, Math.max(0, Math.round(sum / weight)));
+export function scoreOf({ free, growth, io }: ScoreParts, { weights }: ScoreSettings): number {
+  const weight =
+    (free === undefined ? 0 : weights.free) +
+    (growth === undefined ? 0 : weights.growth) +
+    (io === undefined ? 0 : weights.io);
+  if (weight === 0) return 0;
+  const sum = (free ?? 0) * weights.free + (growth ?? 0) * weights.growth + (io ?? 0) * weights.io;
+  return Math.min(SCORE_LIMIT, Math.max(0, Math.round(sum / weight)));
 }
 
 const GIB = 1024 ** 3;
@@ -63,13 +72,6 @@ export function freeScore(bytes: number, divisor: number): number {
 }
 
 function growthScore(bytes: number, { sizeBytes }: ClassFacts): number | undefined {
-  return sizeBytes === undefined || sizeBytes <= 0 ? undefined : SCORE_LIMIT * Math.min(1, bytes / sizeBytes);
-}
-
-function divisorOf({ name }: ClassFacts, { divisors, defaultDivisor }: ScoreSettings): number {
-  return divisors.get(name) ?? defaultDivisor;
-}
-
-function leastOf(values: readonly number[]): number | undefined {
-  return values.length === 0 ? undefined : Math.min(...values);
+  if (sizeBytes === undefined || sizeBytes <= 0) return undefined;
+  return SCORE_LIMIT * Math.min(1, Math.max(0, bytes / sizeBytes));
 }

@@ -31,8 +31,6 @@ interface Answer {
   readonly status: number;
   readonly type: string;
   readonly body: string;
-  /** The rest of the request is not read. */
-  readonly closes?: true;
 }
 
 /** A scheduler asks one question after another: an idle connection is one to keep. */
@@ -46,9 +44,8 @@ export async function startExtenderServer(options: ExtenderServerOptions): Promi
   const readBody = createBodyReader(BODY_LIMITS);
   const server = createServer((request, response) => {
     answer(request, readBody, options).then(
-      ({ status, type, body, closes }) => {
-        const headers = { "content-type": type, ...(closes && { connection: "close" }) };
-        response.writeHead(status, headers).end(body);
+      ({ status, type, body }) => {
+        response.writeHead(status, { "content-type": type }).end(body);
       },
       (err: unknown) => {
         options.log.error({ err, url: request.url }, "a request failed");
@@ -121,10 +118,7 @@ async function questionAnswer(
   } catch (error) {
     if (error instanceof WireError) return plain(400, error.message);
     if (error instanceof BodyRefused)
-      return {
-        ...plain(error.status, `${error.message}; by name a node takes few (nodeCacheCapable: true)`),
-        closes: true,
-      };
+      return plain(error.status, `${error.message}; by name a node takes few (nodeCacheCapable: true)`);
     if (request.destroyed && !request.complete) return plain(400, "the request ended before its body did");
     throw error;
   }

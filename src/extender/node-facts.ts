@@ -29,7 +29,7 @@ export interface NodeFacts {
   /** By classKey; undefined: its agent has reported nothing yet. */
   readonly classes: ReadonlyMap<string, ClassFacts> | undefined;
   /** Of each backend, where no class is asked for by name. */
-  readonly defaults: ReadonlyMap<OwnBackend, ClassFacts>;
+  readonly defaults: Readonly<Partial<Record<OwnBackend, ClassFacts>>>;
   /** 0..1 of its busiest disk; undefined: nobody can tell. */
   readonly ioUtilizationRatio: number | undefined;
   /** Since when the node's agent is not heard, so that what it said last may be wrong; undefined: it is. */
@@ -46,7 +46,7 @@ export function classOf(
   node: NodeFacts,
   { backend, deviceClass }: { readonly backend: OwnBackend; readonly deviceClass: string | undefined },
 ): ClassFacts | undefined {
-  if (backend !== "lvm" || deviceClass === undefined) return node.defaults.get(backend);
+  if (backend !== "lvm" || deviceClass === undefined) return node.defaults[backend];
   return node.classes?.get(classKey(backend, deviceClass));
 }
 

@@ -2,7 +2,7 @@
 // the objects show where the pod went, so that the next question already counts it.
 import type { ClusterView, KnownNode } from "./cluster-view.ts";
 import { type ClaimingPod, demandOf } from "./decide-demand.ts";
-import { misfitOf, type TakenOfNode } from "./decide-fit.ts";
+import { misfitOf } from "./decide-fit.ts";
 import { takenAt } from "./decide-reservation.ts";
 import { SCORE_LIMIT, type ScoreParts, type ScoreSettings, scoreOf, scoreParts } from "./decide-score.ts";
 import type { Demand } from "./demand.ts";
@@ -122,16 +122,12 @@ function ownReservations({ handles }: Demand, ledger: Ledger): Map<string, Taken
   return own;
 }
 
-function takenFor({ own }: Question, { facts, taken }: KnownNode): TakenOfNode {
-  return { reserved: taken.reserved, held: taken.held, own: own.get(facts.name) };
+function misfitAt({ demand, own, nowMs }: Question, { facts, taken }: KnownNode): Misfit | undefined {
+  return misfitOf(demand, facts, taken, own.get(facts.name), nowMs);
 }
 
-function misfitAt(question: Question, node: KnownNode): Misfit | undefined {
-  return misfitOf(question.demand, node.facts, takenFor(question, node), question.nowMs);
-}
-
-function partsAt(question: Question, node: KnownNode, settings: PlacementSettings): ScoreParts {
-  return scoreParts(question.demand, node.facts, takenFor(question, node), settings);
+function partsAt({ demand, own }: Question, { facts, taken }: KnownNode, settings: PlacementSettings): ScoreParts {
+  return scoreParts(demand, facts, taken, own.get(facts.name), settings);
 }
 
 function scoreAt(question: Question, node: KnownNode, settings: PlacementSettings): number {

@@ -3,7 +3,7 @@ import type { FilesystemLayout, MemberSpec } from "../../src/api/filesystem-layo
 import type { LogicalVolume } from "../../src/api/logical-volume.ts";
 import { API_VERSION, LOCAL_DRIVER, SELECTED_NODE, SPAN_DRIVER, TOPOLOGY_NODE } from "../../src/api/names.ts";
 import type { NodeStorage } from "../../src/api/node-storage.ts";
-import { CLUSTER_INDEXES, type ClusterStores, type KindsRead } from "../../src/extender/cluster-stores.ts";
+import { type ClusterStores, createClusterStores, type KindsRead } from "../../src/extender/cluster-stores.ts";
 import { type ClusterView, createClusterView } from "../../src/extender/cluster-view.ts";
 import { createLedger, type Ledger } from "../../src/extender/ledger.ts";
 import { createPlacement, type Placement, type PlacementSettings } from "../../src/extender/placement.ts";
@@ -16,7 +16,7 @@ import type {
   StorageClass,
   VolumeAttachment,
 } from "../../src/kube/resources.ts";
-import { createStore, type IndexOf, type Store } from "../../src/kube/store.ts";
+import type { Store } from "../../src/kube/store.ts";
 
 export const SETTINGS: PlacementSettings = {
   offeredNodes: 32,
@@ -38,10 +38,8 @@ export interface Fleet {
   remove<K extends keyof KindsRead>(kind: K, key: string): void;
 }
 
-type MutableStores = { readonly [K in keyof KindsRead]: Store<KindsRead[K]> };
-
 export function createFleet(settings: Partial<PlacementSettings> = {}, ledger = createLedger(HOLD_LIMIT_MS)): Fleet {
-  const stores = createStores();
+  const stores = createClusterStores();
   const view = createClusterView(stores, ledger, () => fleet.nowMs);
   const fleet: Fleet = {
     stores,
@@ -60,13 +58,6 @@ export function createFleet(settings: Partial<PlacementSettings> = {}, ledger = 
     },
   };
   return fleet;
-}
-
-function createStores(): MutableStores {
-  const kinds = ["nodes", "nodeStorages", "csiNodes", "storageClasses", "claims", "volumes", "attachments"] as const;
-  const all = [...kinds, "layouts", "logicalVolumes", "pods"] as const;
-  const indexes = CLUSTER_INDEXES as Readonly<Record<string, Readonly<Record<string, IndexOf<never>>>>>;
-  return Object.fromEntries(all.map((kind) => [kind, createStore(indexes[kind] ?? {})])) as unknown as MutableStores;
 }
 
 export interface NodeFields {

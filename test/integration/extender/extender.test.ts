@@ -1,8 +1,10 @@
 // The bundled process against the embedded API server, asked over HTTP as kube-scheduler asks.
+import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { LOCAL_DRIVER, SELECTED_NODE } from "../../../src/api/names.ts";
 import { NODE_STORAGES } from "../../../src/api/node-storage.ts";
@@ -15,7 +17,7 @@ import { directEffects } from "../../../src/process/effects.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { bootstrap } from "../../../src/standalone/bootstrap.ts";
 import { buildClass, buildCsiNode, buildNodeStorage } from "../../builders/placement.ts";
-import { type BundleProcess, createBundleProcess } from "../../harness/bundle-process.ts";
+import { BUNDLE_PATH, type BundleProcess, createBundleProcess } from "../../harness/bundle-process.ts";
 import { describeReal } from "../../harness/real-parts.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 
@@ -180,6 +182,25 @@ describeReal("the extender as a process", ["bundle"], () => {
     expect(text).toMatch(/tidemark_extender_ledger_entries\{kind="hold"\} \d/);
   });
 
+  it("is explained by `tidemark explain --pod`, for each node, by the same code", async () => {
+    await addClaimAndPod("explained");
+    const explain = async (...args: string[]): Promise<string> => {
+      const asked = ["explain", "--pod", `${namespace}/explained`, "--server", controlPlane.url];
+      const { stdout } = await promisify(execFile)(process.execPath, [BUNDLE_PATH, ...asked, ...args]);
+      return stdout;
+    };
+    const text = await explain();
+    expect(text).toMatch(
+      /^default\/explained: 1 of 3 nodes take its volumes\n\n {2}node-1 {2}score \d+ \(free 2\.0, growth \d\.\d, io not known\)\n/,
+    );
+    expect(text).toContain("  node-2  device class ssd: 10Gi needed, at most 4Gi free here\n");
+    const { nodes } = JSON.parse(await explain("--output", "json")) as { nodes: object[] };
+    expect(nodes).toHaveLength(3);
+    expect(nodes).toContainEqual(
+      expect.objectContaining({ nodeName: "node-2", fits: false, reason: "NoSpace", score: 0 }),
+    );
+  });
+
   const bad: readonly (readonly [string, string, string])[] = [
     ["truncated JSON", '{"Pod":{"metadata":{"name":"a"', "is no JSON"],
     ["no JSON", "kind: Pod", "is no JSON"],
@@ -207,6 +228,16 @@ describeReal("the extender as a process", ["bundle"], () => {
     }
   });
 
+  it("goes on when a scheduler hangs up in the middle of its question", async () => {
+    await new Promise<void>((resolve) => {
+      const headers = { "content-length": 1000 };
+      const sent = request({ port, host: "127.0.0.1", path: "/filter", method: "POST", headers });
+      sent.on("error", () => resolve());
+      sent.write('{"Pod":', () => sent.destroy(new Error("hung up")));
+    });
+    expect((await ask("/filter", "null")).status).toBe(400);
+  });
+
   it("answers other paths with 404 and other methods with 405, and has gone on all the time", async () => {
     expect((await get("/predicate")).status).toBe(404);
     expect((await get("/filter")).status).toBe(405);
@@ -218,7 +249,8 @@ describeReal("the extender as a process", ["bundle"], () => {
   /** With a length, or in chunks. */
   function send(body: Buffer, told: boolean): Promise<{ status: number; text: string }> {
     return new Promise((resolve, reject) => {
-      const sent = request({ port, host: "127.0.0.1", path: "/filter", method: "POST" }, (response) => {
+      const headers = told ? { "content-length": body.length } : { "transfer-encoding": "chunked" };
+      const sent = request({ port, host: "127.0.0.1", path: "/filter", method: "POST", headers }, (response) => {
         let text = "";
         response.on("data", (chunk: Buffer) => {
           text += chunk.toString();
@@ -226,8 +258,7 @@ describeReal("the extender as a process", ["bundle"], () => {
         response.on("end", () => resolve({ status: response.statusCode ?? 0, text }));
       });
       sent.on("error", reject);
-      if (!told) sent.write(body);
-      sent.end(told ? body : undefined);
+      sent.end(body);
     });
   }
 });

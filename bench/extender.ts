@@ -1,0 +1,164 @@
+// What the scheduler waits for: filter and prioritize of one pod after another, by names over HTTP, of a process that knows 5,000 nodes and
+// 50,000 volumes. What was put on each node is recounted from the objects that followed the answers.
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { Agent, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { freePort } from "../src/demo/free-port.ts";
+import { runBurst } from "../test/builders/burst.ts";
+import { buildClaim, buildLogicalVolume, buildPod } from "../test/builders/placement.ts";
+import { type BundleProcess, createBundleProcess } from "../test/harness/bundle-process.ts";
+import { waitFor } from "../test/harness/wait-for.ts";
+import { type Benchmark, quantile, round, type Say, settingFromEnvironment } from "./benchmark.ts";
+import { fleetOf, NODES, nodeName, ROOM, VOLUMES } from "./extender/fleet.ts";
+import { type ListServer, startListServer } from "./extender/list-server.ts";
+
+const PODS = 2000;
+const WARM_UP = 200;
+const FEWER_CANDIDATES = 500;
+const BURST = { nodes: 5000, pods: 10_000, clients: 32, room: 3, seed: 1 };
+
+export const extenderBenchmark: Benchmark = async (say) => {
+  const pods = settingFromEnvironment("PODS", PODS);
+  const directory = mkdtempSync(join(tmpdir(), "tidemark-bench-extender-"));
+  const server = await startListServer(fleetOf(2 * pods + WARM_UP));
+  const port = await freePort();
+  const args = [
+    "extender",
+    "--server",
+    server.url,
+    "--http-host",
+    "127.0.0.1",
+    "--http-port",
+    String(port),
+    "--start-delay",
+    "0s",
+  ];
+  const extender = createBundleProcess(directory, "extender", args);
+  try {
+    extender.start();
+    extender.firstLine().catch(() => undefined);
+    await untilReady(port, extender, say);
+    const scheduler = createScheduler(port, server);
+    const names = Array.from({ length: NODES }, (_, index) => nodeName(index));
+    await scheduler.place(VOLUMES, WARM_UP, names);
+    const all = await scheduler.place(VOLUMES + WARM_UP, pods, names);
+    const fewer = await scheduler.place(VOLUMES + WARM_UP + pods, pods, names.slice(0, FEWER_CANDIDATES));
+    const rssMiB = memoryMiBOf(extender.pid, "VmRSS");
+    say(
+      `${NODES} candidates: p50 ${all.p50Ms} ms, p99 ${all.p99Ms} ms, ${all.podsPerSecond} pods/s; most memory ${memoryMiBOf(extender.pid, "VmHWM")} MiB`,
+    );
+    say(
+      `${FEWER_CANDIDATES} candidates: p50 ${fewer.p50Ms} ms, p99 ${fewer.p99Ms} ms, ${fewer.podsPerSecond} pods/s, ${fewer.refused} asked again`,
+    );
+    await extender.stop();
+    say(`pure: ${BURST.pods} pods from ${BURST.clients} clients at once onto ${BURST.nodes} nodes`);
+    const burst = runBurst(BURST);
+    say(`pure: ${JSON.stringify(burst)}`);
+    return {
+      nodes: NODES,
+      volumes: VOLUMES,
+      p50Ms: all.p50Ms,
+      p99Ms: all.p99Ms,
+      podsPerSecond: all.podsPerSecond,
+      podsPerSecond500: fewer.podsPerSecond,
+      overCommits: scheduler.overCommits() + burst.overCommits,
+      unplaced: BURST.pods - burst.placed,
+      rssMiB: round(rssMiB, 1),
+    };
+  } finally {
+    await extender.kill();
+    await server.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+};
+
+async function untilReady(port: number, extender: BundleProcess, say: Say): Promise<void> {
+  const startMs = performance.now();
+  await waitFor(
+    "a ready extender",
+    async () => ((await fetch(`http://127.0.0.1:${port}/readyz`)).status === 200 ? true : undefined),
+    { limitMs: 300_000, otherwise: () => extender.log() },
+  );
+  say(`${VOLUMES} volumes on ${NODES} nodes listed in ${round((performance.now() - startMs) / 1000, 1)} s`);
+}
+
+interface Placed {
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly podsPerSecond: number;
+  readonly refused: number;
+}
+
+/** As kube-scheduler: one pod after another, over one connection; the objects follow. */
+function createScheduler(port: number, server: ListServer) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const onNode = new Map<string, number>();
+  const ask = (path: string, body: string): Promise<unknown> => post(agent, port, path, body);
+  let refused = 0;
+
+  const placeOne = async (index: number, namesJson: string): Promise<number> => {
+    const pod = JSON.stringify(buildPod(index));
+    const startMs = performance.now();
+    const { NodeNames } = (await ask("/filter", `{"Pod":${pod},"Nodes":null,"NodeNames":${namesJson}}`)) as {
+      NodeNames: string[];
+    };
+    if (NodeNames.length > 1)
+      await ask("/prioritize", `{"Pod":${pod},"Nodes":null,"NodeNames":${JSON.stringify(NodeNames)}}`);
+    const tookMs = performance.now() - startMs;
+    const nodeName = NodeNames[index % Math.max(1, NodeNames.length)];
+    if (nodeName === undefined) refused += 1;
+    else {
+      onNode.set(nodeName, (onNode.get(nodeName) ?? 0) + 1);
+      server.tell("persistentvolumeclaims", "MODIFIED", versioned(buildClaim(index, { selectedNode: nodeName })));
+      server.tell("logicalvolumes", "ADDED", versioned(buildLogicalVolume(index, nodeName)));
+    }
+    return tookMs;
+  };
+  return {
+    place: async (first: number, count: number, names: readonly string[]): Promise<Placed> => {
+      const namesJson = JSON.stringify(names);
+      const before = refused;
+      const tookMs: number[] = [];
+      const startMs = performance.now();
+      for (let index = first; index < first + count; index += 1) tookMs.push(await placeOne(index, namesJson));
+      const seconds = (performance.now() - startMs) / 1000;
+      return {
+        p50Ms: round(quantile(tookMs, 0.5), 2),
+        p99Ms: round(quantile(tookMs, 0.99), 2),
+        podsPerSecond: round(count / seconds, 0),
+        refused: refused - before,
+      };
+    },
+    overCommits: () => [...onNode.values()].filter((count) => count > ROOM).length,
+  };
+}
+
+let version = 1_000_000;
+function versioned<T extends { metadata: object }>(object: T): T {
+  version += 1;
+  return { ...object, metadata: { ...object.metadata, resourceVersion: String(version) } };
+}
+
+function post(agent: Agent, port: number, path: string, body: string): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+    const sent = request({ agent, host: "127.0.0.1", port, path, method: "POST", headers }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on("data", (chunk: Buffer) => chunks.push(chunk));
+      response.on("end", () => {
+        const text = Buffer.concat(chunks).toString("utf8");
+        if (response.statusCode === 200) resolve(JSON.parse(text));
+        else reject(new Error(`${path} answered ${response.statusCode}: ${text}`));
+      });
+    });
+    sent.on("error", reject);
+    sent.end(body);
+  });
+}
+
+function memoryMiBOf(pid: number, field: "VmRSS" | "VmHWM"): number {
+  const text = readFileSync(`/proc/${pid}/status`, "utf8");
+  const kibibytes = Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(text)?.[1]);
+  return round(kibibytes / 1024, 1);
+}
