@@ -56,7 +56,11 @@ async function letPoolZero(host: VolumeHost, { state: { group, thin }, volume }:
   if (thin === undefined || zeroes(thin.pool)) return volume.sizeBytes;
   const pool = `${group.name}/${thin.pool.name}`;
   host.log.warn({ pool }, "the thin pool did not zero what it hands out: it does from now on");
-  await host.lanes.run(group.name, () => host.lvm.run("lvmd-wipe/zero-pool", "lvchange", ["-Z", "y", pool]));
+  await host.lanes.run(group.name, async () => {
+    // Another removal may have done it meanwhile: LVM fails where there is nothing to change.
+    const now = (await host.reports.fresh()).get(group.name)?.volumes.get(thin.pool.name);
+    if (now === undefined || !zeroes(now)) await host.lvm.run("lvmd-wipe/zero-pool", "lvchange", ["-Z", "y", pool]);
+  });
   return volume.sizeBytes;
 }
 

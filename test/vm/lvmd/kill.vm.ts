@@ -131,7 +131,7 @@ const OPERATIONS: readonly Operation[] = [
   },
   {
     name: "wipe-thin",
-    prepare: (volume) => void sh(`lvchange -Z n b/raw; lvcreate -qq -y -V 20m -T b/raw -n ${volume}`),
+    prepare: (volume) => void sh(`lvchange -Z n b/raw || true; lvcreate -qq -y -V 20m -T b/raw -n ${volume}`),
     call: (calls, volume) => calls.wipe(volume, "raw"),
     ends: (volume) => {
       expect(lvs(`b/${volume}`, "lv_size")).toBe("none");
