@@ -5,8 +5,10 @@ import { API_VERSION, LOCAL_DRIVER, SELECTED_NODE, SPAN_DRIVER, TOPOLOGY_NODE } 
 import type { NodeStorage } from "../../src/api/node-storage.ts";
 import { type ClusterStores, createClusterStores, type KindsRead } from "../../src/extender/cluster-stores.ts";
 import { type ClusterView, createClusterView } from "../../src/extender/cluster-view.ts";
+import { createKeeping } from "../../src/extender/kept-fields.ts";
 import { createLedger, type Ledger } from "../../src/extender/ledger.ts";
 import { createPlacement, type Placement, type PlacementSettings } from "../../src/extender/placement.ts";
+import type { Keep } from "../../src/kube/client.ts";
 import type {
   CSINode,
   Node,
@@ -40,6 +42,7 @@ export interface Fleet {
 
 export function createFleet(settings: Partial<PlacementSettings> = {}, ledger = createLedger(HOLD_LIMIT_MS)): Fleet {
   const stores = createClusterStores();
+  const keep = createKeeping();
   const view = createClusterView(stores, ledger, () => fleet.nowMs);
   const fleet: Fleet = {
     stores,
@@ -48,9 +51,12 @@ export function createFleet(settings: Partial<PlacementSettings> = {}, ledger = 
     placement: createPlacement(view, ledger, { ...SETTINGS, ...settings }),
     nowMs: NOW_MS,
     put: (kind, object) => {
-      const before = (stores[kind] as unknown as Store<typeof object>).put(object);
+      // As the caches do: whatever is decided is decided on what they keep.
+      const kept = (keep[kind] as Keep<typeof object>)(object);
+      if (kept === undefined) return;
+      const before = (stores[kind] as unknown as Store<typeof object>).put(kept);
       if (before !== undefined) view.changed(kind, before);
-      view.changed(kind, object);
+      view.changed(kind, kept);
     },
     remove: (kind, key) => {
       const before = stores[kind].remove(key);

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import type { Keep } from "../../../src/kube/client.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
 import { createReflector, type Reflector, type ReflectorTiming } from "../../../src/kube/reflector.ts";
 import { directEffects } from "../../../src/process/effects.ts";
@@ -43,7 +44,7 @@ function answerList(response: Parameters<typeof answerJson>[0], resourceVersion:
   answerJson(response, 200, { items: listed, metadata: { resourceVersion } });
 }
 
-function start(timing: Partial<ReflectorTiming> = EAGER): void {
+function start(timing: Partial<ReflectorTiming> = EAGER, keep?: Keep<TestConfigMap>): void {
   const recording = createRecordingLog();
   lines = recording.lines;
   changes = [];
@@ -53,6 +54,7 @@ function start(timing: Partial<ReflectorTiming> = EAGER): void {
     log: recording.log,
     indexes: { byTier: ({ data }) => (data?.["tier"] === undefined ? [] : [data["tier"]]) },
     timing,
+    keep,
   });
   reflector.subscribe({
     added: ({ metadata }) => void changes.push(`added ${metadata.name}@${metadata.resourceVersion}`),
@@ -104,6 +106,26 @@ describe("a healthy server", () => {
     const names = (tier: string) => reflector.store.byIndex("byTier", tier).map(({ metadata }) => metadata.name);
     expect([names("cache"), names("db"), names("none")]).toEqual([["b"], ["a"], []]);
     expect(() => reflector.store.byIndex("byName", "a")).toThrow('no index "byName"; there are: byTier');
+  });
+
+  it("keeps of each object what it is told to, and forgets one of which nothing is to be kept any more", async () => {
+    listed = [
+      configMap("a", "1", { tier: "cache", notes: "long" }),
+      configMap("b", "2"),
+      configMap("c", "3", { tier: "x" }),
+    ];
+    server.behave((request, response) => {
+      if (!isWatch(request)) return answerList(response, "10");
+      const events = [configMap("c", "11"), configMap("a", "12", { tier: "db", notes: "longer" })];
+      sendEvents(response, ...events.map((object) => ({ type: "MODIFIED", object })));
+    });
+    start(EAGER, ({ data, ...rest }) =>
+      data === undefined ? undefined : { ...rest, data: { tier: data["tier"] ?? "" } },
+    );
+    await eventually("a moves", () => changes.includes("updated a@1->12"));
+    expect(changes).toEqual(["added a@1", "added c@3", "deleted c@3", "updated a@1->12"]);
+    expect(reflector.store.list()).toEqual([configMap("a", "12", { tier: "db" })]);
+    expect(watches()[0]?.query.get("resourceVersion")).toBe("10");
   });
 
   it("tells a late subscriber of what is there", async () => {
