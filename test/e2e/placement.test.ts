@@ -15,7 +15,7 @@ import { writeSwitches } from "../member-driver/switches.ts";
 import { applyObject } from "./apply-object.ts";
 import { claimingPod, claimOf, localClass, spanClass } from "./claiming-pod.ts";
 import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
-import { install, LVM_OVERLAY, loadImages, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
+import { install, LVM_OVERLAY, loadImages, logsOf, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
 import { giveVolumeGroups, groupOnNode, volumesOnNodes } from "./lvm-in-cluster.ts";
 import {
   makePods,
@@ -305,5 +305,10 @@ else
         },
         LIMIT_MS,
       );
+
+      it("does nothing that its roles do not allow", async () => {
+        const refused = /forbidden|cannot (get|list|watch|create|update|patch|delete)/i;
+        expect((await logsOf(tested)).split("\n").filter((line) => refused.test(line))).toEqual([]);
+      });
     });
   });
