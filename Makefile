@@ -7,7 +7,7 @@ PATHS := $(filter-out --%,$(ARGS))
 JEST := NODE_OPTIONS="--experimental-vm-modules --disable-warning=ExperimentalWarning" node_modules/.bin/jest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build image demo test test-real cluster check format bench generate clean
+.PHONY: help setup build image demo test test-real soak cluster check format bench generate clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -31,6 +31,10 @@ test: build ## all tests that take minutes: unit, architecture, contract, integr
 test-real: build ## what takes longer: the whole kill matrix, User Mode Linux, clusters of kubelets (ARGS: a path)
 	@scripts/setup.sh --for test-real $(FLAGS)
 	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) --maxWorkers=2 $(or $(PATHS),/test/real/ /test/e2e/)
+
+soak: setup ## power cuts while volumes shrink, for as long as is wanted (COUNT=1000, SEED=n repeats a plan)
+	@scripts/setup.sh --for test-real $(FLAGS)
+	@COUNT=$(COUNT) SEED=$(SEED) node --import tsx test/vm/power-cut/soak.ts
 
 cluster: setup ## a real Kubernetes on this machine (ARGS: up, down, status, kubeconfig, "power-off node2", "power-on node2")
 	@scripts/setup.sh --for cluster $(FLAGS)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # run-in-vm.sh DISK_SIZES COMMAND [ARG ...]: runs a command as root under a Linux kernel of its own (User Mode Linux), with
 # capabilities and device types that the host may lack. The guest's root is the host's, copy-on-write; only the current
-# directory is the host's own. Each word of DISK_SIZES ("4G 1G") is a fresh sparse disk: /dev/ubda, /dev/ubdb, ...
-# stdout, stderr and the exit status pass through; 125 says that the machine itself failed, 124 that time was up.
+# directory is the host's own. Each word of DISK_SIZES ("4G 1G") is a fresh sparse disk: /dev/ubda, /dev/ubdb, ...; one that begins
+# with a slash is a file that is kept. stdout, stderr and the exit status pass through; 125 says that the machine itself failed, 124 that
+# time was up. SIGTERM is a power cut: the machine ends by SIGKILL, and has ended when this has.
 #   VM_KERNEL       the kernel (Debian's user-mode-linux: /usr/bin/linux.uml)
 #   VM_HOME         what get-newer-kernel.sh has made: its kernel, modules and libraries instead of Debian's
 #   VM_MODULES      modules to load, e.g. "loop dm-mod"
@@ -20,7 +21,7 @@ if [ -n "${VM_HOME:-}" ]; then
   ln -sfn "$VM_HOME/libraries/ld-linux-x86-64.so.2" /run/tidemark-uml-ld.so
   own_flags=(seccomp=auto) # from Linux 6.16: quicker than ptrace
 fi
-[ $# -ge 2 ] || { sed -n '2,10p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,11p' "$0" >&2; exit 2; }
 [ -x "$kernel" ] || { echo "run-in-vm: no $kernel (package user-mode-linux)" >&2; exit 125; }
 disk_sizes=$1
 shift
@@ -29,8 +30,13 @@ shift
 work=$(mktemp -d /tmp/tidemark-vm.XXXXXX)
 disk_directory=$(mktemp -d /dev/shm/tidemark-vm.XXXXXX)
 machine=
+clock=
 cleanup() {
-  [ -z "$machine" ] || kill -9 -- "-$machine" 2>/dev/null
+  if [ -n "$machine" ]; then
+    kill -9 -- "-$machine" 2>/dev/null
+    wait "$machine" 2>/dev/null
+  fi
+  [ -z "$clock" ] || kill -- "-$clock" 2>/dev/null
   rm -rf "$work" "$disk_directory"
 }
 trap cleanup EXIT
@@ -39,8 +45,9 @@ trap 'exit 130' INT TERM
 disks=()
 letter=a
 for size in $disk_sizes; do
-  truncate -s "$size" "$disk_directory/$letter"
-  disks+=("ubd$letter=$disk_directory/$letter")
+  disk=$disk_directory/$letter
+  if [[ $size == /* ]]; then disk=$size; else truncate -s "$size" "$disk"; fi
+  disks+=("ubd$letter=$disk")
   letter=$(tr a-y b-z <<<"$letter")
 done
 
@@ -106,6 +113,7 @@ clock=$!
 wait "$machine" 2>/dev/null
 kill -- "-$clock" 2>/dev/null
 wait "$clock" 2>/dev/null
+clock=
 
 [ ! -s "$work/status" ] || exit "$(cat "$work/status")"
 if [ -e "$work/late" ]; then echo "run-in-vm: not done after ${VM_SECONDS:-300} s" >&2; exit 124; fi

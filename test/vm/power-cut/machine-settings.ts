@@ -1,0 +1,25 @@
+// What the machine that loses its power is told when it boots.
+const MIB = 2 ** 20;
+
+/** From here it shrinks, under a writer. */
+export const FULL_BYTES = 1536 * MIB;
+/** To here, in one step or two. */
+export const SHRUNK_BYTES = 768 * MIB;
+
+/**
+ * What a power cut takes. "Direct": whatever was in memory; what was sent to the disk is there. "LosesCache": also all that was sent to the
+ * disk since its last flush. "ReordersCache": of that, pages that had not come to be written back, which are not the last ones.
+ */
+export type Disk = "Direct" | "LosesCache" | "ReordersCache";
+
+export interface MachineSettings {
+  /** Of this host and of the guest: the disks, and what was acknowledged. */
+  readonly directory: string;
+  readonly deviceClass: "thick" | "thin";
+  readonly volumeUID: string;
+  /** The first makes everything. */
+  readonly boot: number;
+  /** Shrinks, verifies, checks and removes, and ends by itself. */
+  readonly last: boolean;
+  readonly disk: Disk;
+}
