@@ -10,7 +10,7 @@ import { kubeconfigConnection } from "../../src/kube/kube-config.ts";
 import { NAMESPACES } from "../../src/kube/resources.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { removeCluster } from "../cluster/cluster.ts";
-import { type Cluster, loadCluster } from "../cluster/cluster-state.ts";
+import { type Cluster, type ClusterSettings, loadCluster } from "../cluster/cluster-state.ts";
 import { BUSYBOX_IMAGE } from "../cluster/images.ts";
 import { clusterPlaces } from "../cluster/places.ts";
 import { createOwnCluster } from "./own-cluster.ts";
@@ -47,8 +47,9 @@ export function clusterKind(): ClusterKind {
   return existsSync(clusterPlaces(dirname(resolve(kubeconfig))).state) ? "ours" : "foreign";
 }
 
-export async function startClusterUnderTest(): Promise<ClusterUnderTest> {
-  const cluster = await testedCluster();
+/** `settings`: of one that is made for the suite. */
+export async function startClusterUnderTest(settings: Partial<ClusterSettings> = {}): Promise<ClusterUnderTest> {
+  const cluster = await testedCluster(settings);
   const kubeconfig = cluster?.places.kubeconfig ?? resolve(process.env["KUBECONFIG"] ?? "");
   const client = createKubeClient({ connection: await kubeconfigConnection(kubeconfig), effects: directEffects });
   const namespace = `e2e-${randomUUID().slice(0, 8)}`;
@@ -78,13 +79,13 @@ export async function startClusterUnderTest(): Promise<ClusterUnderTest> {
   };
 }
 
-async function testedCluster(): Promise<Cluster | undefined> {
+async function testedCluster(settings: Partial<ClusterSettings>): Promise<Cluster | undefined> {
   switch (clusterKind()) {
     case "foreign":
       return undefined;
     case "ours":
       return loadCluster(dirname(resolve(process.env["KUBECONFIG"] ?? "")));
     case "own":
-      return createOwnCluster();
+      return createOwnCluster(settings);
   }
 }

@@ -4,18 +4,18 @@ import { existsSync, readdirSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { identityOf, isAlive } from "../../src/demo/process-table.ts";
 import { createCluster, removeCluster } from "../cluster/cluster.ts";
-import type { Cluster } from "../cluster/cluster-state.ts";
+import type { Cluster, ClusterSettings } from "../cluster/cluster-state.ts";
 import { DEFAULT_SETTINGS } from "../cluster/config.ts";
 import { clusterPlaces } from "../cluster/places.ts";
 
 const PREFIX = `${DEFAULT_SETTINGS.directory}-e2e-`;
 
-/** Rejects with nothing left of it. */
-export async function createOwnCluster(): Promise<Cluster> {
+/** Rejects with nothing left of it. `settings`: where it is to be another one than most suites need. */
+export async function createOwnCluster(settings: Partial<ClusterSettings> = {}): Promise<Cluster> {
   await removeAbandoned();
   const directory = `${PREFIX}${process.pid}-${identityOf(process.pid)?.startTicks ?? 0}`;
   try {
-    return await createCluster({ ...DEFAULT_SETTINGS, directory }, (line) =>
+    return await createCluster({ ...DEFAULT_SETTINGS, ...settings, directory }, (line) =>
       process.stderr.write(`cluster: ${line}\n`),
     );
   } catch (error) {

@@ -1,0 +1,47 @@
+// The component's second scheduler as a process of a cluster's control plane, where there is no node that would run its pod: the real
+// kube-scheduler with the component's own configuration, but for where the extender is and how it reaches the API server.
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parse, parseAllDocuments, stringify } from "yaml";
+import type { Cluster } from "../cluster/cluster-state.ts";
+import { componentKubeconfig } from "../cluster/kubeconfig.ts";
+import { enterNetwork } from "../cluster/network.ts";
+import { startRecorded } from "../cluster/recorded-process.ts";
+
+export const SECOND_SCHEDULER = "tidemark-scheduler";
+const MANIFEST = fileURLToPath(new URL("../../kustomize/components/placement/scheduler.yaml", import.meta.url));
+/** Beside the default scheduler's. */
+const PORT = 10260;
+
+interface Configuration {
+  readonly extenders: readonly { readonly urlPrefix: string }[];
+  readonly [field: string]: unknown;
+}
+
+/** `extenderUrl`: from within the cluster's network. */
+export async function startSecondScheduler(cluster: Cluster, extenderUrl: string): Promise<void> {
+  const { places, programs } = cluster;
+  const written = componentConfiguration();
+  const configuration = {
+    ...written,
+    leaderElection: { leaderElect: false },
+    clientConnection: { kubeconfig: componentKubeconfig(places, "kube-scheduler"), qps: 1000, burst: 2000 },
+    extenders: written.extenders.map((one) => ({ ...one, urlPrefix: extenderUrl })),
+  };
+  const path = join(places.directory, `${SECOND_SCHEDULER}.yaml`);
+  writeFileSync(path, stringify(configuration));
+  const [command, ...enter] = enterNetwork(places);
+  const flags = [`--config=${path}`, "--bind-address=127.0.0.1", `--secure-port=${PORT}`];
+  const program = [programs["kube-scheduler"], ...flags];
+  await startRecorded(places, { name: SECOND_SCHEDULER, command, args: [...enter, ...program] });
+}
+
+function componentConfiguration(): Configuration {
+  const documents = parseAllDocuments(readFileSync(MANIFEST, "utf8")).map(
+    (one) => one.toJS() as { kind: string; data?: Record<string, string> },
+  );
+  const text = documents.find(({ kind }) => kind === "ConfigMap")?.data?.["config.yaml"];
+  if (text === undefined) throw new Error(`${MANIFEST} has no configuration of the scheduler`);
+  return parse(text) as Configuration;
+}
