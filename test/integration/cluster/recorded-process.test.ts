@@ -32,7 +32,10 @@ describe("a recorded process", () => {
   it("is the program itself, found again by its name, and gone with its record when it was ended", async () => {
     await startRecorded(places, SLEEP);
     const running = runningProcess(places, "sleeper");
-    expect(readFileSync(`/proc/${running?.pid}/cmdline`, "utf8")).toBe("sleep\0" + "1000\0");
+    // Its record is there a moment before the shell that wrote it becomes the program.
+    await waitFor("the program itself", () =>
+      readFileSync(`/proc/${running?.pid}/cmdline`, "utf8") === "sleep\0" + "1000\0" ? true : undefined,
+    );
     await endRecorded(places, "sleeper", "SIGTERM");
     expect(identityOf(running?.pid ?? 0)).toBeUndefined();
     expect(recordedNames(places)).toEqual([]);
