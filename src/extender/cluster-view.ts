@@ -107,7 +107,11 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
         if (!claim.spec.volumeName) dirtyVolumes.add(volumeHandleOf(claim.metadata.uid ?? ""));
     },
     claims: ({ metadata }) => dirtyVolumes.add(volumeHandleOf(metadata.uid ?? "")),
-    volumes: () => undefined,
+    volumes: ({ metadata, spec }) => {
+      const uid = metadata.labels?.[RECORDS.volumeUID];
+      if (uid !== undefined) dirtyVolumes.add(volumeHandleOf(uid));
+      if (spec.csi !== undefined) dirtyVolumes.add(spec.csi.volumeHandle);
+    },
     attachments: ({ spec }) => {
       dirtyNodes.add(spec.nodeName);
       const handle = handleOfAttached(spec.source.persistentVolumeName, stores);

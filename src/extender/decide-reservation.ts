@@ -70,7 +70,11 @@ function ofClaim(
 
 /** Where the scheduler has put a pod that needs the volume, or wants to. */
 function nodeOfPods(pods: readonly Pod[]): string | undefined {
-  const live = pods.filter(({ status }) => status?.phase !== "Succeeded" && status?.phase !== "Failed");
+  // One that is being deleted is on its way out of where it was; its successor may be elsewhere.
+  const live = pods.filter(
+    ({ metadata, status }) =>
+      metadata.deletionTimestamp === undefined && status?.phase !== "Succeeded" && status?.phase !== "Failed",
+  );
   const bound = live.find(({ spec }) => spec.nodeName)?.spec.nodeName;
   return bound ?? live.find(({ status }) => status?.nominatedNodeName)?.status?.nominatedNodeName;
 }

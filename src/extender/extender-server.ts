@@ -37,6 +37,7 @@ interface Answer {
 const IDLE_CONNECTION_MS = 300_000;
 /** What a scheduler sends at most that sends its nodes whole: 5,000 of 10 KiB each; and a few of them at once. */
 const BODY_LIMITS = { bodyBytes: 64 * MIB, allBytes: 256 * MIB };
+const CONNECTIONS_LIMIT = 128;
 /** The whole of one request, on a slow network. */
 const REQUEST_LIMIT_MS = 30_000;
 
@@ -53,6 +54,7 @@ export async function startExtenderServer(options: ExtenderServerOptions): Promi
       },
     );
   });
+  server.maxConnections = CONNECTIONS_LIMIT;
   server.keepAliveTimeout = IDLE_CONNECTION_MS;
   server.requestTimeout = REQUEST_LIMIT_MS;
   await listen(server, options);

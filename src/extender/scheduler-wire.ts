@@ -6,6 +6,8 @@ import { isUnresolvable, type Misfit, misfitKey, misfitSentence } from "./misfit
 import type { FilterAnswer, ScoredNode } from "./placement.ts";
 
 const text = z.string().max(253);
+/** A prefix that is a DNS name, a slash, and a name of 63. */
+const key = z.string().max(317);
 
 const podShape = z.object({
   metadata: z.object({ name: text.min(1), namespace: text.optional(), uid: text.optional() }),
@@ -21,7 +23,7 @@ const podShape = z.object({
         )
         .nullish(),
       tolerations: z
-        .array(z.object({ key: text.optional(), operator: text.optional(), effect: text.optional() }))
+        .array(z.object({ key: key.optional(), operator: text.optional(), effect: text.optional() }))
         .nullish(),
     })
     .optional(),

@@ -247,10 +247,11 @@ else
     );
 
     describe("with the component", () => {
-      const inMidBurst: readonly (readonly [string, (cluster: ClusterUnderTest) => Promise<void>])[] = [
-        ["", async () => undefined],
-        [", while one of two extenders is killed", killOneExtender],
-        [", while the extenders are replaced", replaceExtenders],
+      /** Who takes over may not have seen yet what another one has answered: then a node refuses, and the pod is tried elsewhere. */
+      const inMidBurst: readonly (readonly [string, (cluster: ClusterUnderTest) => Promise<void>, number])[] = [
+        [" at the first try", async () => undefined, 0],
+        [", while one of two extenders is killed", killOneExtender, BURST.length],
+        [", while the extenders are replaced", replaceExtenders, BURST.length],
       ];
 
       beforeAll(() => installPlacement(tested), BUILD_LIMIT_MS);
@@ -272,15 +273,15 @@ else
       );
 
       it.each(inMidBurst)(
-        "puts each pod of a burst where there is room at the first try%s",
-        async (_when, meanwhile) => {
+        "puts each pod of a burst where there is room%s",
+        async (_when, meanwhile, mostRefused) => {
           await Promise.all([makePods(tested, BURST, { ...OURS, ...LARGE }), meanwhile(tested)]);
           const { running, waiting } = await runAndWait(tested, BURST, ROOM_FOR, "nodes are available");
-          expect(await refusedPlacements(tested)).toBe(0);
+          expect(await refusedPlacements(tested)).toBeLessThanOrEqual(mostRefused);
           await removePods(tested, running.slice(0, waiting.length));
           await runningOn(tested, ...waiting, ...running.slice(waiting.length));
           expect(await volumesOnNodes(clusterOf(tested))).toHaveLength(ROOM_FOR);
-          expect(await refusedPlacements(tested)).toBe(0);
+          expect(await refusedPlacements(tested)).toBeLessThanOrEqual(mostRefused);
           await removePods(tested, BURST);
           await allIsFree();
           await rolledOut(tested, "extender");

@@ -161,9 +161,9 @@ else
           return items.length > 0 ? items : undefined;
         });
         expect(event?.message).toContain("default-scheduler places this pod without a look at the room");
-        expect(
-          (await tested.client.list(EVENTS, { namespace, fieldSelector: "reason=PlacementMissed" })).items,
-        ).toHaveLength(1);
+        const ofOther = `involvedObject.uid=${other.metadata.uid},reason=PlacementMissed`;
+        expect((await tested.client.list(EVENTS, { namespace, fieldSelector })).items).toHaveLength(1);
+        expect((await tested.client.list(EVENTS, { namespace, fieldSelector: ofOther })).items).toEqual([]);
         await untilAsked("again");
         expect((await tested.client.get(PODS, { namespace, name: "missed" }))?.metadata.uid).toBe(missed.metadata.uid);
       },

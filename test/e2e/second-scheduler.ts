@@ -15,6 +15,7 @@ const MANIFEST = fileURLToPath(new URL("../../kustomize/components/placement/sch
 const PORT = 10260;
 
 interface Configuration {
+  readonly clientConnection: object;
   readonly extenders: readonly { readonly urlPrefix: string }[];
   readonly [field: string]: unknown;
 }
@@ -26,7 +27,7 @@ export async function startSecondScheduler(cluster: Cluster, extenderUrl: string
   const configuration = {
     ...written,
     leaderElection: { leaderElect: false },
-    clientConnection: { kubeconfig: componentKubeconfig(places, "kube-scheduler"), qps: 1000, burst: 2000 },
+    clientConnection: { ...written.clientConnection, kubeconfig: componentKubeconfig(places, "kube-scheduler") },
     extenders: written.extenders.map((one) => ({ ...one, urlPrefix: extenderUrl })),
   };
   const path = join(places.directory, `${SECOND_SCHEDULER}.yaml`);

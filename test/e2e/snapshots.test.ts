@@ -63,14 +63,14 @@ async function deleteSnapshot(name: string): Promise<void> {
 }
 
 /** A pod that waits for a claim with this source: what csi-provisioner tells the claim. */
-async function refusalOfCopy(name: string, dataSource: object): Promise<string> {
+async function refusalOfCopy(name: string, dataSource: object, why: string): Promise<string> {
   const { spec, ...claim } = claimOf(name, LVM ?? "", "1Gi") as { spec: object };
   await applyObject(tested, { ...claim, spec: { ...spec, dataSource } });
   await applyObject(tested, claimingPod(name, tested.image, name));
   const told = await until(`the word on claim ${name}`, async () => {
     const { items } = await tested.client.list(EVENTS, { namespace: tested.namespace });
-    const own = items.find((one) => one.involvedObject.name === name && one.reason === "ProvisioningFailed");
-    return own?.message;
+    const own = items.filter((one) => one.involvedObject.name === name && one.reason === "ProvisioningFailed");
+    return own.find(({ message }) => message?.includes(why))?.message;
   });
   await tested.kubectl("delete", "pod", "--wait", name);
   await tested.kubectl("delete", "pvc", "--timeout=120s", name);
@@ -137,8 +137,8 @@ else
         await applyObject(tested, claimOf("cloned", LVM ?? "", "1Gi"));
         await applyObject(tested, claimingPod("cloned", tested.image, "cloned"));
         await writerIn(tested, "cloned").running();
-        const told = await refusalOfCopy("clone", { kind: "PersistentVolumeClaim", name: "cloned" });
-        expect(told).toContain("which is thick: snapshots and clones need a class of a thin pool");
+        const why = "which is thick: snapshots and clones need a class of a thin pool";
+        expect(await refusalOfCopy("clone", { kind: "PersistentVolumeClaim", name: "cloned" }, why)).toContain(why);
         await tested.kubectl("delete", "pod", "--wait", "cloned");
         await tested.kubectl("delete", "pvc", "--timeout=180s", "cloned");
       },

@@ -58,6 +58,8 @@ export function createThinPoolKeeper(parts: ThinPoolKeeperParts): ThinPoolKeeper
   const answered = new WeakSet<DeviceClass>();
 
   const lookAt = async (one: DeviceClass): Promise<End> => {
+    // Nobody can tell now how full it is: what was told of it stands.
+    if (one.thinPool !== undefined && one.problem !== "") return "done";
     const verdict = answered.has(one) ? undefined : verdictOn(one, policies.list());
     if (verdict?.kind === "extend" && clock.monotonicMs() < (notBeforeMs.get(one.name) ?? 0)) return "early";
     const end = verdict === undefined ? "done" : await carryOut(one.name, verdict);

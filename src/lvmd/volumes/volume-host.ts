@@ -100,7 +100,8 @@ export function refuseElsewhere({ reports }: VolumeHost, state: ClassState, name
     return new Refusal(
       "FAILED_PRECONDITION",
       `device class ${state.deviceClass.name} is ${place(state.group.name, state.thin?.pool.name)}, and volume ${name} is in ` +
-        `${place(group.name, volume.pool)}: nothing is done to it. Point the class at it, or remove it by hand`,
+        `${place(group.name, volume.pool)}: nothing is done to it. Point the class at it; ` +
+        "remove it by hand only where its lv_uuid and lv_tags say that it is this volume, and no other of its name",
     );
   }
   return undefined;

@@ -83,7 +83,8 @@ async function wipe(host: VolumeHost, { state: { group }, volume }: FoundVolume)
     if (isReadOnly(volume))
       await host.lanes.run(group.name, () => host.lvm.run("lvmd-wipe/make-writable", "lvchange", ["-p", "rw", name]));
     const sizeBytes = (await readDeviceNode(path))?.sizeBytes ?? volume.sizeBytes;
-    await zeroAll(host, path, sizeBytes);
+    // Many at once would share the disk until none ends a piece in its time.
+    await host.lanes.run(`zeroing in ${group.name}`, () => zeroAll(host, path, sizeBytes));
     await held.sync();
     return sizeBytes;
   } finally {

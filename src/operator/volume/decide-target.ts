@@ -16,10 +16,10 @@ export type TargetPlan =
 export function decideTarget(layout: FilesystemLayout, filesystem: Filesystem): TargetPlan {
   if (isRemoving(layout)) return { do: "keep" };
   const wanted = filesystem.spec.target;
-  if (wanted === undefined || !isNewer(wanted.decidedAt, layout))
-    return lostMembers(layout) ?? vainReplacement(layout) ?? { do: "keep" };
   const seen = highestEpoch(layout);
-  if (wanted.epoch < seen && isOvertaken(layout, wanted)) return { do: "keep" };
+  const isNothingNew =
+    wanted === undefined || !isNewer(wanted.decidedAt, layout) || (wanted.epoch < seen && isOvertaken(layout, wanted));
+  if (isNothingNew) return lostMembers(layout) ?? vainReplacement(layout) ?? { do: "keep" };
   if (wanted.epoch < seen)
     return {
       do: "refuse",

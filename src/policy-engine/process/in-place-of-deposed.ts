@@ -14,7 +14,13 @@ export function inPlaceOfDeposed(
   const isRefused = filesystem.status?.conditions?.some(
     ({ type, status, reason }) => type === "Stalled" && status === "True" && reason === "StaleEpoch",
   );
-  if (target === undefined || target.epoch >= epoch || isRefused !== true) return undefined;
+  if (target === undefined || target.epoch >= epoch || isRefused !== true || isUnderWay(layout)) return undefined;
   if (operationInProgress !== undefined || layout.spec.backend === "claim") return undefined;
   return { sizeBytes, fromBytes: sizeBytes, epoch, decidedAt: decisionTime(facts.nowMs, layout, filesystem) };
+}
+
+/** A raised request, which stands on the layout alone, may wait for its member for minutes. */
+function isUnderWay({ spec, status }: Gathered["layout"]): boolean {
+  const decidedAt = spec.target?.decidedAt;
+  return decidedAt !== undefined && decidedAt !== status?.lastOperation?.decidedAt;
 }

@@ -106,6 +106,17 @@ describe("the keeper of thin pools", () => {
     expect(said).toEqual([once, once]);
   });
 
+  it("goes on calling a pool full of which nobody can tell any more how full it is", async () => {
+    const { keeper, isFull } = keep();
+    const full = aClass(95);
+    if (full.thinPool !== undefined) full.thinPool.groupFreeBytes = 0;
+    keeper.reported([full]);
+    await waitFor("a full pool", async () => ((await isFull()) === "1" ? true : undefined));
+    keeper.reported([aClass(Number.NaN, { problem: "the pool has failed" })]);
+    await setImmediate();
+    expect(await isFull()).toBe("1");
+  });
+
   it("asks once for each report, and leaves the next extension a while", async () => {
     const { keeper, extended, said, advance } = keep();
     const first = aClass(80);

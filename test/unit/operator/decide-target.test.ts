@@ -87,6 +87,17 @@ describe("a deposed leader's target that was overtaken", () => {
     expect(decide(outgrown("4Gi"), target(2, 6))).toEqual({ do: "keep" });
   });
 
+  it("keeps nothing else from being planned: a target that misses a member is planned again", () => {
+    const layout = buildSpan({
+      sizes: ["2Gi", "2Gi"],
+      states: { m1: "Removed" },
+      reported: { m1: { state: "Removed" } },
+    });
+    const raised = target(1, 7, "4Gi");
+    const overtaken = { ...layout, spec: { ...layout.spec, target: raised } };
+    expect(decide(overtaken, target(2, 6))).toEqual({ do: "copy", target: raised });
+  });
+
   it("is refused while it would change the size", () => {
     expect(decide(outgrown("1Gi"), target(2, 6)).do).toBe("refuse");
     expect(decide(outgrown("4Gi"), { ...target(2, 6), from: "4Gi" }).do).toBe("refuse");

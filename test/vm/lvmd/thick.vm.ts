@@ -268,7 +268,7 @@ describe("volumes of a thick class", () => {
         code: "FAILED_PRECONDITION",
         message:
           "device class thick is volume group d, and volume held is in volume group a: nothing is done to it. " +
-          "Point the class at it, or remove it by hand",
+          "Point the class at it; remove it by hand only where its lv_uuid and lv_tags say that it is this volume, and no other of its name",
       });
     expect(lvmd.recorder.taken()).toEqual([]);
     writeFileSync(lvmd.settingsFile, settings);
