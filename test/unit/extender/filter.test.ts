@@ -262,6 +262,10 @@ describe("the ledger", () => {
     expect(verdict(buildPod(2))).toBe(TAKEN);
     fleet.put("pods", { ...buildPod(1), status: { nominatedNodeName: NODE, phase: "Failed" } });
     expect(verdict(buildPod(2))).toBe("fits");
+    const leaving = buildPod(1, undefined, NODE);
+    leaving.metadata.deletionTimestamp = new Date(NOW_MS).toISOString();
+    fleet.put("pods", leaving);
+    expect(verdict(buildPod(2))).toBe("fits");
   });
 
   it("is the same after a restart: from the objects alone", () => {
