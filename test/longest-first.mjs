@@ -1,12 +1,25 @@
-// The order in which suites are handed to Jest's workers: the kill matrix first, since it takes longer than any other, and would
-// otherwise run alone at the end while the second core has nothing to do.
+// The order in which suites are handed to Jest's workers: those first that take longer than all others, which would otherwise run alone at
+// the end while the second core has nothing to do.
 import TestSequencer from "@jest/test-sequencer";
 
-const LONGEST = "/test/real/kill-matrix.test.ts";
+/** The longest first. */
+const LONGEST = [
+  "/test/real/kill-matrix.test.ts",
+  "/test/real/lvmd.test.ts",
+  "/test/real/power-cut.test.ts",
+  "/test/real/span-crash.test.ts",
+  "/test/e2e/lvm.test.ts",
+  "/test/e2e/recovery.test.ts",
+  "/test/e2e/outages.test.ts",
+  "/test/real/lvm-storage.test.ts",
+  "/test/e2e/placement.test.ts",
+  "/test/e2e/placement-scale.test.ts",
+];
 
 export default class LongestFirst extends TestSequencer {
   sort(tests) {
-    const isLongest = ({ path }) => path.endsWith(LONGEST);
-    return [...tests.filter(isLongest), ...super.sort(tests.filter((test) => !isLongest(test)))];
+    const rank = ({ path }) => LONGEST.findIndex((one) => path.endsWith(one));
+    const longest = tests.filter((test) => rank(test) >= 0).sort((a, b) => rank(a) - rank(b));
+    return [...longest, ...super.sort(tests.filter((test) => rank(test) < 0))];
   }
 }
