@@ -9,9 +9,10 @@ export function matchesSelector(selector: LabelSelector | undefined, labels: Lab
   return (selector.matchExpressions ?? []).every((term) => matchesTerm(term, labels));
 }
 
-type SelectorTerm = NonNullable<LabelSelector["matchExpressions"]>[number];
+export type SelectorTerm = NonNullable<LabelSelector["matchExpressions"]>[number];
 
-function matchesTerm({ key, operator, values = [] }: SelectorTerm, labels: Labels): boolean {
+/** As in a node's selector too, whose further operators compare numbers. */
+export function matchesTerm({ key, operator, values = [] }: SelectorTerm, labels: Labels): boolean {
   const value = labelOf(labels, key);
   switch (operator) {
     case "In":

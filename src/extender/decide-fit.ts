@@ -1,4 +1,5 @@
 // Whether a node takes a pod's volumes: a list of checks, the first that fails says why. Pure, and quick: it runs for every candidate.
+import { matchesTerm, type SelectorTerm } from "../api/label-selector.ts";
 import type { NodeSelectorTerm } from "../kube/resources.ts";
 import type { ClassDemand, Demand, PlacedVolume } from "./demand.ts";
 import type { Misfit, MisfitReason } from "./misfit.ts";
@@ -109,24 +110,16 @@ function misfitOfSlots(
 }
 
 function isInReach({ terms }: PlacedVolume, node: NodeFacts): boolean {
-  return terms.length === 0 || terms.some((term) => matchesTerm(term, node));
+  return terms.length === 0 || terms.some((term) => isMet(term, node));
 }
 
-/** A term that asks for what is not labels is the scheduler's alone to judge. */
-function matchesTerm({ matchExpressions = [] }: NodeSelectorTerm, { labels }: NodeFacts): boolean {
-  return matchExpressions.every(({ key, operator, values = [] }) => {
-    const value = Object.hasOwn(labels, key) ? labels[key] : undefined;
-    switch (operator) {
-      case "In":
-        return value !== undefined && values.includes(value);
-      case "NotIn":
-        return value === undefined || !values.includes(value);
-      case "Exists":
-        return value !== undefined;
-      case "DoesNotExist":
-        return value === undefined;
-      default:
-        return true;
-    }
-  });
+/** A term that asks for what is not labels, or compares numbers, is the scheduler's alone to judge. */
+function isMet({ matchExpressions = [] }: NodeSelectorTerm, { labels }: NodeFacts): boolean {
+  return matchExpressions.every((term) => !isOfLabels(term) || matchesTerm(term, labels));
+}
+
+const OPERATORS: readonly string[] = ["In", "NotIn", "Exists", "DoesNotExist"] satisfies SelectorTerm["operator"][];
+
+function isOfLabels(term: Omit<SelectorTerm, "operator"> & { readonly operator: string }): term is SelectorTerm {
+  return OPERATORS.includes(term.operator);
 }
