@@ -18,7 +18,7 @@ const LIMIT_MS = 600_000;
 export const provisionBenchmark: Benchmark = async (say) => {
   const count = settingFromEnvironment("N", COUNT);
   const flags = { standalone: ["--log-level", "debug"] };
-  const stack = await startStack({ flags, lvm: { groupBytes: 2 * count * GIB } });
+  const stack = await startStack({ flags, lvm: { groupBytes: (2 * count + 1) * GIB } });
   try {
     if (stack.lvm === undefined) throw new Error("this stack has no LVM");
     const before = await provisionBare(stack.lvm, `${stack.directory}/bare`, count, GIB);
