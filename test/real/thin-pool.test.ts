@@ -3,15 +3,15 @@ import { expect, it } from "@jest/globals";
 import { describeReal } from "../harness/real-parts.ts";
 
 const LIMIT_MS = 1_260_000;
-const TESTS = 4;
+const TESTS = 7;
 
 describeReal("the stack on real thin pools", ["root", "device-mapper", "uml", "bundle"], () => {
   it(
-    "keeps them from filling silently, whoever dies",
+    "keeps them from filling silently, whoever dies, and gives back what is not held",
     () => {
       const pattern = ["--testMatch", "**/test/vm/thin-pool.vm.ts"];
       const jest = ["node_modules/.bin/jest", "--roots", "test/vm", ...pattern];
-      const { status, stdout, stderr } = spawnSync("test/vm/run-in-vm.sh", ["640M 512M 1G", ...jest], {
+      const { status, stdout, stderr } = spawnSync("test/vm/run-in-vm.sh", ["640M 512M 12G 4G 3G", ...jest], {
         encoding: "utf8",
         env: {
           ...process.env,

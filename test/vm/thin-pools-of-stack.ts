@@ -1,8 +1,9 @@
 // The real stack over real thin pools, for a suite inside the virtual machine: what LVM says of a pool, what a user is told of it, and a
 // writer that goes on until the pool is this full. What is looked at is the world, and never a process.
 import { randomUUID } from "node:crypto";
-import { closeSync, fsyncSync, openSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import type { NodeRecord } from "../../src/agent/node-records.ts";
 import { NODE_STORAGES, type NodeStorage } from "../../src/api/node-storage.ts";
 import { CLUSTER_VOLUME_POLICIES, type ClusterVolumePolicySpec } from "../../src/api/volume-policy.ts";
 import { EVENTS, type Event } from "../../src/kube/resources.ts";
@@ -55,6 +56,20 @@ export function writeBallast(directory: string, sizeBytes: number): string {
   return path;
 }
 
+/** Gone from the filesystem, and from its journal. */
+export function removeBallast(path: string): void {
+  rmSync(path);
+  sh("sync");
+}
+
+/** A few bytes in each of so many chunks from the first one on: they cost metadata, and next to no data. */
+export function touchChunks(device: string, first: number, count: number, chunkBytes: number): void {
+  const file = openSync(device, "r+");
+  for (let chunk = first; chunk < first + count; chunk += 1) writeSync(file, PIECE, 0, 4096, chunk * chunkBytes);
+  fsyncSync(file);
+  closeSync(file);
+}
+
 export async function applyClusterPolicy(stack: Stack, name: string, spec: ClusterVolumePolicySpec): Promise<void> {
   const policy = { apiVersion: API_VERSION, kind: "ClusterVolumePolicy", metadata: { name }, spec };
   const options = { fieldManager: "test", force: true };
@@ -74,7 +89,7 @@ export async function toldOf(stack: Stack, deviceClass: string): Promise<ToldCla
 }
 
 /** "Reason: message" of all Events on an object. */
-async function eventsOn(stack: Stack, kind: string, name: string): Promise<string[]> {
+export async function eventsOn(stack: Stack, kind: string, name: string): Promise<string[]> {
   const { items } = await stack.client.list(EVENTS);
   return items
     .filter(({ involvedObject }: Event) => involvedObject.kind === kind && involvedObject.name === name)
@@ -90,6 +105,14 @@ export async function waitForEvent(stack: Stack, kind: string, name: string, sai
       otherwise: async () => `${(await eventsOn(stack, kind, name)).join("\n")}\n${stack.tellLogs()}`,
     },
   );
+}
+
+/** A volume's first trim is counted from here. */
+export async function waitForTrimsWanted(stack: Stack, handle: string): Promise<void> {
+  const path = join(stack.stateDirectory, "volumes", `${handle}.json`);
+  const look = (): true | undefined =>
+    (JSON.parse(readFileSync(path, "utf8")) as NodeRecord).trimWantedAt === undefined ? undefined : true;
+  await waitFor(`the trims of ${handle} to be wanted`, look, { otherwise: () => stack.tellLogs() });
 }
 
 /** A gauge or counter of the agent. */
