@@ -4,7 +4,7 @@ import { copyFileSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { FS_TYPES } from "../../src/api/filesystem-layout.ts";
-import { GIB } from "../../src/units/quantity.ts";
+import { GIB, MIB } from "../../src/units/quantity.ts";
 import type { Stack } from "../harness/stack.ts";
 import { createVolume, deleteVolume, type TestVolume } from "../harness/volume.ts";
 import { waitFor } from "../harness/wait-for.ts";
@@ -12,7 +12,9 @@ import { startWriter } from "../integration/storage/written-files.ts";
 import { connectSnapshots, type Snapshots } from "./copies/snapshots.ts";
 import {
   classOf,
+  copyOf,
   createCopy,
+  deviceBytes,
   expectFiles,
   forgetCaches,
   linesOf,
@@ -21,6 +23,7 @@ import {
   uuidOn,
   writeFiles,
 } from "./copies/thin-stack.ts";
+import { sh } from "./lvmd/lvmd-under-test.ts";
 
 const LIMIT_MS = 600_000;
 const FILES = 8;
@@ -95,6 +98,41 @@ describe.each(FS_TYPES)("a volume of %s in a thin pool", (fsType) => {
       await snapshots.remove(snapshotId);
       isAsItShould();
       for (const copy of [same, larger, clone]) await deleteVolume(stack, copy);
+      await nothingIsLeft(stack);
+    },
+    LIMIT_MS,
+  );
+});
+
+describe("a raw block volume in a thin pool", () => {
+  const BYTES = 64 * MIB;
+  const write = ({ mountPath }: TestVolume): string => {
+    sh(`dd if=/dev/urandom of=${mountPath} bs=1M count=8 seek=16 oflag=direct conv=notrunc status=none`);
+    return sumOf(mountPath);
+  };
+  const sumOf = (path: string): string => sh(`head -c ${BYTES} ${path} | sha256sum`);
+
+  it(
+    "is restored from a snapshot and cloned to the last byte, also to a larger size",
+    async () => {
+      const claim = { storageClassName: classOf("btrfs"), volumeMode: "Block" } as const;
+      const source = await createVolume(stack, "raw-source", { ...claim, request: String(BYTES) });
+      const atSnapshot = write(source);
+      const { snapshotId } = await snapshots.create(source.handle);
+      const later = write(source);
+      expect(later).not.toBe(atSnapshot);
+      const copy = (name: string, of: string, bytes: number): Promise<TestVolume> =>
+        createVolume(stack, name, { ...claim, request: String(bytes), dataSource: copyOf(of) });
+      const same = await copy("raw-same", snapshotId, BYTES);
+      const larger = await copy("raw-larger", snapshotId, 2 * BYTES);
+      const clone = await copy("raw-clone", source.handle, BYTES);
+      const copies = [same, larger, clone];
+      expect(copies.map(deviceBytes)).toEqual([BYTES, 2 * BYTES, BYTES]);
+      await deleteVolume(stack, source);
+      await snapshots.remove(snapshotId);
+      forgetCaches();
+      expect(copies.map(({ mountPath }) => sumOf(mountPath))).toEqual([atSnapshot, atSnapshot, later]);
+      for (const one of copies) await deleteVolume(stack, one);
       await nothingIsLeft(stack);
     },
     LIMIT_MS,
