@@ -4,11 +4,15 @@ import { copyFileSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { FS_TYPES } from "../../src/api/filesystem-layout.ts";
+import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
+import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
+import { MOUNT_ANNOTATION } from "../../src/standalone/kubelet.ts";
 import { GIB, MIB } from "../../src/units/quantity.ts";
 import type { Stack } from "../harness/stack.ts";
-import { createVolume, deleteVolume, type TestVolume } from "../harness/volume.ts";
+import { createVolume, deleteVolume, NAMESPACE, type TestVolume } from "../harness/volume.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { startWriter } from "../integration/storage/written-files.ts";
+import { doom, MORTALS, passagesOn } from "./copies/deaths.ts";
 import { connectSnapshots, type Snapshots } from "./copies/snapshots.ts";
 import {
   classOf,
@@ -107,7 +111,7 @@ describe.each(FS_TYPES)("a volume of %s in a thin pool", (fsType) => {
 describe("a raw block volume in a thin pool", () => {
   const BYTES = 64 * MIB;
   const write = ({ mountPath }: TestVolume): string => {
-    sh(`dd if=/dev/urandom of=${mountPath} bs=1M count=8 seek=16 oflag=direct conv=notrunc status=none`);
+    sh(`dd if=/dev/urandom of=${mountPath} bs=1M count=${BYTES / MIB} oflag=direct conv=notrunc status=none`);
     return sumOf(mountPath);
   };
   const sumOf = (path: string): string => sh(`head -c ${BYTES} ${path} | sha256sum`);
@@ -137,4 +141,92 @@ describe("a raw block volume in a thin pool", () => {
     },
     LIMIT_MS,
   );
+});
+
+describe("a copy on its way from its claim to its pod", () => {
+  /** Of a way on which nobody dies, at least. */
+  const POINTS = {
+    agent: [
+      "logical-volume/snapshot",
+      "stage/rename-btrfs",
+      "stage/untag-volume",
+      "stage/record-mounted",
+      "stage/mount",
+      "extend/resize-filesystem",
+    ],
+    lvmd: [
+      "lvmd-snapshot/lvcreate",
+      "lvmd-snapshot/make-read-only",
+      "lvmd-snapshot/lvresize",
+      "lvmd-snapshot/activate",
+      "lvmd-tags/lvchange",
+    ],
+  };
+
+  it(
+    "arrives as it was at the snapshot, wherever agent and lvmd die",
+    async () => {
+      const manifest = manifestOf("mortal");
+      const source = await createVolume(stack, "mortal", { request: "1Gi", storageClassName: classOf("btrfs") });
+      let lives = 0;
+      const live = async (): Promise<void> => {
+        lives += 1;
+        writeFiles(source.mountPath, manifest, FILES);
+        const { snapshotId } = await snapshots.create(source.handle);
+        expect(await attributesOf(snapshotId)).toMatch(/^Vr/);
+        writeFiles(source.mountPath, manifestOf("mortal-later"), FILES);
+        const copy = await createCopy(stack, `mortal-${lives}`, {
+          of: snapshotId,
+          fsType: "btrfs",
+          sizeBytes: 2 * GIB,
+        });
+        expect(uuidOn(copy)).toBe(copy.fsid);
+        expectFiles(copy, manifest);
+        await letGo(copy);
+        sh(`btrfs check --readonly ${copy.memberPath} 2>&1`);
+        await deleteVolume(stack, copy);
+        await snapshots.remove(snapshotId);
+      };
+      const passages = await passagesOn(stack, live);
+      for (const mortal of MORTALS)
+        expect(passages[mortal]).toEqual(
+          expect.arrayContaining(POINTS[mortal].flatMap((point) => [`${point}/before`, `${point}/after`])),
+        );
+      while (passages.agent.length + passages.lvmd.length > 0) {
+        const fates = await Promise.all(MORTALS.map((mortal) => doom(stack, mortal, passages[mortal])));
+        try {
+          await live();
+        } catch (error) {
+          const deaths = fates.flatMap((fate) => fate.deaths).join(", ");
+          throw new Error(`after deaths at ${deaths}\n${stack.tellLogs()}`, { cause: error });
+        } finally {
+          for (const fate of fates) await fate.end();
+        }
+        // What nobody has come by in this life comes in the next one.
+        expect(fates.flatMap(({ deaths }) => deaths)).not.toEqual([]);
+        for (const [index, mortal] of MORTALS.entries())
+          passages[mortal] = passages[mortal].slice(fates[index]?.deaths.length);
+      }
+      await deleteVolume(stack, source);
+      await nothingIsLeft(stack);
+    },
+    LIMIT_MS,
+  );
+
+  /** lvs(8), "lv_attr": the second character is "r" for one that is only read. */
+  async function attributesOf(name: string): Promise<string> {
+    const { status: told } = (await stack.client.get(LOGICAL_VOLUMES, { name })) ?? {};
+    return sh(`lvs --noheadings -o lv_attr ${stack.lvm?.group}/${told?.volumeID}`).trim();
+  }
+
+  /** Its pod goes: it is mounted nowhere. */
+  async function letGo({ name, memberPath }: TestVolume): Promise<void> {
+    const claim = { namespace: NAMESPACE, name };
+    const metadata = { annotations: { [MOUNT_ANNOTATION]: "false" } };
+    await stack.client.mergePatch("test/let-go", PERSISTENT_VOLUME_CLAIMS, claim, { metadata });
+    const isOpen = (): boolean => sh(`lvs --noheadings -o lv_device_open ${memberPath}`).includes("open");
+    await waitFor(`${name} to be let go of`, () => (isOpen() ? undefined : true), {
+      otherwise: () => stack.tellLogs(),
+    });
+  }
 });
