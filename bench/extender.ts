@@ -97,8 +97,9 @@ function createScheduler(port: number, server: ListServer) {
   const ask = (path: string, body: string): Promise<unknown> => post(agent, port, path, body);
   let refused = 0;
 
-  const placeOne = async (index: number, namesJson: string): Promise<number> => {
+  const placeOne = async (index: number, names: readonly string[]): Promise<number> => {
     const pod = JSON.stringify(buildPod(index));
+    const namesJson = JSON.stringify(inOrderOfWorkers(names));
     const startMs = performance.now();
     const { NodeNames } = (await ask("/filter", `{"Pod":${pod},"Nodes":null,"NodeNames":${namesJson}}`)) as {
       NodeNames: string[];
@@ -117,11 +118,10 @@ function createScheduler(port: number, server: ListServer) {
   };
   return {
     place: async (first: number, count: number, names: readonly string[]): Promise<Placed> => {
-      const namesJson = JSON.stringify(names);
       const before = refused;
       const tookMs: number[] = [];
       const startMs = performance.now();
-      for (let index = first; index < first + count; index += 1) tookMs.push(await placeOne(index, namesJson));
+      for (let index = first; index < first + count; index += 1) tookMs.push(await placeOne(index, names));
       const seconds = (performance.now() - startMs) / 1000;
       return {
         p50Ms: round(quantile(tookMs, 0.5), 2),
@@ -132,6 +132,31 @@ function createScheduler(port: number, server: ListServer) {
     },
     overCommits: () => [...onNode.values()].filter((count) => count > ROOM).length,
   };
+}
+
+/** kube-scheduler's own: so many workers look at nodes, each at a run of them at a time, and put those that fit into one list. */
+const WORKERS = 16;
+
+/** Names as the scheduler's filters leave them: nearly in order, and never twice in the same. */
+function inOrderOfWorkers(names: readonly string[]): readonly string[] {
+  const run = Math.max(1, Math.min(Math.floor(Math.sqrt(names.length)), Math.floor(names.length / WORKERS) + 1));
+  const ends = Array.from({ length: Math.ceil(names.length / run) }, (_, index) => ({ next: index * run, run }));
+  const workers = ends.splice(0, WORKERS);
+  const listed: string[] = [];
+  while (workers.length > 0) {
+    const turn = Math.floor(Math.random() * workers.length);
+    const worker = workers[turn];
+    const name = worker === undefined || worker.run === 0 ? undefined : names[worker.next];
+    if (worker === undefined || name === undefined) {
+      const [more] = ends.splice(0, 1);
+      workers.splice(turn, 1, ...(more === undefined ? [] : [more]));
+      continue;
+    }
+    listed.push(name);
+    worker.next += 1;
+    worker.run -= 1;
+  }
+  return listed;
 }
 
 let version = 1_000_000;

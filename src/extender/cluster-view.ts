@@ -6,13 +6,16 @@ import type { KubeObject } from "../kube/object.ts";
 import type { PersistentVolumeClaim, Pod } from "../kube/resources.ts";
 import { type ClusterStores, isAgent, type KindsRead, nodeOfLayout } from "./cluster-stores.ts";
 import { claimsOf, type SeenObjects, volumeDemandOf } from "./decide-demand.ts";
-import { nodeFactsOf, unheardSince } from "./decide-node.ts";
+import { nodeFactsOf } from "./decide-node.ts";
 import { reservationOf } from "./decide-reservation.ts";
+import { createHeardAgents } from "./heard-agents.ts";
 import type { Ledger, NodeTaken } from "./ledger.ts";
 import { keyAt, type NodeFacts } from "./node-facts.ts";
 import { createSettling } from "./settling.ts";
 
 export interface KnownNode {
+  /** From 0 on, of no other node at this time. */
+  readonly number: number;
   readonly facts: NodeFacts;
   readonly taken: NodeTaken;
 }
@@ -29,11 +32,11 @@ export interface ClusterView {
 
 export function createClusterView(stores: ClusterStores, ledger: Ledger, now: () => number): ClusterView {
   const nodes = new Map<string, KnownNode>();
+  const freeNumbers: number[] = [];
   const dirtyNodes = new Set<string>();
   const dirtyVolumes = new Set<string>();
   const settling = createSettling(stores);
-  /** Nodes whose agent's pod is gone, since when. */
-  const agentGoneMs = new Map<string, number>();
+  const agents = createHeardAgents(stores);
 
   const seen: SeenObjects = {
     claim: (namespace, name) => stores.claims.get(`${namespace}/${name}`),
@@ -45,8 +48,10 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
 
   const refreshNode = (name: string, nowMs: number): void => {
     const node = stores.nodes.get(name);
+    const before = nodes.get(name)?.number;
     if (node === undefined) {
       nodes.delete(name);
+      if (before !== undefined) freeNumbers.push(before);
       return;
     }
     const facts = nodeFactsOf(
@@ -56,11 +61,11 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
         csiNode: stores.csiNodes.get(name),
         attachments: stores.attachments.byIndex("node", name),
         layouts: stores.layouts.byIndex("node", name),
-        unheardSinceMs: agentUnheardSince(stores.pods.byIndex("agent", name), agentGoneMs.get(name)),
+        unheardSinceMs: agents.unheardSinceMs(name),
       },
       nowMs,
     );
-    nodes.set(name, { facts, taken: ledger.takenOf(name) });
+    nodes.set(name, { number: before ?? freeNumbers.pop() ?? nodes.size, facts, taken: ledger.takenOf(name) });
   };
 
   const claimOf = (handle: string): PersistentVolumeClaim | undefined =>
@@ -128,16 +133,11 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
       const { uid } = pod.metadata;
       const isGone = stores.pods.get(podKey(pod))?.metadata.uid !== uid;
       if (uid !== undefined && (isGone || pod.spec.nodeName)) ledger.release(uid);
-      if (isAgent(pod)) markAgent(pod);
+      if (isAgent(pod) && pod.spec.nodeName) {
+        agents.changed(pod.spec.nodeName, now());
+        dirtyNodes.add(pod.spec.nodeName);
+      }
     },
-  };
-
-  const markAgent = ({ spec }: Pod): void => {
-    const nodeName = spec.nodeName;
-    if (nodeName === undefined) return;
-    if (stores.pods.byIndex("agent", nodeName).length > 0) agentGoneMs.delete(nodeName);
-    else agentGoneMs.set(nodeName, now());
-    dirtyNodes.add(nodeName);
   };
 
   return {
@@ -169,11 +169,4 @@ function handleOfAttached(volumeName: string | undefined, { volumes }: ClusterSt
   const volume = volumes.get(volumeName ?? "");
   const uid = volume?.metadata.labels?.[RECORDS.volumeUID];
   return uid === undefined ? undefined : volumeHandleOf(uid);
-}
-
-/** The best of several, as while one takes another's place. Where no agent runs as a pod nobody can tell, and nothing is held against the node. */
-function agentUnheardSince(agents: readonly Pod[], goneMs: number | undefined): number | undefined {
-  if (agents.length === 0) return goneMs;
-  const unheard = agents.map(unheardSince);
-  return unheard.includes(undefined) ? undefined : Math.max(...unheard.map((sinceMs) => sinceMs ?? 0));
 }

@@ -46,7 +46,8 @@ export async function startExtenderServer(options: ExtenderServerOptions): Promi
   const server = createServer((request, response) => {
     answer(request, readBody, options).then(
       ({ status, type, body }) => {
-        response.writeHead(status, { "content-type": type }).end(body);
+        // With its length it leaves in one piece.
+        response.writeHead(status, { "content-type": type, "content-length": Buffer.byteLength(body) }).end(body);
       },
       (err: unknown) => {
         options.log.error({ err, url: request.url }, "a request failed");

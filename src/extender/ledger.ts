@@ -7,6 +7,8 @@ import { addTaken, nothingTaken, type Taken } from "./node-facts.ts";
 export interface NodeTaken {
   readonly reserved: Taken;
   readonly held: Taken;
+  /** Another one after each change. */
+  readonly version: number;
 }
 
 export interface HeldNode {
@@ -43,24 +45,29 @@ export interface Ledger {
 const HOLDS_LIMIT = 10_000;
 
 export function createLedger(holdLimitMs: number): Ledger {
-  const nodes = new Map<string, NodeTaken>();
+  const nodes = new Map<string, NodeTaken & { version: number }>();
   const reservations = new Map<string, Reservation>();
   /** In order of age. */
   const holds = new Map<string, Hold>();
   const podOfHandle = new Map<string, string>();
 
-  const takenOf = (nodeName: string): NodeTaken => {
+  const takenOf = (nodeName: string): NodeTaken & { version: number } => {
     const known = nodes.get(nodeName);
     if (known !== undefined) return known;
-    const taken = { reserved: nothingTaken(), held: nothingTaken() };
+    const taken = { reserved: nothingTaken(), held: nothingTaken(), version: 0 };
     nodes.set(nodeName, taken);
     return taken;
+  };
+  const add = (part: "reserved" | "held", { nodeName, taken }: HeldNode, sign: 1 | -1): void => {
+    const ofNode = takenOf(nodeName);
+    addTaken(ofNode[part], taken, sign);
+    ofNode.version += 1;
   };
   const release = (podUid: string): void => {
     const hold = holds.get(podUid);
     if (hold === undefined) return;
     holds.delete(podUid);
-    for (const { nodeName, taken } of hold.nodes) addTaken(takenOf(nodeName).held, taken, -1);
+    for (const node of hold.nodes) add("held", node, -1);
     for (const handle of hold.pending) if (podOfHandle.get(handle) === podUid) podOfHandle.delete(handle);
   };
 
@@ -69,11 +76,11 @@ export function createLedger(holdLimitMs: number): Ledger {
     reservation: (handle) => reservations.get(handle),
     reserve: (handle, reservation) => {
       const before = reservations.get(handle);
-      if (before !== undefined) addTaken(takenOf(before.nodeName).reserved, before.taken, -1);
+      if (before !== undefined) add("reserved", before, -1);
       if (reservation === undefined) reservations.delete(handle);
       else {
         reservations.set(handle, reservation);
-        addTaken(takenOf(reservation.nodeName).reserved, reservation.taken, 1);
+        add("reserved", reservation, 1);
       }
     },
     hold: (podUid, handles, held, nowMs) => {
@@ -82,7 +89,7 @@ export function createLedger(holdLimitMs: number): Ledger {
       const [oldest] = holds.keys();
       if (holds.size >= HOLDS_LIMIT && oldest !== undefined) release(oldest);
       holds.set(podUid, { nodes: held, pending: new Set(handles), sinceMs: nowMs });
-      for (const { nodeName, taken } of held) addTaken(takenOf(nodeName).held, taken, 1);
+      for (const node of held) add("held", node, 1);
       for (const handle of handles) podOfHandle.set(handle, podUid);
     },
     holds: (podUid) => holds.has(podUid),

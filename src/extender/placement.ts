@@ -9,6 +9,7 @@ import type { Demand } from "./demand.ts";
 import type { HeldNode, Ledger } from "./ledger.ts";
 import type { Misfit } from "./misfit.ts";
 import { addTaken, keyAt, nothingTaken, type Taken } from "./node-facts.ts";
+import { createVerdicts, type Verdict } from "./verdicts.ts";
 
 export interface PlacementSettings extends ScoreSettings {
   /** Nodes that a pod is offered at most: all of them are held for it, and none of the others. */
@@ -41,11 +42,22 @@ export interface Placement {
   explain(pod: ClaimingPod, nowMs: number): readonly ExplainedNode[] | string | undefined;
 }
 
-const UNKNOWN_NODE: Misfit = { reason: "UnknownNode", subject: "", needed: 0, has: 0 };
+const UNKNOWN_NODE: Verdict = { misfit: { reason: "UnknownNode", subject: "", needed: 0, has: 0 }, score: 0 };
 const NO_PARTS: ScoreParts = { free: undefined, growth: undefined, io: undefined };
 
 export function createPlacement(view: ClusterView, ledger: Ledger, settings: PlacementSettings): Placement {
+  const verdicts = createVerdicts();
   let turn = 0;
+
+  const verdictsFor = (question: Question): ((node: KnownNode) => Verdict) => {
+    const judge = (node: KnownNode): Verdict => {
+      const misfit = misfitAt(question, node);
+      return { misfit, score: misfit === undefined ? scoreAt(question, node, settings) : 0 };
+    };
+    const verdictOf = verdicts.of(question.demand, judge);
+    const { own } = question;
+    return own.size === 0 ? verdictOf : (node) => (own.has(node.facts.name) ? judge(node) : verdictOf(node));
+  };
 
   const ask = (pod: ClaimingPod, nowMs: number): Question | string | undefined => {
     view.refresh(nowMs);
@@ -69,16 +81,17 @@ export function createPlacement(view: ClusterView, ledger: Ledger, settings: Pla
       const question = ask(pod, nowMs);
       if (question === undefined) return { fits: candidates, misfits: [], refusal: undefined };
       if (typeof question === "string") return { fits: [], misfits: [], refusal: question };
-      const fitting: KnownNode[] = [];
+      const verdictOf = verdictsFor(question);
+      const fitting: KnownNode[][] = Array.from({ length: SCORE_LIMIT + 1 }, () => []);
       const misfits: { nodeName: string; misfit: Misfit }[] = [];
       for (const nodeName of candidates) {
         const node = view.node(nodeName);
-        const misfit = node === undefined ? UNKNOWN_NODE : misfitAt(question, node);
+        const { misfit, score } = node === undefined ? UNKNOWN_NODE : verdictOf(node);
         if (misfit !== undefined) misfits.push({ nodeName, misfit });
-        else if (node !== undefined) fitting.push(node);
+        else if (node !== undefined) fitting[score]?.push(node);
       }
       turn += 1;
-      const offered = bestOf(fitting, settings.offeredNodes, turn, (node) => scoreAt(question, node, settings));
+      const offered = bestOf(fitting, settings.offeredNodes, turn);
       hold(pod, question, offered);
       return { fits: offered.map(({ facts }) => facts.name), misfits, refusal: undefined };
     },
@@ -140,17 +153,9 @@ function heldNode(demand: Demand, { facts }: KnownNode): HeldNode {
 }
 
 /** Those of the highest scores; of equal ones others at each turn, so that pods at the same moment seldom meet. */
-function bestOf(
-  nodes: readonly KnownNode[],
-  limit: number,
-  turn: number,
-  score: (node: KnownNode) => number,
-): readonly KnownNode[] {
-  if (nodes.length <= limit) return nodes;
-  const byScore: KnownNode[][] = Array.from({ length: SCORE_LIMIT + 1 }, () => []);
-  for (const node of nodes) byScore[score(node)]?.push(node);
+function bestOf(byScore: readonly (readonly KnownNode[])[], limit: number, turn: number): readonly KnownNode[] {
   const best: KnownNode[] = [];
-  for (const equal of byScore.reverse()) {
+  for (const equal of [...byScore].reverse()) {
     const start = (turn * limit) % Math.max(1, equal.length);
     for (let index = 0; index < equal.length && best.length < limit; index += 1) {
       const node = equal[(start + index) % equal.length];
