@@ -7,7 +7,7 @@ import type { PersistentVolumeClaim, Pod } from "../kube/resources.ts";
 import { type ClusterStores, isAgent, type KindsRead, nodeOfLayout } from "./cluster-stores.ts";
 import { claimsOf, type SeenObjects, volumeDemandOf } from "./decide-demand.ts";
 import { nodeFactsOf } from "./decide-node.ts";
-import { reservationOf } from "./decide-reservation.ts";
+import { madeAt, reservationOf } from "./decide-reservation.ts";
 import { createHeardAgents } from "./heard-agents.ts";
 import type { Ledger, NodeTaken } from "./ledger.ts";
 import { keyAt, type NodeFacts } from "./node-facts.ts";
@@ -43,6 +43,8 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
     volume: (name) => stores.volumes.get(name),
     storageClass: (name) => stores.storageClasses.get(name),
     layout: (handle) => stores.layouts.get(handle),
+    madeAt: (handle) =>
+      madeAt({ logicalVolume: stores.logicalVolumes.get(handle), layout: stores.layouts.get(handle) }),
     attachedAt: (name) => stores.attachments.byIndex("volume", name).map(({ spec }) => spec.nodeName),
   };
 

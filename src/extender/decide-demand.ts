@@ -11,7 +11,7 @@ import {
 import { driverNamed } from "../csi/driver.ts";
 import type { PersistentVolume, PersistentVolumeClaim, Pod, StorageClass } from "../kube/resources.ts";
 import { MIB, readQuantity } from "../units/quantity.ts";
-import type { ClassDemand, Demand, PlacedVolume, SlotDemand } from "./demand.ts";
+import type { ClassDemand, CountedVolume, Demand, PlacedVolume, SlotDemand } from "./demand.ts";
 
 /** What there is, as it was seen last. */
 export interface SeenObjects {
@@ -19,6 +19,8 @@ export interface SeenObjects {
   volume(name: string): PersistentVolume | undefined;
   storageClass(name: string): StorageClass | undefined;
   layout(handle: string): FilesystemLayout | undefined;
+  /** The node that has made the volume. */
+  madeAt(handle: string): string | undefined;
   /** Where the PersistentVolume is attached, or is about to be. */
   attachedAt(volumeName: string): readonly string[];
 }
@@ -46,7 +48,10 @@ export function demandOf(pod: ClaimingPod, seen: SeenObjects): Demand | undefine
     classes: demands.flatMap(({ classes }) => classes),
     slots: demands.flatMap(({ slots }) => slots),
     placed: demands.flatMap(({ placed }) => placed),
-    handles: demands.map(({ handle }) => handle),
+    volumes: demands,
+    awaited: demands.some(({ isNew, slots }) => !isNew && slots.length > 0)
+      ? []
+      : demands.filter(({ isNew }) => isNew).map(({ handle }) => handle),
     toleratesCordon: toleratesCordon(pod),
   };
 }
@@ -80,9 +85,8 @@ function toleratesCordon({ spec }: ClaimingPod): boolean {
   );
 }
 
-interface VolumeDemand {
+interface VolumeDemand extends CountedVolume {
   readonly driver: string;
-  readonly handle: string;
   readonly classes: readonly ClassDemand[];
   readonly slots: readonly SlotDemand[];
   readonly placed: readonly PlacedVolume[];
@@ -109,6 +113,7 @@ function boundDemand(
   return {
     driver: driver.name,
     handle,
+    isNew: false,
     classes: [],
     slots: members.map(({ driver: ofMember, volumeName: name }) => ({
       driver: ofMember,
@@ -148,11 +153,12 @@ function newDemand(claim: PersistentVolumeClaim, seen: SeenObjects): VolumeDeman
   const handle = volumeHandleOf(uid);
   const ofClass = firstMemberOf(claim, storageClass);
   if (typeof ofClass === "string") return `claim ${name}: ${ofClass}`;
-  if (ofClass.backend !== "span") return { driver: driver.name, handle, classes: [ofClass], slots: [], placed: [] };
+  const ofVolume = { driver: driver.name, handle, isNew: true, placed: [] };
+  if (ofClass.backend !== "span")
+    return { ...ofVolume, classes: [{ ...ofClass, madeAt: seen.madeAt(handle) }], slots: [] };
   const memberClass = seen.storageClass(storageClass.parameters?.[MEMBER_CLASS_PARAMETER] ?? "");
   if (memberClass === undefined) return `claim ${name}: ${missingMemberClass(storageClass)}`;
-  const slots = [{ driver: memberClass.provisioner, attachedAt: [] }];
-  return { driver: driver.name, handle, classes: [], slots, placed: [] };
+  return { ...ofVolume, classes: [], slots: [{ driver: memberClass.provisioner, attachedAt: [] }] };
 }
 
 function missingMemberClass({ metadata, parameters }: StorageClass): string {
@@ -169,7 +175,7 @@ const EXTENT_BYTES = 4 * MIB;
 export function firstMemberOf(
   { spec }: PersistentVolumeClaim,
   { metadata, provisioner, parameters = {} }: StorageClass,
-): ClassDemand | string {
+): Omit<ClassDemand, "madeAt"> | string {
   const backends = driverNamed(provisioner)?.backends ?? [];
   const backend = backends.find((one) => one === parameters[BACKEND_PARAMETER]);
   if (backend === undefined)

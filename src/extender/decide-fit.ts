@@ -15,7 +15,7 @@ export interface TakenOfNode {
   readonly held: Taken;
 }
 
-/** Undefined: it does. `own`: the part of what is reserved there that is the pod's. */
+/** Undefined: it does. `own`: the part of what is reserved there that the demand counts once more. */
 export function misfitOf(
   demand: Demand,
   node: NodeFacts,
@@ -40,10 +40,11 @@ function misfitOfRoom(
   own: Taken | undefined,
   nowMs: number,
 ): Misfit | undefined {
-  if (classes.length === 0) return undefined;
+  if (classes.every(({ madeAt }) => madeAt === node.name)) return undefined;
   if (node.classes === undefined) return misfit("NotReported");
   if (isUnheard(node, nowMs)) return misfit("Unheard", "", UNHEARD_LIMIT_MS);
   for (const demand of classes) {
+    if (demand.madeAt === node.name) continue;
     const found = classOf(node, demand);
     if (found === undefined) return misfit("NoDeviceClass", describeWanted(demand));
     if (found.problem !== undefined) return misfit("DeviceClassProblem", `${describeClass(found)}: ${found.problem}`);
@@ -63,10 +64,9 @@ export function isUnheard({ unheardSinceMs }: NodeFacts, nowMs: number): boolean
 
 /** Of all the pod's claims together that end in this class of the node: one may name it, another mean it as the default. */
 export function neededOf(classes: readonly ClassDemand[], node: NodeFacts, found: ClassFacts): number {
-  const [only] = classes;
-  if (only !== undefined && classes.length === 1) return only.bytes;
   let bytes = 0;
-  for (const demand of classes) if (classOf(node, demand) === found) bytes += demand.bytes;
+  for (const demand of classes)
+    if (demand.madeAt !== node.name && classOf(node, demand) === found) bytes += demand.bytes;
   return bytes;
 }
 

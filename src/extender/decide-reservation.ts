@@ -1,6 +1,6 @@
 // What a volume whose place is known takes of its node while the node's own figures do not show it yet. Pure: two replicas, and one that
 // has just been started, find the same from the same objects.
-import type { FilesystemLayout } from "../api/filesystem-layout.ts";
+import type { FilesystemLayout, MemberSpec } from "../api/filesystem-layout.ts";
 import type { LogicalVolume } from "../api/logical-volume.ts";
 import { SELECTED_NODE } from "../api/names.ts";
 import type { PersistentVolumeClaim, Pod } from "../kube/resources.ts";
@@ -34,14 +34,29 @@ export function reservationOf(
   return ofLogicalVolume(objects) ?? ofLoopFile(objects) ?? ofClaim(objects, keyOf);
 }
 
+/** The node that has made the volume; undefined: none has yet. */
+export function madeAt({ logicalVolume, layout }: Pick<VolumeObjects, "logicalVolume" | "layout">): string | undefined {
+  if (logicalVolume !== undefined) return isMadeVolume(logicalVolume) ? logicalVolume.spec.nodeName : undefined;
+  const [member] = layout?.spec.members ?? [];
+  return member?.source.loop !== undefined && isReported(layout, member) ? layout?.spec.nodeName : undefined;
+}
+
+function isMadeVolume({ spec, status }: LogicalVolume): boolean {
+  return (spec.volumeID ?? status?.volumeID) !== undefined;
+}
+
+function isReported(layout: FilesystemLayout | undefined, { name }: MemberSpec): boolean {
+  return layout?.status?.members?.some((member) => member.name === name) === true;
+}
+
 function ofLogicalVolume({ logicalVolume }: VolumeObjects): Reservation | undefined {
   if (logicalVolume === undefined || logicalVolume.spec.state === "Removed") return undefined;
   const { spec, status } = logicalVolume;
   // One that is there already was never asked for; a copy in a thin pool is as large as it says all the same.
   const bytes = readQuantity(status?.currentSize ?? spec.size);
   if (spec.volumeID !== undefined || bytes === undefined) return undefined;
-  const isMade = status?.volumeID !== undefined;
-  return { nodeName: spec.nodeName, taken: takenBytes(classKey("lvm", spec.deviceClass), bytes), isMade };
+  const taken = takenBytes(classKey("lvm", spec.deviceClass), bytes);
+  return { nodeName: spec.nodeName, taken, isMade: isMadeVolume(logicalVolume) };
 }
 
 function ofLoopFile({ layout }: VolumeObjects): Reservation | undefined {
@@ -51,8 +66,9 @@ function ofLoopFile({ layout }: VolumeObjects): Reservation | undefined {
   if (member?.source.loop === undefined || member.state === "Removed" || !nodeName || key === undefined)
     return undefined;
   const bytes = readQuantity(member.size);
-  const isMade = layout?.status?.members?.some(({ name }) => name === member.name) === true;
-  return bytes === undefined ? undefined : { nodeName, taken: takenBytes(key, bytes), isMade };
+  return bytes === undefined
+    ? undefined
+    : { nodeName, taken: takenBytes(key, bytes), isMade: isReported(layout, member) };
 }
 
 function ofClaim(
@@ -86,7 +102,7 @@ export function takenAt(
   keyOf: (demand: ClassDemand) => string,
 ): Taken {
   const taken = nothingTaken();
-  for (const demand of classes) add(taken.bytes, keyOf(demand), demand.bytes);
+  for (const demand of classes) if (demand.madeAt !== nodeName) add(taken.bytes, keyOf(demand), demand.bytes);
   for (const { driver, attachedAt } of slots) if (!attachedAt.includes(nodeName)) add(taken.slots, driver, 1);
   return taken;
 }

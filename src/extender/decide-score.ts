@@ -25,7 +25,7 @@ export interface ScoreParts {
   readonly io: number | undefined;
 }
 
-/** `own`: the part of what is reserved there that is the pod's. */
+/** `own`: the part of what is reserved there that the demand counts once more. */
 export function scoreParts(
   { classes }: Demand,
   node: NodeFacts,

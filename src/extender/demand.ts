@@ -8,6 +8,8 @@ export interface ClassDemand {
   /** Undefined: the node's default class. */
   readonly deviceClass: string | undefined;
   readonly bytes: number;
+  /** The node that has made it already, where it takes no further bytes. */
+  readonly madeAt: string | undefined;
 }
 
 /** A member of another driver that has to be attached to the pod's node. */
@@ -24,6 +26,14 @@ export interface PlacedVolume {
   readonly terms: readonly NodeSelectorTerm[];
 }
 
+/** A volume that the demand counts. */
+export interface CountedVolume {
+  /** Its CSI volume handle, as the ledger knows it. */
+  readonly handle: string;
+  /** It is still to be made, or to be bound to its claim: its bytes are asked for. */
+  readonly isNew: boolean;
+}
+
 export interface Demand {
   /** Drivers of ours that have to be registered. */
   readonly drivers: readonly string[];
@@ -31,6 +41,10 @@ export interface Demand {
   readonly slots: readonly SlotDemand[];
   readonly placed: readonly PlacedVolume[];
   readonly toleratesCordon: boolean;
-  /** Names of the volumes (CSI volume handles) that it counts, as the ledger knows them. */
-  readonly handles: readonly string[];
+  readonly volumes: readonly CountedVolume[];
+  /**
+   * Handles of those whose places, once all of them are seen, are counted by themselves, so that nothing has to be held for the pod any more. None: the
+   * pod's own place has to be seen, since members that are there already change hands with it.
+   */
+  readonly awaited: readonly string[];
 }

@@ -70,10 +70,11 @@ export function createPlacement(view: ClusterView, ledger: Ledger, settings: Pla
 
   const hold = (pod: ClaimingPod, { demand, own, nowMs }: Question, offered: readonly KnownNode[]): void => {
     const { uid } = pod.metadata;
-    const takes = demand.classes.length > 0 || demand.slots.length > 0;
-    if (uid === undefined || !takes) return;
-    const nodes = offered.filter(({ facts }) => !own.has(facts.name)).map((node) => heldNode(demand, node));
-    ledger.hold(uid, demand.handles, nodes, nowMs);
+    if (uid === undefined) return;
+    const nodes = offered.flatMap((node) => heldNode(demand, node, own.get(node.facts.name)) ?? []);
+    const unseen = demand.awaited.filter((handle) => ledger.reservation(handle) === undefined);
+    // Where all are seen and the pod is offered other nodes nonetheless, what was seen is out of date.
+    ledger.hold(uid, unseen.length > 0 ? unseen : demand.awaited, nodes, nowMs);
   };
 
   return {
@@ -118,18 +119,19 @@ export function createPlacement(view: ClusterView, ledger: Ledger, settings: Pla
 
 interface Question {
   readonly demand: Demand;
-  /** What the pod's own volumes have reserved already, by node. */
+  /** What the pod's own volumes have reserved already of what it asks for, by node. */
   readonly own: ReadonlyMap<string, Taken>;
   readonly nowMs: number;
 }
 
-function ownReservations({ handles }: Demand, ledger: Ledger): Map<string, Taken> {
+function ownReservations({ volumes }: Demand, ledger: Ledger): Map<string, Taken> {
   const own = new Map<string, Taken>();
-  for (const handle of handles) {
+  for (const { handle, isNew } of volumes) {
     const reservation = ledger.reservation(handle);
-    if (reservation === undefined) continue;
+    // One that is made is no longer asked for: it takes its room like anybody's.
+    if (reservation === undefined || reservation.isMade) continue;
     const sum = own.get(reservation.nodeName) ?? nothingTaken();
-    addTaken(sum, reservation.taken, 1);
+    addTaken(sum, isNew ? reservation.taken : { ...nothingTaken(), slots: reservation.taken.slots }, 1);
     own.set(reservation.nodeName, sum);
   }
   return own;
@@ -147,9 +149,20 @@ function scoreAt(question: Question, node: KnownNode, settings: PlacementSetting
   return scoreOf(partsAt(question, node, settings), settings);
 }
 
-function heldNode(demand: Demand, { facts }: KnownNode): HeldNode {
-  const taken = takenAt(facts.name, demand, (one) => keyAt(facts, one));
-  return { nodeName: facts.name, taken };
+/** What the pod asks of the node beside what it has reserved there; undefined: nothing. */
+function heldNode(demand: Demand, { facts }: KnownNode, own: Taken = nothingTaken()): HeldNode | undefined {
+  const all = takenAt(facts.name, demand, (one) => keyAt(facts, one));
+  const taken = { bytes: beyond(all.bytes, own.bytes), slots: beyond(all.slots, own.slots) };
+  return taken.bytes.size === 0 && taken.slots.size === 0 ? undefined : { nodeName: facts.name, taken };
+}
+
+function beyond(all: ReadonlyMap<string, number>, own: ReadonlyMap<string, number>): Map<string, number> {
+  return new Map(
+    [...all].flatMap(([key, amount]) => {
+      const rest = amount - (own.get(key) ?? 0);
+      return rest > 0 ? [[key, rest] as const] : [];
+    }),
+  );
 }
 
 /** Those of the highest scores; of equal ones others at each turn, so that pods at the same moment seldom meet. */

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "@jest/globals";
+import { LOCAL_DRIVER } from "../../../src/api/names.ts";
 import { misfitSentence } from "../../../src/extender/misfit.ts";
 import { filterResult } from "../../../src/extender/scheduler-wire.ts";
 import type { Pod } from "../../../src/kube/resources.ts";
@@ -11,11 +12,14 @@ import {
   buildClaim,
   buildLogicalVolume,
   buildPod,
+  buildSpanLayout,
+  buildVolume,
   createFleet,
   type Fleet,
   MEMBER_DRIVER,
   NOW_MS,
   type NodeFields,
+  uidOf,
 } from "../../builders/placement.ts";
 
 let fleet: Fleet;
@@ -193,6 +197,30 @@ describe("attach slots", () => {
     expect(verdict(buildPod(2))).toBe("fits");
   });
 
+  it("are held until the pod is bound, whatever its layout says meanwhile", () => {
+    addNode(fleet, NODE, { slots: 5 });
+    addSpan(fleet, 1, 4);
+    addSpan(fleet, 2, 2);
+    const few = `${MEMBER_DRIVER}: 2 volumes to attach, at most 1 attach slots left here`;
+    expect(verdict(buildPod(1))).toBe("fits");
+    const layout = buildSpanLayout(1, 4);
+    fleet.put("layouts", { ...layout, spec: { ...layout.spec, nodeName: "where-it-was" } });
+    expect(verdict(buildPod(2))).toBe(few);
+    fleet.put("pods", buildPod(1, ["claim-1"], NODE));
+    expect(verdict(buildPod(2))).toBe(few);
+    expect(fleet.ledger.count()).toEqual({ reservations: 1, holds: 0 });
+  });
+
+  it("are held, too, while another volume of the pod is placed first", () => {
+    addNode(fleet, NODE, { slots: 5 });
+    addSpan(fleet, 1, 4);
+    addSpan(fleet, 2, 2);
+    fleet.put("claims", buildClaim(3));
+    expect(verdict(buildPod(1, ["claim-1", "claim-3"]))).toBe("fits");
+    fleet.put("claims", buildClaim(3, { selectedNode: NODE }));
+    expect(verdict(buildPod(2))).toBe(`${MEMBER_DRIVER}: 2 volumes to attach, at most 1 attach slots left here`);
+  });
+
   it("matter where the members can be used: nodes out of their reach are refused", () => {
     addNode(fleet, "a", { labels: { zone: "a" } });
     addNode(fleet, "b", { labels: { zone: "b" } });
@@ -279,6 +307,41 @@ describe("the ledger", () => {
     const { reserved, held } = fleet.ledger.takenOf(NODE);
     expect(another.ledger.takenOf(NODE)).toMatchObject({ reserved, held });
     expect(another.ledger.takenOf(NODE).reserved.bytes).toEqual(new Map([["lvm/ssd", 12 * 1024 ** 3]]));
+  });
+
+  const both = ["claim-1", "claim-2"];
+
+  it("does not credit a pod with what it has already, which its node does not show yet", () => {
+    fleet.put("claims", buildClaim(1, { volumeName: "pv-1" }));
+    fleet.put("volumes", buildVolume("pv-1", LOCAL_DRIVER, `fs-${uidOf(1)}`));
+    fleet.put("logicalVolumes", buildLogicalVolume(1, NODE, { isMade: true }));
+    expect(verdict(buildPod(3, both))).toBe(TAKEN);
+    fleet.put("logicalVolumes", buildLogicalVolume(1, NODE));
+    expect(verdict(buildPod(3, both))).toBe(TAKEN);
+  });
+
+  it("asks no second time for what its node has made, whether the node shows it or not", () => {
+    fleet.put("claims", buildClaim(1, { selectedNode: NODE }));
+    fleet.put("logicalVolumes", buildLogicalVolume(1, NODE, { isMade: true }));
+    expect(verdict(buildPod(1))).toBe("fits");
+    addNode(fleet, NODE, { free: "5Gi" });
+    expect(verdict(buildPod(1))).toBe("fits");
+    fleet.nowMs += 15_000;
+    expect(verdict(buildPod(1))).toBe("fits");
+    expect(fleet.ledger.count()).toEqual({ reservations: 0, holds: 0 });
+    addNode(fleet, "other", { free: "5Gi" });
+    expect(verdict(buildPod(1), "other")).toBe(TAKEN);
+  });
+
+  it("holds what a pod asks beside what it has reserved, on the node of that too", () => {
+    addNode(fleet, NODE, { free: "25Gi" });
+    fleet.put("claims", buildClaim(1, { selectedNode: NODE }));
+    fleet.put("claims", buildClaim(3));
+    expect(verdict(buildPod(1, both))).toBe("fits");
+    expect(verdict(buildPod(3))).toBe(HELD);
+    fleet.put("claims", buildClaim(2, { selectedNode: NODE }));
+    expect(verdict(buildPod(3))).toBe(TAKEN);
+    expect(fleet.ledger.count().holds).toBe(0);
   });
 
   it("holds a pod that another replica has answered from prioritize on", () => {
