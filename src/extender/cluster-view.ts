@@ -5,9 +5,9 @@ import { RECORDS } from "../api/names.ts";
 import type { KubeObject } from "../kube/object.ts";
 import type { PersistentVolumeClaim, Pod } from "../kube/resources.ts";
 import { type ClusterStores, isAgent, type KindsRead, nodeOfLayout } from "./cluster-stores.ts";
-import { claimsOf, type SeenObjects, volumeDemandOf } from "./decide-demand.ts";
+import { claimsOf, isRefusal, type SeenObjects, volumeDemandOf } from "./decide-demand.ts";
 import { nodeFactsOf } from "./decide-node.ts";
-import { madeAt, reservationOf } from "./decide-reservation.ts";
+import { hasEnded, madeAt, reservationOf } from "./decide-reservation.ts";
 import { createHeardAgents } from "./heard-agents.ts";
 import type { Ledger, NodeTaken } from "./ledger.ts";
 import { keyAt, type NodeFacts } from "./node-facts.ts";
@@ -82,7 +82,7 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
         logicalVolume: stores.logicalVolumes.get(handle),
         layout: stores.layouts.get(handle),
         pods: claim === undefined ? [] : stores.pods.byIndex("claim", claimKey(claim)),
-        demand: demand === undefined || typeof demand === "string" ? undefined : demand,
+        demand: isRefusal(demand) ? undefined : demand,
       },
       (nodeName, one) => keyAt(nodes.get(nodeName)?.facts, one),
     );
@@ -134,7 +134,7 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
       markVolumesOfPod(pod);
       const { uid } = pod.metadata;
       const isGone = stores.pods.get(podKey(pod))?.metadata.uid !== uid;
-      if (uid !== undefined && (isGone || pod.spec.nodeName)) ledger.release(uid);
+      if (uid !== undefined && (isGone || pod.spec.nodeName || hasEnded(pod))) ledger.release(uid);
       if (isAgent(pod) && pod.spec.nodeName) {
         agents.changed(pod.spec.nodeName, now());
         dirtyNodes.add(pod.spec.nodeName);

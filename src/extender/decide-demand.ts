@@ -11,7 +11,7 @@ import {
 import { driverNamed } from "../csi/driver.ts";
 import type { PersistentVolume, PersistentVolumeClaim, Pod, StorageClass } from "../kube/resources.ts";
 import { MIB, readQuantity } from "../units/quantity.ts";
-import type { ClassDemand, CountedVolume, Demand, PlacedVolume, SlotDemand } from "./demand.ts";
+import type { ClassDemand, CountedVolume, Demand, PlacedVolume, Refusal, SlotDemand } from "./demand.ts";
 
 /** What there is, as it was seen last. */
 export interface SeenObjects {
@@ -30,16 +30,19 @@ export interface ClaimingPod extends Pick<Pod, "metadata"> {
   readonly spec: Pick<Pod["spec"], "volumes" | "tolerations">;
 }
 
-/** "No volumes of ours" is undefined; a sentence says why no node can take the pod as things are. */
-export function demandOf(pod: ClaimingPod, seen: SeenObjects): Demand | undefined | string {
+/** Undefined: no volumes of ours. */
+export function demandOf(pod: ClaimingPod, seen: SeenObjects): Demand | undefined | Refusal {
   const demands: VolumeDemand[] = [];
   for (const claim of claimsOf(pod)) {
     const found = seen.claim(pod.metadata.namespace ?? "default", claim.name);
-    if (found === undefined) return `claim ${claim.name} of the pod does not exist`;
-    if (claim.isEphemeral && !isOwnedBy(found, pod))
-      return `claim ${claim.name} exists, and was not made for the pod's volume of that name: delete one of them`;
+    if (found === undefined) return notSeen(`claim ${claim.name} of the pod`);
+    // Its predecessor's may be on its way out.
+    if (claim.isEphemeral && !isOwnedBy(found, pod)) {
+      const sentence = `claim ${claim.name} exists, and was not made for the pod's volume of that name: delete one of them`;
+      return { sentence, mayPass: true };
+    }
     const demand = volumeDemandOf(found, seen);
-    if (typeof demand === "string") return demand;
+    if (isRefusal(demand)) return demand;
     if (demand !== undefined) demands.push(demand);
   }
   if (demands.length === 0) return undefined;
@@ -54,6 +57,14 @@ export function demandOf(pod: ClaimingPod, seen: SeenObjects): Demand | undefine
       : demands.filter(({ isNew }) => isNew).map(({ handle }) => handle),
     toleratesCordon: toleratesCordon(pod),
   };
+}
+
+function notSeen(object: string): Refusal {
+  return { sentence: `${object} does not exist, or is not seen by Tidemark yet; it is tried again`, mayPass: true };
+}
+
+export function isRefusal(answer: object | undefined): answer is Refusal {
+  return answer !== undefined && "sentence" in answer;
 }
 
 export interface PodClaim {
@@ -93,7 +104,7 @@ interface VolumeDemand extends CountedVolume {
 }
 
 /** The same of one claim; undefined: it is none of ours. */
-export function volumeDemandOf(claim: PersistentVolumeClaim, seen: SeenObjects): VolumeDemand | undefined | string {
+export function volumeDemandOf(claim: PersistentVolumeClaim, seen: SeenObjects): VolumeDemand | undefined | Refusal {
   const { volumeName } = claim.spec;
   return volumeName ? boundDemand(claim, volumeName, seen) : newDemand(claim, seen);
 }
@@ -102,9 +113,9 @@ function boundDemand(
   { metadata }: PersistentVolumeClaim,
   volumeName: string,
   seen: SeenObjects,
-): VolumeDemand | undefined | string {
+): VolumeDemand | undefined | Refusal {
   const volume = seen.volume(volumeName);
-  if (volume === undefined) return `PersistentVolume ${volumeName} of claim ${metadata.name} does not exist`;
+  if (volume === undefined) return notSeen(`PersistentVolume ${volumeName} of claim ${metadata.name}`);
   const driver = driverNamed(volume.spec.csi?.driver);
   if (driver === undefined) return undefined;
   const handle = volume.spec.csi?.volumeHandle ?? "";
@@ -143,26 +154,26 @@ function isNeeded({ status }: FilesystemLayout, { name, state }: MemberSpec): bo
   return state === "Spare" ? reported === "Present" : state !== "Removed" || reported !== undefined;
 }
 
-function newDemand(claim: PersistentVolumeClaim, seen: SeenObjects): VolumeDemand | undefined | string {
+function newDemand(claim: PersistentVolumeClaim, seen: SeenObjects): VolumeDemand | undefined | Refusal {
   const { name, uid } = claim.metadata;
-  const className = claim.spec.storageClassName ?? "";
+  const className = claim.spec.storageClassName;
+  // Without a class nobody provisions it: the scheduler itself says so, as of one that is not there.
+  if (!className) return undefined;
   const storageClass = seen.storageClass(className);
-  // Without a class, or of one that is not there, nobody provisions it: the scheduler itself says so.
-  const driver = driverNamed(storageClass?.provisioner);
-  if (storageClass === undefined || driver === undefined || uid === undefined) return undefined;
+  if (storageClass === undefined) return notSeen(`StorageClass ${className} of claim ${name}`);
+  const driver = driverNamed(storageClass.provisioner);
+  if (driver === undefined || uid === undefined) return undefined;
   const handle = volumeHandleOf(uid);
   const ofClass = firstMemberOf(claim, storageClass);
-  if (typeof ofClass === "string") return `claim ${name}: ${ofClass}`;
+  if (typeof ofClass === "string") return { sentence: `claim ${name}: ${ofClass}`, mayPass: false };
   const ofVolume = { driver: driver.name, handle, isNew: true, placed: [] };
   if (ofClass.backend !== "span")
     return { ...ofVolume, classes: [{ ...ofClass, madeAt: seen.madeAt(handle) }], slots: [] };
-  const memberClass = seen.storageClass(storageClass.parameters?.[MEMBER_CLASS_PARAMETER] ?? "");
-  if (memberClass === undefined) return `claim ${name}: ${missingMemberClass(storageClass)}`;
+  const nameOfMembers = storageClass.parameters?.[MEMBER_CLASS_PARAMETER] ?? "";
+  const memberClass = seen.storageClass(nameOfMembers);
+  if (memberClass === undefined)
+    return notSeen(`StorageClass "${nameOfMembers}", of which ${className} of claim ${name} makes members,`);
   return { ...ofVolume, classes: [], slots: [{ driver: memberClass.provisioner, attachedAt: [] }] };
-}
-
-function missingMemberClass({ metadata, parameters }: StorageClass): string {
-  return `StorageClass ${metadata.name} makes members of "${parameters?.[MEMBER_CLASS_PARAMETER] ?? ""}", which is no StorageClass`;
 }
 
 /** LVM's own size of what volumes are made of; a group with larger ones has the last word when the volume is made. */

@@ -87,12 +87,13 @@ function ofClaim(
 /** Where the scheduler has put a pod that needs the volume, or wants to. */
 function nodeOfPods(pods: readonly Pod[]): string | undefined {
   // One that is being deleted is on its way out of where it was; its successor may be elsewhere.
-  const live = pods.filter(
-    ({ metadata, status }) =>
-      metadata.deletionTimestamp === undefined && status?.phase !== "Succeeded" && status?.phase !== "Failed",
-  );
+  const live = pods.filter((pod) => pod.metadata.deletionTimestamp === undefined && !hasEnded(pod));
   const bound = live.find(({ spec }) => spec.nodeName)?.spec.nodeName;
   return bound ?? live.find(({ status }) => status?.nominatedNodeName)?.status?.nominatedNodeName;
+}
+
+export function hasEnded({ status }: Pod): boolean {
+  return status?.phase === "Succeeded" || status?.phase === "Failed";
 }
 
 /** What a demand takes of a node. */

@@ -26,6 +26,13 @@ export interface PlacedVolume {
   readonly terms: readonly NodeSelectorTerm[];
 }
 
+/** Why no node at all can take a pod as things are. */
+export interface Refusal {
+  readonly sentence: string;
+  /** It is of an object that is not there, which we may only not have seen yet: the scheduler, who has, is to ask again soon. */
+  readonly mayPass: boolean;
+}
+
 /** A volume that the demand counts. */
 export interface CountedVolume {
   /** Its CSI volume handle, as the ledger knows it. */

@@ -17,6 +17,7 @@ import {
 import type { Store } from "../kube/store.ts";
 import { createClusterStores, type KindsRead, type WritableStores } from "./cluster-stores.ts";
 import { createClusterView } from "./cluster-view.ts";
+import { isRefusal } from "./decide-demand.ts";
 import type { ScoreParts } from "./decide-score.ts";
 import { createKeeping } from "./kept-fields.ts";
 import { createLedger } from "./ledger.ts";
@@ -71,7 +72,7 @@ export async function explainPod(
   for (const kind of Object.keys(RESOURCES) as (keyof KindsRead)[]) await listInto(client, kind, stores, view.changed);
   const explained = createPlacement(view, ledger, settings).explain(asked, nowMs);
   if (explained === undefined) return { pod, message: "it has no volumes of Tidemark: every node takes it", nodes: [] };
-  if (typeof explained === "string") return { pod, message: explained, nodes: [] };
+  if (isRefusal(explained)) return { pod, message: explained.sentence, nodes: [] };
   const nodes = explained.map(({ nodeName, misfit, parts, score }) => ({
     nodeName,
     fits: misfit === undefined,

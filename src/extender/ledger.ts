@@ -29,9 +29,10 @@ export interface Ledger {
   reservation(handle: string): Reservation | undefined;
   /** Undefined: it takes nothing any more. */
   reserve(handle: string, reservation: Reservation | undefined): void;
-  /** In place of what the pod held before. */
+  /** No further pod can be held for. */
+  isFull(): boolean;
+  /** In place of what the pod held before, unless it is full; `handles`: see Demand.awaited. */
   hold(podUid: string, handles: readonly string[], nodes: readonly HeldNode[], nowMs: number): void;
-  holds(podUid: string): boolean;
   /** The pod is placed, or gone. */
   release(podUid: string): void;
   /** The place of a volume is seen: the hold of its pod ends with the last one. */
@@ -41,8 +42,8 @@ export interface Ledger {
   count(): { readonly reservations: number; readonly holds: number };
 }
 
-/** Pods that are being placed at the same moment; beyond it the oldest hold gives way. */
-const HOLDS_LIMIT = 10_000;
+/** Pods that are being placed at the same moment; one more has to wait, since a hold that gave way would be a placement forgotten. */
+export const HOLDS_LIMIT = 10_000;
 
 export function createLedger(holdLimitMs: number): Ledger {
   const nodes = new Map<string, NodeTaken & { version: number }>();
@@ -83,16 +84,14 @@ export function createLedger(holdLimitMs: number): Ledger {
         add("reserved", reservation, 1);
       }
     },
+    isFull: () => holds.size >= HOLDS_LIMIT,
     hold: (podUid, handles, held, nowMs) => {
       release(podUid);
-      if (held.length === 0) return;
-      const [oldest] = holds.keys();
-      if (holds.size >= HOLDS_LIMIT && oldest !== undefined) release(oldest);
+      if (held.length === 0 || holds.size >= HOLDS_LIMIT) return;
       holds.set(podUid, { nodes: held, pending: new Set(handles), sinceMs: nowMs });
       for (const node of held) add("held", node, 1);
       for (const handle of handles) podOfHandle.set(handle, podUid);
     },
-    holds: (podUid) => holds.has(podUid),
     release,
     seen: (handle) => {
       const podUid = podOfHandle.get(handle);

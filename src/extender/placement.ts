@@ -1,12 +1,12 @@
 // What the scheduler's two questions are answered with: which nodes take a pod, and how well each suits it. What is offered is held until
 // the objects show where the pod went, so that the next question already counts it.
 import type { ClusterView, KnownNode } from "./cluster-view.ts";
-import { type ClaimingPod, demandOf } from "./decide-demand.ts";
+import { type ClaimingPod, demandOf, isRefusal } from "./decide-demand.ts";
 import { misfitOf } from "./decide-fit.ts";
 import { takenAt } from "./decide-reservation.ts";
 import { SCORE_LIMIT, type ScoreParts, type ScoreSettings, scoreOf, scoreParts } from "./decide-score.ts";
-import type { Demand } from "./demand.ts";
-import type { HeldNode, Ledger } from "./ledger.ts";
+import type { Demand, Refusal } from "./demand.ts";
+import { type HeldNode, HOLDS_LIMIT, type Ledger } from "./ledger.ts";
 import type { Misfit } from "./misfit.ts";
 import { addTaken, keyAt, nothingTaken, type Taken } from "./node-facts.ts";
 import { createVerdicts, type Verdict } from "./verdicts.ts";
@@ -20,7 +20,7 @@ export interface FilterAnswer {
   readonly fits: readonly string[];
   readonly misfits: readonly { readonly nodeName: string; readonly misfit: Misfit }[];
   /** Why no node at all takes the pod; `misfits` is empty then. */
-  readonly refusal: string | undefined;
+  readonly refusal: Refusal | undefined;
 }
 
 export interface ScoredNode {
@@ -39,10 +39,14 @@ export interface Placement {
   filter(pod: ClaimingPod, candidates: readonly string[], nowMs: number): FilterAnswer;
   prioritize(pod: ClaimingPod, candidates: readonly string[], nowMs: number): readonly ScoredNode[];
   /** As filter and prioritize would answer now, of every node; nothing is held. Undefined: the pod has no volumes of ours. */
-  explain(pod: ClaimingPod, nowMs: number): readonly ExplainedNode[] | string | undefined;
+  explain(pod: ClaimingPod, nowMs: number): readonly ExplainedNode[] | Refusal | undefined;
 }
 
 const UNKNOWN_NODE: Verdict = { misfit: { reason: "UnknownNode", subject: "", needed: 0, has: 0 }, score: 0 };
+const TOO_MANY: Refusal = {
+  sentence: `${HOLDS_LIMIT} pods are being placed at this moment, more than are counted; it is tried again`,
+  mayPass: true,
+};
 const NO_PARTS: ScoreParts = { free: undefined, growth: undefined, io: undefined };
 
 export function createPlacement(view: ClusterView, ledger: Ledger, settings: PlacementSettings): Placement {
@@ -59,11 +63,11 @@ export function createPlacement(view: ClusterView, ledger: Ledger, settings: Pla
     return own.size === 0 ? verdictOf : (node) => (own.has(node.facts.name) ? judge(node) : verdictOf(node));
   };
 
-  const ask = (pod: ClaimingPod, nowMs: number): Question | string | undefined => {
+  const ask = (pod: ClaimingPod, nowMs: number): Question | Refusal | undefined => {
     view.refresh(nowMs);
     ledger.expire(nowMs);
     const demand = demandOf(pod, view.seen);
-    if (demand === undefined || typeof demand === "string") return demand;
+    if (demand === undefined || isRefusal(demand)) return demand;
     ledger.release(pod.metadata.uid ?? "");
     return { demand, own: ownReservations(demand, ledger), nowMs };
   };
@@ -71,7 +75,7 @@ export function createPlacement(view: ClusterView, ledger: Ledger, settings: Pla
   const hold = (pod: ClaimingPod, { demand, own, nowMs }: Question, offered: readonly KnownNode[]): void => {
     const { uid } = pod.metadata;
     if (uid === undefined) return;
-    const nodes = offered.flatMap((node) => heldNode(demand, node, own.get(node.facts.name)) ?? []);
+    const nodes = sharing(offered.flatMap((node) => heldNode(demand, node, own.get(node.facts.name)) ?? []));
     const unseen = demand.awaited.filter((handle) => ledger.reservation(handle) === undefined);
     // Where all are seen and the pod is offered other nodes nonetheless, what was seen is out of date.
     ledger.hold(uid, unseen.length > 0 ? unseen : demand.awaited, nodes, nowMs);
@@ -81,7 +85,8 @@ export function createPlacement(view: ClusterView, ledger: Ledger, settings: Pla
     filter: (pod, candidates, nowMs) => {
       const question = ask(pod, nowMs);
       if (question === undefined) return { fits: candidates, misfits: [], refusal: undefined };
-      if (typeof question === "string") return { fits: [], misfits: [], refusal: question };
+      if (isRefusal(question)) return { fits: [], misfits: [], refusal: question };
+      if (ledger.isFull()) return { fits: [], misfits: [], refusal: TOO_MANY };
       const verdictOf = verdictsFor(question);
       const fitting: KnownNode[][] = Array.from({ length: SCORE_LIMIT + 1 }, () => []);
       const misfits: { nodeName: string; misfit: Misfit }[] = [];
@@ -98,8 +103,7 @@ export function createPlacement(view: ClusterView, ledger: Ledger, settings: Pla
     },
     prioritize: (pod, candidates, nowMs) => {
       const question = ask(pod, nowMs);
-      if (question === undefined || typeof question === "string")
-        return candidates.map((nodeName) => ({ nodeName, score: 0 }));
+      if (question === undefined || isRefusal(question)) return candidates.map((nodeName) => ({ nodeName, score: 0 }));
       const known = candidates.flatMap((nodeName) => view.node(nodeName) ?? []);
       const scores = new Map(known.map((node) => [node.facts.name, scoreAt(question, node, settings)]));
       hold(pod, question, known);
@@ -107,7 +111,7 @@ export function createPlacement(view: ClusterView, ledger: Ledger, settings: Pla
     },
     explain: (pod, nowMs) => {
       const question = ask(pod, nowMs);
-      if (question === undefined || typeof question === "string") return question;
+      if (question === undefined || isRefusal(question)) return question;
       return [...view.nodes()].map((node) => {
         const misfit = misfitAt(question, node);
         const parts = misfit === undefined ? partsAt(question, node, settings) : NO_PARTS;
@@ -154,6 +158,17 @@ function heldNode(demand: Demand, { facts }: KnownNode, own: Taken = nothingTake
   const all = takenAt(facts.name, demand, (one) => keyAt(facts, one));
   const taken = { bytes: beyond(all.bytes, own.bytes), slots: beyond(all.slots, own.slots) };
   return taken.bytes.size === 0 && taken.slots.size === 0 ? undefined : { nodeName: facts.name, taken };
+}
+
+/** Most of the nodes take the same, kept once: there are thousands of holds, each on many nodes. */
+function sharing(nodes: readonly HeldNode[]): readonly HeldNode[] {
+  const kept = new Map<string, Taken>();
+  return nodes.map(({ nodeName, taken }) => {
+    const text = JSON.stringify([[...taken.bytes], [...taken.slots]]);
+    const same = kept.get(text) ?? taken;
+    kept.set(text, same);
+    return { nodeName, taken: same };
+  });
 }
 
 function beyond(all: ReadonlyMap<string, number>, own: ReadonlyMap<string, number>): Map<string, number> {

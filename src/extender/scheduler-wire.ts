@@ -96,12 +96,18 @@ export function filterResult(
 ): FilterResult {
   const failed: Record<string, string> = {};
   const unresolvable: Record<string, string> = {};
-  if (refusal !== undefined) for (const name of nodeNames) unresolvable[name] = refusal;
+  // An error makes the scheduler ask again after a back-off of seconds; refused nodes would wait for an object to change.
+  if (refusal?.mayPass === false) for (const name of nodeNames) unresolvable[name] = refusal.sentence;
   const sentenceOf = sentencesOf(misfits.map(({ misfit }) => misfit));
   for (const { nodeName, misfit } of misfits)
     (isUnresolvable(misfit) ? unresolvable : failed)[nodeName] = sentenceOf(misfit);
   const offered = nodes === undefined ? { NodeNames: fits } : { Nodes: { items: fits.map((name) => nodes.get(name)) } };
-  return { ...offered, FailedNodes: failed, FailedAndUnresolvableNodes: unresolvable, Error: "" };
+  return {
+    ...offered,
+    FailedNodes: failed,
+    FailedAndUnresolvableNodes: unresolvable,
+    Error: refusal?.mayPass === true ? refusal.sentence : "",
+  };
 }
 
 /** One sentence for all that lack the same. */

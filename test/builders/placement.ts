@@ -26,7 +26,7 @@ export const SETTINGS: PlacementSettings = {
   divisors: new Map(),
   defaultDivisor: 1,
 };
-export const HOLD_LIMIT_MS = 10_000;
+export const HOLD_LIMIT_MS = 60_000;
 export const MEMBER_DRIVER = "disks.example.com";
 export const NOW_MS = Date.parse("2026-11-20T12:00:00Z");
 

@@ -5,7 +5,7 @@ describe("the extender's flags", () => {
   it("have defaults for everything", () => {
     expect(readConfig([], {})).toMatchObject({
       httpPort: 9473,
-      holdLimitMs: 10_000,
+      holdLimitMs: 60_000,
       placement: { offeredNodes: 32, weights: { free: 2, growth: 1, io: 1 }, defaultDivisor: 1, divisors: new Map() },
     });
   });

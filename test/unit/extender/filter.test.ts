@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from "@jest/globals";
-import { LOCAL_DRIVER } from "../../../src/api/names.ts";
+import { LOCAL_DRIVER, SPAN_DRIVER } from "../../../src/api/names.ts";
+import { HOLDS_LIMIT } from "../../../src/extender/ledger.ts";
 import { misfitSentence } from "../../../src/extender/misfit.ts";
 import { filterResult } from "../../../src/extender/scheduler-wire.ts";
 import type { Pod } from "../../../src/kube/resources.ts";
@@ -10,12 +11,14 @@ import {
   agentPod,
   buildAttachment,
   buildClaim,
+  buildClass,
   buildLogicalVolume,
   buildPod,
   buildSpanLayout,
   buildVolume,
   createFleet,
   type Fleet,
+  HOLD_LIMIT_MS,
   MEMBER_DRIVER,
   NOW_MS,
   type NodeFields,
@@ -38,6 +41,7 @@ function filter(pod: Pod, names: readonly string[] = [NODE]) {
 function verdict(pod: Pod, name = NODE): string {
   const answer = filter(pod, [name]);
   const result = filterResult({ pod, nodeNames: [name], nodes: undefined }, answer);
+  if (result.Error !== "") return result.Error;
   return answer.fits.includes(name)
     ? "fits"
     : (result.FailedNodes[name] ?? result.FailedAndUnresolvableNodes[name] ?? "neither");
@@ -132,8 +136,38 @@ describe("what a pod needs", () => {
     expect(filter(buildPod(2, []), ["x"]).fits).toEqual(["x"]);
   });
 
-  it("is refused everywhere where a claim does not exist", () => {
-    expect(verdict(buildPod(1))).toBe("claim claim-1 of the pod does not exist");
+  describe("cannot be told while an object is not seen: an error, so that the scheduler asks again, and no node refused for it", () => {
+    const AGAIN = "does not exist, or is not seen by Tidemark yet; it is tried again";
+    const span = () => fleet.put("storageClasses", buildClass("late", { backend: "span" }, SPAN_DRIVER));
+    const unseen: readonly (readonly [string, () => void, string])[] = [
+      ["its claim", () => undefined, `claim claim-1 of the pod ${AGAIN}`],
+      [
+        "the claim's class",
+        () => fleet.put("claims", buildClaim(1, { storageClassName: "late" })),
+        `StorageClass late of claim claim-1 ${AGAIN}`,
+      ],
+      [
+        "the class of the members",
+        () => [span(), fleet.put("claims", buildClaim(1, { storageClassName: "late" }))],
+        `StorageClass "", of which late of claim claim-1 makes members, ${AGAIN}`,
+      ],
+      [
+        "the claim's volume",
+        () => fleet.put("claims", buildClaim(1, { volumeName: "pv-1" })),
+        `PersistentVolume pv-1 of claim claim-1 ${AGAIN}`,
+      ],
+    ];
+    it.each(unseen)("%s", (_name, prepare, sentence) => {
+      prepare();
+      const answer = filter(buildPod(1));
+      expect(filterResult({ pod: buildPod(1), nodeNames: [NODE], nodes: undefined }, answer)).toEqual({
+        NodeNames: [],
+        FailedNodes: {},
+        FailedAndUnresolvableNodes: {},
+        Error: sentence,
+      });
+      expect(fleet.placement.explain(buildPod(1), fleet.nowMs)).toMatchObject({ sentence });
+    });
   });
 
   it("is counted from its claims: an annotation that somebody forged changes nothing", () => {
@@ -262,7 +296,16 @@ describe("the ledger", () => {
     fleet.remove("pods", "shop/pod-1");
     expect(verdict(buildPod(2))).toBe("fits");
     expect(verdict(buildPod(1))).toBe(HELD);
-    fleet.nowMs += 10_000;
+    fleet.put("pods", { ...buildPod(2), status: { phase: "Failed" } });
+    expect(verdict(buildPod(1))).toBe("fits");
+    expect(verdict(buildPod(2))).toBe(HELD);
+    fleet.remove("pods", "shop/pod-2");
+    fleet.put("pods", { ...buildPod(1), status: { phase: "Failed" } });
+    expect(verdict(buildPod(2))).toBe("fits");
+    expect(verdict(buildPod(1))).toBe(HELD);
+    fleet.nowMs += HOLD_LIMIT_MS - 1;
+    expect(verdict(buildPod(1))).toBe(HELD);
+    fleet.nowMs += 1;
     expect(verdict(buildPod(1))).toBe("fits");
   });
 
@@ -347,6 +390,20 @@ describe("the ledger", () => {
   it("holds a pod that another replica has answered from prioritize on", () => {
     fleet.placement.prioritize(buildPod(1), [NODE], fleet.nowMs);
     expect(verdict(buildPod(2))).toBe(HELD);
+  });
+});
+
+describe("a full ledger", () => {
+  it("makes further pods wait, and forgets none that it holds for", () => {
+    addNode(fleet, NODE, { free: "1Ti" });
+    fleet.put("claims", buildClaim(0, { request: "1Mi" }));
+    const podOf = (index: number) => buildPod(index, ["claim-0"]);
+    for (let index = 0; index < HOLDS_LIMIT; index += 1) expect(filter(podOf(index)).fits).toEqual([NODE]);
+    expect(verdict(podOf(HOLDS_LIMIT))).toContain("10000 pods are being placed at this moment");
+    expect(verdict(podOf(1))).toBe("fits");
+    expect(fleet.ledger.count().holds).toBe(HOLDS_LIMIT);
+    fleet.put("pods", buildPod(0, ["claim-0"], NODE));
+    expect(verdict(podOf(HOLDS_LIMIT))).toBe("fits");
   });
 });
 

@@ -1,5 +1,6 @@
 import { expect, it } from "@jest/globals";
 import fc from "fast-check";
+import { isRefusal } from "../../../src/extender/decide-demand.ts";
 import {
   addClasses,
   addNode,
@@ -84,7 +85,7 @@ it("a kept verdict is what would be found anew, whatever has changed in between"
 function expectAsExplained({ placement, nowMs }: Fleet, claim: number): void {
   const pod = buildPod(claim);
   const explained = placement.explain(pod, nowMs);
-  if (explained === undefined || typeof explained === "string") throw new Error(`pod ${claim} asks for nothing`);
+  if (explained === undefined || isRefusal(explained)) throw new Error(`pod ${claim} asks for nothing`);
   const names = explained.map(({ nodeName }) => nodeName);
   const { fits, misfits } = placement.filter(pod, names, nowMs);
   const refused = explained.filter(({ misfit }) => misfit !== undefined);
