@@ -67,10 +67,7 @@ function tell<K extends keyof KindsRead>(kind: K, reflector: unknown, view: Clus
   const changed = (object: KubeObject): void => view.changed(kind, object as KindsRead[K]);
   (reflector as Reflector<KindsRead[K]>).subscribe({
     added: changed,
-    updated: (object, before) => {
-      changed(before);
-      changed(object);
-    },
+    updated: (object, before) => view.changed(kind, object, before),
     deleted: changed,
   });
 }

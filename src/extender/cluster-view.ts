@@ -1,13 +1,15 @@
 // The cluster as placement sees it: facts of each node and reservations of each volume, kept up to date by the changes that are told. A
 // change only marks what it touches; that is worked out when it is looked at next.
+import type { FilesystemLayout } from "../api/filesystem-layout.ts";
 import { volumeHandleOf, volumeUIDOf } from "../api/identity.ts";
 import { RECORDS } from "../api/names.ts";
 import type { KubeObject } from "../kube/object.ts";
-import type { PersistentVolumeClaim, Pod } from "../kube/resources.ts";
+import type { Node, PersistentVolumeClaim, Pod } from "../kube/resources.ts";
 import { type ClusterStores, isAgent, type KindsRead, nodeOfLayout } from "./cluster-stores.ts";
 import { claimsOf, isRefusal, type SeenObjects, volumeDemandOf } from "./decide-demand.ts";
-import { nodeFactsOf } from "./decide-node.ts";
+import { type NodeObjects, nodeFactsOf } from "./decide-node.ts";
 import { hasEnded, madeAt, reservationOf } from "./decide-reservation.ts";
+import { createGrown } from "./grown.ts";
 import { createHeardAgents } from "./heard-agents.ts";
 import type { Ledger, NodeTaken } from "./ledger.ts";
 import { keyAt, type NodeFacts } from "./node-facts.ts";
@@ -26,8 +28,8 @@ export interface ClusterView {
   refresh(nowMs: number): void;
   node(name: string): KnownNode | undefined;
   nodes(): Iterable<KnownNode>;
-  /** To be told of each object that was added or changed, and of what it was before, and of each that is gone. */
-  changed<K extends keyof KindsRead>(kind: K, object: KindsRead[K]): void;
+  /** To be told of each object that was added or is gone, and of each that was changed with what it was before. */
+  changed<K extends keyof KindsRead>(kind: K, object: KindsRead[K], before?: KindsRead[K]): void;
 }
 
 export function createClusterView(stores: ClusterStores, ledger: Ledger, now: () => number): ClusterView {
@@ -36,17 +38,10 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
   const dirtyNodes = new Set<string>();
   const dirtyVolumes = new Set<string>();
   const settling = createSettling(stores);
+  const grown = createGrown(ledger);
   const agents = createHeardAgents(stores);
 
-  const seen: SeenObjects = {
-    claim: (namespace, name) => stores.claims.get(`${namespace}/${name}`),
-    volume: (name) => stores.volumes.get(name),
-    storageClass: (name) => stores.storageClasses.get(name),
-    layout: (handle) => stores.layouts.get(handle),
-    madeAt: (handle) =>
-      madeAt({ logicalVolume: stores.logicalVolumes.get(handle), layout: stores.layouts.get(handle) }),
-    attachedAt: (name) => stores.attachments.byIndex("volume", name).map(({ spec }) => spec.nodeName),
-  };
+  const seen = seenIn(stores);
 
   const refreshNode = (name: string, nowMs: number): void => {
     const node = stores.nodes.get(name);
@@ -56,17 +51,7 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
       if (before !== undefined) freeNumbers.push(before);
       return;
     }
-    const facts = nodeFactsOf(
-      {
-        node,
-        storage: stores.nodeStorages.get(name),
-        csiNode: stores.csiNodes.get(name),
-        attachments: stores.attachments.byIndex("node", name),
-        layouts: stores.layouts.byIndex("node", name),
-        unheardSinceMs: agents.unheardSinceMs(name),
-      },
-      nowMs,
-    );
+    const facts = nodeFactsOf(nodeObjectsIn(stores, node, agents.unheardSinceMs(name)), nowMs);
     nodes.set(name, { number: before ?? freeNumbers.pop() ?? nodes.size, facts, taken: ledger.takenOf(name) });
   };
 
@@ -105,6 +90,7 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
     nodes: ({ metadata }) => dirtyNodes.add(metadata.name),
     nodeStorages: ({ metadata }) => {
       settling.reported(metadata.name, now());
+      grown.reported(metadata.name, now());
       for (const handle of settling.openOn(metadata.name)) dirtyVolumes.add(handle);
       dirtyNodes.add(metadata.name);
     },
@@ -151,10 +137,41 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
       for (const handle of dirtyVolumes) refreshVolume(handle, nowMs);
       dirtyVolumes.clear();
       settling.expire(nowMs);
+      grown.expire(nowMs);
     },
     node: (name) => nodes.get(name),
     nodes: () => nodes.values(),
-    changed: (kind, object: KubeObject) => (marks[kind] as (changed: KubeObject) => void)(object),
+    changed: (kind, object, before) => {
+      const mark = marks[kind] as (changed: KubeObject) => void;
+      if (before !== undefined) mark(before);
+      mark(object);
+      if (kind === "layouts" && before !== undefined)
+        grown.changed(before as FilesystemLayout, object as FilesystemLayout, now());
+    },
+  };
+}
+
+function seenIn(stores: ClusterStores): SeenObjects {
+  return {
+    claim: (namespace, name) => stores.claims.get(`${namespace}/${name}`),
+    volume: (name) => stores.volumes.get(name),
+    storageClass: (name) => stores.storageClasses.get(name),
+    layout: (handle) => stores.layouts.get(handle),
+    madeAt: (handle) =>
+      madeAt({ logicalVolume: stores.logicalVolumes.get(handle), layout: stores.layouts.get(handle) }),
+    attachedAt: (name) => stores.attachments.byIndex("volume", name).map(({ spec }) => spec.nodeName),
+  };
+}
+
+function nodeObjectsIn(stores: ClusterStores, node: Node, unheardSinceMs: number | undefined): NodeObjects {
+  const { name } = node.metadata;
+  return {
+    node,
+    storage: stores.nodeStorages.get(name),
+    csiNode: stores.csiNodes.get(name),
+    attachments: stores.attachments.byIndex("node", name),
+    layouts: stores.layouts.byIndex("node", name),
+    unheardSinceMs,
   };
 }
 

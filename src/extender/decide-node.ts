@@ -88,7 +88,8 @@ export function classOfLayout({ spec }: FilesystemLayout): string | undefined {
   return source?.logicalVolume === undefined ? undefined : classKey("lvm", source.logicalVolume.deviceClass);
 }
 
-function presentBytesOf({ status }: FilesystemLayout): number | undefined {
+/** Undefined: none is there, or what it says is no size. */
+export function presentBytesOf({ status }: FilesystemLayout): number | undefined {
   const sizes = (status?.members ?? [])
     .filter(({ state }) => state === "Present")
     .map(({ size }) => readQuantity(size));

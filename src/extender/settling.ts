@@ -14,10 +14,10 @@ export interface Settling {
   expire(nowMs: number): void;
 }
 
-/** After a node has made a volume, its own figures show it within this. */
-const SETTLING_LIMIT_MS = 15_000;
+/** After a node has made or extended a volume, its own figures show it within this. */
+export const SETTLING_LIMIT_MS = 15_000;
 /** A report that comes later than this after the volume was seen has counted it: agents report within half a second of a change. */
-const REPORT_DELAY_MS = 300;
+export const REPORT_DELAY_MS = 300;
 
 export function createSettling(stores: Pick<ClusterStores, "logicalVolumes" | "layouts">): Settling {
   const reportedMs = new Map<string, number>();

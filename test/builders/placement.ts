@@ -55,8 +55,7 @@ export function createFleet(settings: Partial<PlacementSettings> = {}, ledger = 
       const kept = (keep[kind] as Keep<typeof object>)(object);
       if (kept === undefined) return;
       const before = (stores[kind] as unknown as Store<typeof object>).put(kept);
-      if (before !== undefined) view.changed(kind, before);
-      view.changed(kind, kept);
+      view.changed(kind, kept, before);
     },
     remove: (kind, key) => {
       const before = stores[kind].remove(key);
@@ -197,6 +196,33 @@ export function buildLogicalVolume(
     spec: { nodeName, deviceClass: "ssd", size },
     status: isMade ? { volumeID: `lv-${index}`, currentSize: size } : {},
   };
+}
+
+/** The filesystem of volume INDEX, so large, in the class "ssd" of the node. `targetGiB`: an extend to it is decided, and has ended where it is as large. */
+export function buildLocalLayout(index: number, nodeName: string, gibibytes: number, targetGiB = gibibytes) {
+  const at = new Date(NOW_MS).toISOString();
+  const [size, to] = [`${gibibytes}Gi`, `${targetGiB}Gi`];
+  const operation = { kind: "Extend" as const, from: "1Gi", to, epoch: 1, decidedAt: at, startedAt: at };
+  const logicalVolume = { name: `fs-${uidOf(index)}`, volumeID: `lv-${index}`, deviceClass: "ssd" };
+  const layout: FilesystemLayout = {
+    apiVersion: API_VERSION,
+    kind: "FilesystemLayout",
+    metadata: { name: `fs-${uidOf(index)}`, uid: `layout-${index}` },
+    spec: {
+      backend: "lvm",
+      nodeName,
+      members: [{ name: "m0", size, source: { logicalVolume } }],
+      target: { size: to, from: "1Gi", epoch: 1, decidedAt: at },
+    },
+    status: {
+      nodeName,
+      members: [{ name: "m0", size, state: "Present" }],
+      ...(targetGiB > gibibytes
+        ? {}
+        : { lastOperation: { ...operation, outcome: "Succeeded", reached: size, endedAt: at } }),
+    },
+  };
+  return layout;
 }
 
 export function buildSpanLayout(index: number, members: number, states: Record<string, MemberSpec["state"]> = {}) {

@@ -12,6 +12,7 @@ import {
   buildAttachment,
   buildClaim,
   buildClass,
+  buildLocalLayout,
   buildLogicalVolume,
   buildPod,
   buildSpanLayout,
@@ -318,6 +319,43 @@ describe("the ledger", () => {
     addNode(fleet, NODE, { free: "5Gi" });
     expect(verdict(buildPod(2))).toBe(TAKEN);
     expect(fleet.ledger.count().reservations).toBe(0);
+  });
+
+  describe("counts an extend", () => {
+    const room = (gibibytes: number): string => `device class ssd: 10Gi needed, at most ${gibibytes}Gi free here`;
+    beforeEach(() => {
+      fleet.put("layouts", buildLocalLayout(3, NODE, 2));
+      expect(fleet.placement.filter(buildPod(9, []), [NODE], fleet.nowMs).fits).toEqual([NODE]);
+    });
+
+    it("from its decision until the node's figures can show it, over its end", () => {
+      fleet.put("layouts", buildLocalLayout(3, NODE, 2, 8));
+      expect(verdict(buildPod(2))).toBe(room(9));
+      fleet.put("layouts", buildLocalLayout(3, NODE, 8));
+      expect(verdict(buildPod(2))).toBe(room(9));
+      fleet.nowMs += 200;
+      addNode(fleet, NODE, { free: "15Gi" });
+      expect(verdict(buildPod(2))).toBe(room(9));
+      fleet.nowMs += 200;
+      addNode(fleet, NODE, { free: "9Gi" });
+      expect(verdict(buildPod(2))).toBe(room(9));
+      expect(fleet.ledger.count().reservations).toBe(0);
+    });
+
+    it("that goes on in steps: each of them", () => {
+      fleet.put("layouts", buildLocalLayout(3, NODE, 2, 9));
+      fleet.put("layouts", buildLocalLayout(3, NODE, 5, 9));
+      expect(verdict(buildPod(2))).toBe(room(8));
+      fleet.put("layouts", buildLocalLayout(3, NODE, 9));
+      expect(verdict(buildPod(2))).toBe(room(8));
+    });
+
+    it("no longer after a limit, where the node's figures stay as they are", () => {
+      fleet.put("layouts", buildLocalLayout(3, NODE, 8));
+      expect(verdict(buildPod(2))).toBe(room(9));
+      fleet.nowMs += 15_000;
+      expect(verdict(buildPod(2))).toBe("fits");
+    });
   });
 
   it("takes a volume for shown after a limit, where the node's figures stay as they are", () => {
