@@ -8,11 +8,12 @@ import type { Node, PersistentVolumeClaim, Pod } from "../kube/resources.ts";
 import { type ClusterStores, isAgent, type KindsRead, nodeOfLayout } from "./cluster-stores.ts";
 import { claimsOf, isRefusal, type SeenObjects, volumeDemandOf } from "./decide-demand.ts";
 import { type NodeObjects, nodeFactsOf } from "./decide-node.ts";
-import { hasEnded, madeAt, reservationOf } from "./decide-reservation.ts";
+import { hasEnded, madeAt, type Reservation, reservationOf } from "./decide-reservation.ts";
 import { createGrown } from "./grown.ts";
 import { createHeardAgents } from "./heard-agents.ts";
 import type { Ledger, NodeTaken } from "./ledger.ts";
 import { keyAt, type NodeFacts } from "./node-facts.ts";
+import { createPromised } from "./promised.ts";
 import { createSettling } from "./settling.ts";
 
 export interface KnownNode {
@@ -38,6 +39,7 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
   const dirtyNodes = new Set<string>();
   const dirtyVolumes = new Set<string>();
   const settling = createSettling(stores);
+  const promised = createPromised();
   const grown = createGrown(ledger);
   const agents = createHeardAgents(stores);
 
@@ -53,6 +55,11 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
     }
     const facts = nodeFactsOf(nodeObjectsIn(stores, node, agents.unheardSinceMs(name)), nowMs);
     nodes.set(name, { number: before ?? freeNumbers.pop() ?? nodes.size, facts, taken: ledger.takenOf(name) });
+  };
+
+  const counts = (handle: string, { nodeName, isMade, isPromise }: Reservation, nowMs: number): boolean => {
+    if (isPromise) return promised.isOpen(handle, nodeName, nowMs);
+    return !isMade || settling.isOpen(handle, nodeName, ledger.reservation(handle) !== undefined, nowMs);
   };
 
   const claimOf = (handle: string): PersistentVolumeClaim | undefined =>
@@ -71,12 +78,12 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
       },
       (nodeName, one) => keyAt(nodes.get(nodeName)?.facts, one),
     );
-    const wasTaken = ledger.reservation(handle) !== undefined;
-    const takes =
-      reservation !== undefined &&
-      (!reservation.isMade || settling.isOpen(handle, reservation.nodeName, wasTaken, nowMs));
+    // An attempt that has failed does not begin the time anew.
+    const isTried = stores.logicalVolumes.get(handle) !== undefined;
+    if (claim === undefined || claim.spec.volumeName || (reservation === undefined && !isTried)) promised.end(handle);
+    const takes = reservation !== undefined && counts(handle, reservation, nowMs);
     ledger.reserve(handle, takes ? reservation : undefined);
-    if (reservation !== undefined || claim?.spec.volumeName) ledger.seen(handle);
+    if (takes || reservation?.isMade === true || claim?.spec.volumeName) ledger.seen(handle);
   };
 
   const markVolumesOfPod = (pod: Pod): void => {
@@ -133,7 +140,7 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
     refresh: (nowMs) => {
       for (const name of dirtyNodes) refreshNode(name, nowMs);
       dirtyNodes.clear();
-      for (const handle of settling.due(nowMs)) dirtyVolumes.add(handle);
+      for (const handle of [...settling.due(nowMs), ...promised.due(nowMs)]) dirtyVolumes.add(handle);
       for (const handle of dirtyVolumes) refreshVolume(handle, nowMs);
       dirtyVolumes.clear();
       settling.expire(nowMs);

@@ -24,6 +24,8 @@ export interface Reservation {
   readonly taken: Taken;
   /** The node has made it: its figures show it soon, and then it takes nothing more. */
   readonly isMade: boolean;
+  /** The claim alone says so: nobody has begun to make it. */
+  readonly isPromise: boolean;
 }
 
 /** `keyOf`: the class of a node that a demand means, since the default one is the node's to say. */
@@ -31,7 +33,16 @@ export function reservationOf(
   objects: VolumeObjects,
   keyOf: (nodeName: string, demand: ClassDemand) => string,
 ): Reservation | undefined {
+  if (isGivenUp(objects)) return undefined;
   return ofLogicalVolume(objects) ?? ofLoopFile(objects) ?? ofClaim(objects, keyOf);
+}
+
+/** Its node has said that it cannot make it, and does not try again: agents tell a code of nothing else. An older generation's does not count. */
+function isGivenUp({ logicalVolume }: VolumeObjects): boolean {
+  if (logicalVolume === undefined || isMadeVolume(logicalVolume)) return false;
+  const { observedGeneration, code } = logicalVolume.status ?? {};
+  const isOfThis = observedGeneration === undefined || observedGeneration === logicalVolume.metadata.generation;
+  return code !== undefined && isOfThis;
 }
 
 /** The node that has made the volume; undefined: none has yet. */
@@ -56,7 +67,7 @@ function ofLogicalVolume({ logicalVolume }: VolumeObjects): Reservation | undefi
   const bytes = readQuantity(status?.currentSize ?? spec.size);
   if (spec.volumeID !== undefined || bytes === undefined) return undefined;
   const taken = takenBytes(classKey("lvm", spec.deviceClass), bytes);
-  return { nodeName: spec.nodeName, taken, isMade: isMadeVolume(logicalVolume) };
+  return { nodeName: spec.nodeName, taken, isMade: isMadeVolume(logicalVolume), isPromise: false };
 }
 
 function ofLoopFile({ layout }: VolumeObjects): Reservation | undefined {
@@ -68,7 +79,7 @@ function ofLoopFile({ layout }: VolumeObjects): Reservation | undefined {
   const bytes = readQuantity(member.size);
   return bytes === undefined
     ? undefined
-    : { nodeName, taken: takenBytes(key, bytes), isMade: isReported(layout, member) };
+    : { nodeName, taken: takenBytes(key, bytes), isMade: isReported(layout, member), isPromise: false };
 }
 
 function ofClaim(
@@ -81,7 +92,8 @@ function ofClaim(
   const nodeName = nodeOfPods(pods) ?? selected;
   if (nodeName === undefined) return undefined;
   const taken = takenAt(nodeName, demand, (one) => keyOf(nodeName, one));
-  return taken.bytes.size === 0 && taken.slots.size === 0 ? undefined : { nodeName, taken, isMade: false };
+  if (taken.bytes.size === 0 && taken.slots.size === 0) return undefined;
+  return { nodeName, taken, isMade: false, isPromise: !isBound };
 }
 
 /** Where the scheduler has put a pod that needs the volume, or wants to. */

@@ -42,7 +42,7 @@ export function createGrown(ledger: Pick<Ledger, "reserve">): Grown {
       count += 1;
       const growth = { name: `${after.metadata.name}+${count}`, sinceMs: nowMs };
       const taken = { ...nothingTaken(), bytes: new Map([[key, afterBytes - beforeBytes]]) };
-      ledger.reserve(growth.name, { nodeName, taken, isMade: true });
+      ledger.reserve(growth.name, { nodeName, taken, isMade: true, isPromise: false });
       ofNodes.set(nodeName, [...(ofNodes.get(nodeName) ?? []), growth]);
     },
     reported: (nodeName, nowMs) => settle(nodeName, ({ sinceMs }) => nowMs >= sinceMs + REPORT_DELAY_MS),

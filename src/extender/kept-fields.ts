@@ -85,7 +85,10 @@ export function createKeeping(): Keeping {
     logicalVolumes: ({ apiVersion, metadata, spec, status }) => ({
       apiVersion,
       kind: "LogicalVolume",
-      metadata: meta(metadata, once),
+      metadata: {
+        ...meta(metadata, once),
+        ...(status?.code === undefined ? {} : { generation: metadata.generation }),
+      },
       spec: {
         nodeName: once(spec.nodeName),
         deviceClass: once(spec.deviceClass),
@@ -93,7 +96,11 @@ export function createKeeping(): Keeping {
         state: once(spec.state),
         volumeID: spec.volumeID,
       },
-      status: { volumeID: status?.volumeID, currentSize: once(status?.currentSize) },
+      status: {
+        volumeID: status?.volumeID,
+        currentSize: once(status?.currentSize),
+        ...(status?.code === undefined ? {} : { code: status.code, observedGeneration: status.observedGeneration }),
+      },
     }),
     pods: (pod) => {
       const { apiVersion, kind, metadata, spec, status } = pod;

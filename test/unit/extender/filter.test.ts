@@ -321,6 +321,42 @@ describe("the ledger", () => {
     expect(fleet.ledger.count().reservations).toBe(0);
   });
 
+  it("reserves nothing for a volume that its node has given up, and again once it is asked anew", () => {
+    fleet.put("claims", buildClaim(1, { selectedNode: NODE }));
+    const asked = buildLogicalVolume(1, NODE);
+    const tried = { ...asked, metadata: { ...asked.metadata, generation: 1 } };
+    fleet.put("logicalVolumes", tried);
+    expect(verdict(buildPod(2))).toBe(TAKEN);
+    fleet.put("logicalVolumes", { ...tried, status: { observedGeneration: 1, code: 3, message: "no such option" } });
+    expect(verdict(buildPod(2))).toBe("fits");
+    const anew = { ...tried, metadata: { ...tried.metadata, generation: 2 } };
+    fleet.put("logicalVolumes", { ...anew, status: { observedGeneration: 1, code: 3 } });
+    expect(verdict(buildPod(2))).toBe(TAKEN);
+  });
+
+  it("reserves for a claim that nobody makes a volume for ten minutes at most, and again on another node", () => {
+    addNode(fleet, "other", { free: "15Gi" });
+    fleet.put("claims", buildClaim(1, { selectedNode: NODE }));
+    expect(verdict(buildPod(2))).toBe(TAKEN);
+    fleet.nowMs += 599_000;
+    expect(verdict(buildPod(2))).toBe(TAKEN);
+    fleet.nowMs += 1000;
+    expect(verdict(buildPod(2))).toBe("fits");
+    // An attempt that fails does not begin it anew.
+    fleet.put("logicalVolumes", buildLogicalVolume(1, NODE));
+    expect(verdict(buildPod(2))).toBe(TAKEN);
+    fleet.put("logicalVolumes", { ...buildLogicalVolume(1, NODE), status: { code: 3 } });
+    expect(verdict(buildPod(2))).toBe("fits");
+    fleet.remove("logicalVolumes", `fs-${uidOf(1)}`);
+    expect(verdict(buildPod(2))).toBe("fits");
+    fleet.put("claims", buildClaim(1));
+    expect(verdict(buildPod(2))).toBe("fits");
+    fleet.put("claims", buildClaim(1, { selectedNode: NODE }));
+    expect(verdict(buildPod(2))).toBe(TAKEN);
+    fleet.put("claims", buildClaim(1, { selectedNode: "other" }));
+    expect(verdict(buildPod(2), "other")).toBe(TAKEN);
+  });
+
   describe("counts an extend", () => {
     const room = (gibibytes: number): string => `device class ssd: 10Gi needed, at most ${gibibytes}Gi free here`;
     beforeEach(() => {
