@@ -6,7 +6,7 @@ import { RECORDS } from "../api/names.ts";
 import type { KubeObject } from "../kube/object.ts";
 import type { Node, PersistentVolumeClaim, Pod } from "../kube/resources.ts";
 import { type ClusterStores, isAgent, type KindsRead, nodeOfLayout } from "./cluster-stores.ts";
-import { claimsOf, isRefusal, type SeenObjects, volumeDemandOf } from "./decide-demand.ts";
+import { claimsOf, foreignSlotOf, isRefusal, type SeenObjects, volumeDemandOf } from "./decide-demand.ts";
 import { type NodeObjects, nodeFactsOf } from "./decide-node.ts";
 import { hasEnded, madeAt, type Reservation, reservationOf } from "./decide-reservation.ts";
 import { createGrown } from "./grown.ts";
@@ -67,7 +67,7 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
 
   const refreshVolume = (handle: string, nowMs: number): void => {
     const claim = claimOf(handle);
-    const demand = claim === undefined ? undefined : volumeDemandOf(claim, seen);
+    const demand = claim === undefined ? undefined : (volumeDemandOf(claim, seen) ?? foreignDemandOf(claim, seen));
     const reservation = reservationOf(
       {
         claim,
@@ -108,7 +108,7 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
     },
     claims: ({ metadata }) => dirtyVolumes.add(volumeHandleOf(metadata.uid ?? "")),
     volumes: ({ metadata, spec }) => {
-      const uid = metadata.labels?.[RECORDS.volumeUID];
+      const uid = metadata.labels?.[RECORDS.volumeUID] ?? spec.claimRef?.uid;
       if (uid !== undefined) dirtyVolumes.add(volumeHandleOf(uid));
       if (spec.csi !== undefined) dirtyVolumes.add(spec.csi.volumeHandle);
     },
@@ -190,9 +190,18 @@ function podKey({ metadata }: Pod): string {
   return `${metadata.namespace}/${metadata.name}`;
 }
 
-/** Of a span: the volume that an attached member belongs to, by the records on the member's PersistentVolume. */
+/** Another driver's volume takes a slot from when its pod is bound, and shows as attached later. */
+function foreignDemandOf(claim: PersistentVolumeClaim, seen: SeenObjects) {
+  const slot = foreignSlotOf(claim, seen);
+  return slot === undefined ? undefined : { classes: [], slots: [slot] };
+}
+
+/**
+ * By what reservations are kept: of a member of a span its volume, by the records on the member's PersistentVolume; of another driver's
+ * volume its claim.
+ */
 function handleOfAttached(volumeName: string | undefined, { volumes }: ClusterStores): string | undefined {
   const volume = volumes.get(volumeName ?? "");
-  const uid = volume?.metadata.labels?.[RECORDS.volumeUID];
+  const uid = volume?.metadata.labels?.[RECORDS.volumeUID] ?? volume?.spec.claimRef?.uid;
   return uid === undefined ? undefined : volumeHandleOf(uid);
 }

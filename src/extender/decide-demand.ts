@@ -134,6 +134,13 @@ function boundDemand(
   };
 }
 
+/** The attach slot that a bound claim of another driver takes where a pod uses it; undefined: none, or one of ours. */
+export function foreignSlotOf({ spec }: PersistentVolumeClaim, seen: SeenObjects): SlotDemand | undefined {
+  const driver = seen.volume(spec.volumeName ?? "")?.spec.csi?.driver;
+  if (driver === undefined || driverNamed(driver) !== undefined) return undefined;
+  return { driver, attachedAt: seen.attachedAt(spec.volumeName ?? "") };
+}
+
 function placedVolume({ metadata, spec }: PersistentVolume): PlacedVolume {
   return { name: metadata.name, terms: spec.nodeAffinity?.required?.nodeSelectorTerms ?? [] };
 }

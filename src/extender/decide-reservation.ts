@@ -15,7 +15,7 @@ export interface VolumeObjects {
   readonly layout: FilesystemLayout | undefined;
   /** Pods that use the claim. */
   readonly pods: readonly Pod[];
-  /** Of the claim, as for a pod that has only it; undefined: of none of ours, or it cannot be told. */
+  /** Of the claim, as for a pod that has only it; undefined: it takes nothing that we count, or it cannot be told. */
   readonly demand: { readonly classes: readonly ClassDemand[]; readonly slots: readonly SlotDemand[] } | undefined;
 }
 
@@ -89,19 +89,24 @@ function ofClaim(
   if (claim === undefined || demand === undefined || claim.metadata.deletionTimestamp !== undefined) return undefined;
   const isBound = claim.spec.volumeName !== undefined && claim.spec.volumeName !== "";
   const selected = isBound ? layout?.spec.nodeName : claim.metadata.annotations?.[SELECTED_NODE];
-  const nodeName = nodeOfPods(pods) ?? selected;
-  if (nodeName === undefined) return undefined;
-  const taken = takenAt(nodeName, demand, (one) => keyOf(nodeName, one));
-  if (taken.bytes.size === 0 && taken.slots.size === 0) return undefined;
-  return { nodeName, taken, isMade: false, isPromise: !isBound };
+  const nodeNames = nodesOfPods(pods);
+  for (const nodeName of nodeNames.length > 0 ? nodeNames : listed(selected)) {
+    const taken = takenAt(nodeName, demand, (one) => keyOf(nodeName, one));
+    if (taken.bytes.size > 0 || taken.slots.size > 0) return { nodeName, taken, isMade: false, isPromise: !isBound };
+  }
+  return undefined;
 }
 
-/** Where the scheduler has put a pod that needs the volume, or wants to. */
-function nodeOfPods(pods: readonly Pod[]): string | undefined {
+/** Where the scheduler has put pods that need the volume, or wants to. */
+function nodesOfPods(pods: readonly Pod[]): readonly string[] {
   // One that is being deleted is on its way out of where it was; its successor may be elsewhere.
   const live = pods.filter((pod) => pod.metadata.deletionTimestamp === undefined && !hasEnded(pod));
-  const bound = live.find(({ spec }) => spec.nodeName)?.spec.nodeName;
-  return bound ?? live.find(({ status }) => status?.nominatedNodeName)?.status?.nominatedNodeName;
+  const bound = live.flatMap(({ spec }) => listed(spec.nodeName));
+  return bound.length > 0 ? bound : live.flatMap(({ status }) => listed(status?.nominatedNodeName));
+}
+
+function listed(name: string | undefined): readonly string[] {
+  return name ? [name] : [];
 }
 
 export function hasEnded({ status }: Pod): boolean {

@@ -2,8 +2,10 @@
 // in common (node, class, driver) are kept once. Of what is kept already everything is kept.
 import type { FilesystemLayout, MemberSpec } from "../api/filesystem-layout.ts";
 import { RECORDS, SELECTED_NODE } from "../api/names.ts";
+import { driverNamed } from "../csi/driver.ts";
 import type { Keep } from "../kube/client.ts";
 import type { ObjectMeta } from "../kube/object.ts";
+import type { PersistentVolume } from "../kube/resources.ts";
 import { type ClusterStores, isAgent, type KindsRead } from "./cluster-stores.ts";
 import { claimsOf } from "./decide-demand.ts";
 
@@ -67,6 +69,7 @@ export function createKeeping(): Keeping {
         metadata: { ...meta(metadata, once), ...(uid === undefined ? {} : { labels: { [RECORDS.volumeUID]: uid } }) },
         spec: {
           ...(spec.csi && { csi: { driver: once(spec.csi.driver), volumeHandle: spec.csi.volumeHandle } }),
+          ...keptClaim(spec),
           ...(spec.nodeAffinity && { nodeAffinity: onceAffinity(spec.nodeAffinity, once) }),
         },
       };
@@ -129,6 +132,12 @@ export function createKeeping(): Keeping {
       };
     },
   };
+}
+
+/** Of other drivers' volumes, which nothing else leads from to their claims. */
+function keptClaim({ csi, claimRef }: PersistentVolume["spec"]): Pick<PersistentVolume["spec"], "claimRef"> {
+  if (csi === undefined || claimRef === undefined || driverNamed(csi.driver) !== undefined) return {};
+  return { claimRef: { uid: claimRef.uid } };
 }
 
 function keptLayout({ apiVersion, metadata, spec, status }: FilesystemLayout, once: Text): FilesystemLayout {

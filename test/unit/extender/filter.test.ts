@@ -232,6 +232,30 @@ describe("attach slots", () => {
     expect(verdict(buildPod(2))).toBe("fits");
   });
 
+  it("are taken by other volumes of the same driver from when their pods are bound, before they are attached", () => {
+    addNode(fleet, NODE, { slots: 3 });
+    addSpan(fleet, 1, 2);
+    for (const index of [2, 3]) {
+      const volume = buildVolume(`pv-${index}`, MEMBER_DRIVER, `disk-${index}`);
+      volume.spec.claimRef = { uid: uidOf(index) };
+      fleet.put("claims", buildClaim(index, { storageClassName: "disks", volumeName: `pv-${index}` }));
+      fleet.put("volumes", volume);
+      fleet.put("pods", buildPod(index));
+    }
+    expect(verdict(buildPod(1))).toBe("fits");
+    fleet.ledger.release("pod-uid-1");
+    for (const index of [2, 3]) fleet.put("pods", buildPod(index, undefined, NODE));
+    const few = `${MEMBER_DRIVER}: 2 volumes to attach, at most 1 attach slots left here`;
+    expect(verdict(buildPod(1))).toBe(few);
+    expect(fleet.ledger.count().reservations).toBe(2);
+    for (const index of [2, 3]) fleet.put("attachments", buildAttachment(`pv-${index}`, NODE));
+    expect(verdict(buildPod(1))).toBe(few);
+    expect(fleet.ledger.count().reservations).toBe(0);
+    fleet.remove("attachments", `pv-2-at-${NODE}`);
+    fleet.put("pods", { ...buildPod(2, undefined, NODE), status: { phase: "Succeeded" } });
+    expect(verdict(buildPod(1))).toBe("fits");
+  });
+
   it("are held until the pod is bound, whatever its layout says meanwhile", () => {
     addNode(fleet, NODE, { slots: 5 });
     addSpan(fleet, 1, 4);
