@@ -29,9 +29,14 @@ export interface Misfit {
   readonly has: number;
 }
 
-/** Nodes that pods which leave would not make fit, so that nobody is preempted for it. Slots become free by that, and room being held. */
+/**
+ * FailedAndUnresolvableNodes of the scheduler, else FailedNodes. It never evicts a pod for what is refused here either way: to see whether an
+ * eviction helps it asks its own plugins, which had nothing against the node, and there is no /preempt. What the difference decides is the
+ * pod that it has evicted others for already and promised the node: it is kept for that, and evicts nobody elsewhere, while those are
+ * leaving; so the reasons that pass with them, or by themselves, are not unresolvable.
+ */
 export function isUnresolvable({ reason }: Misfit): boolean {
-  return reason !== "NoSlots" && reason !== "BeingPlaced" && reason !== "Cordoned";
+  return reason !== "NoSlots" && reason !== "BeingPlaced";
 }
 
 /** Misfits of the same key have the same sentence. */
