@@ -1,6 +1,6 @@
 // The extender over HTTP: POST /filter and /prioritize for kube-scheduler, /healthz, /readyz and /metrics as every process has them. Bad
 // questions get a sentence and a status of 4xx; nothing that is sent ends the process.
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
@@ -8,7 +8,8 @@ import { type BodyReader, BodyRefused, createBodyReader } from "../process/reque
 import { MIB } from "../units/quantity.ts";
 import type { ExtenderMetrics, Verb } from "./metrics.ts";
 import type { Placement } from "./placement.ts";
-import { filterResult, priorityList, readArgs, WireError } from "./scheduler-wire.ts";
+import { readArgs, WireError } from "./read-args.ts";
+import { filterBody, priorityList } from "./scheduler-wire.ts";
 
 export interface ExtenderServerOptions {
   readonly host: string;
@@ -30,25 +31,27 @@ export interface ExtenderServer {
 interface Answer {
   readonly status: number;
   readonly type: string;
-  readonly body: string;
+  readonly body: string | Buffer;
 }
 
 /** A scheduler asks one question after another: an idle connection is one to keep. */
 const IDLE_CONNECTION_MS = 300_000;
 /** What a scheduler sends at most that sends its nodes whole: 5,000 of 10 KiB each; and a few of them at once. */
-const BODY_LIMITS = { bodyBytes: 64 * MIB, allBytes: 256 * MIB };
+const BODY_LIMITS = { bodyBytes: 64 * MIB, allBytes: 128 * MIB };
+/** Answers that are not taken yet by those who asked, together: one may be as large as its question, and whoever asks may never read it. */
+const ANSWERS_LIMIT_BYTES = 128 * MIB;
 const CONNECTIONS_LIMIT = 128;
 /** The whole of one request, on a slow network. */
 const REQUEST_LIMIT_MS = 30_000;
+/** The whole of one answer; a scheduler has given up by then. */
+const ANSWER_LIMIT_MS = 30_000;
 
 export async function startExtenderServer(options: ExtenderServerOptions): Promise<ExtenderServer> {
   const readBody = createBodyReader(BODY_LIMITS);
+  const send = createSender(ANSWERS_LIMIT_BYTES);
   const server = createServer((request, response) => {
     answer(request, readBody, options).then(
-      ({ status, type, body }) => {
-        // With its length it leaves in one piece.
-        response.writeHead(status, { "content-type": type, "content-length": Buffer.byteLength(body) }).end(body);
-      },
+      (answered) => send(response, answered),
       (err: unknown) => {
         options.log.error({ err, url: request.url }, "a request failed");
         if (!response.headersSent) response.writeHead(500, { "content-type": "text/plain" }).end("internal error\n");
@@ -66,6 +69,25 @@ export async function startExtenderServer(options: ExtenderServerOptions): Promi
         server.close(() => resolve());
         server.closeIdleConnections();
       }),
+  };
+}
+
+/** Sends answers while no more than so much of them is waiting to be taken. */
+function createSender(limitBytes: number): (response: ServerResponse, answer: Answer) => void {
+  let waitingBytes = 0;
+  return (response, answered) => {
+    const isTooMuch = waitingBytes > 0 && waitingBytes + Buffer.byteLength(answered.body) > limitBytes;
+    const { status, type, body } = isTooMuch ? plain(503, "too many answers wait to be read; ask again") : answered;
+    if (response.destroyed) return;
+    const bytes = Buffer.byteLength(body);
+    waitingBytes += bytes;
+    const giveUp = setTimeout(() => response.destroy(), ANSWER_LIMIT_MS);
+    response.once("close", () => {
+      clearTimeout(giveUp);
+      waitingBytes -= bytes;
+    });
+    // With its length it leaves in one piece.
+    response.writeHead(status, { "content-type": type, "content-length": bytes }).end(body);
   };
 }
 
@@ -114,10 +136,11 @@ async function questionAnswer(
     const waitsFor = notReady();
     // Not an empty list: that would say that no node fits.
     if (waitsFor !== undefined) return plain(503, `not ready: ${waitsFor}`);
-    if (verb === "prioritize") return json(priorityList(placement.prioritize(args.pod, args.nodeNames, clock.nowMs())));
+    if (verb === "prioritize")
+      return json(JSON.stringify(priorityList(placement.prioritize(args.pod, args.nodeNames, clock.nowMs()))));
     const answer = placement.filter(args.pod, args.nodeNames, clock.nowMs());
     metrics.filtered(answer);
-    return json(filterResult(args, answer));
+    return json(filterBody(args, answer));
   } catch (error) {
     if (error instanceof WireError) return plain(400, error.message);
     if (error instanceof BodyRefused)
@@ -131,8 +154,8 @@ function plain(status: number, sentence: string): Answer {
   return { status, type: "text/plain", body: `${sentence}\n` };
 }
 
-function json(value: object): Answer {
-  return { status: 200, type: "application/json", body: JSON.stringify(value) };
+function json(body: string | Buffer): Answer {
+  return { status: 200, type: "application/json", body };
 }
 
 function listen(server: Server, { host, port }: ExtenderServerOptions): Promise<void> {

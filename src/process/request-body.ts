@@ -21,7 +21,7 @@ export class BodyRefused extends Error {
 }
 
 /** Throws BodyRefused; rejects when the connection breaks. How long a sender may take is the server's requestTimeout. */
-export type BodyReader = (request: IncomingMessage) => Promise<string>;
+export type BodyReader = (request: IncomingMessage) => Promise<Buffer>;
 
 export function createBodyReader({ bodyBytes, allBytes }: BodyLimits): BodyReader {
   let keptBytes = 0;
@@ -47,6 +47,6 @@ export function createBodyReader({ bodyBytes, allBytes }: BodyLimits): BodyReade
       keptBytes -= ownBytes;
     }
     if (refused !== undefined) throw refused;
-    return Buffer.concat(chunks).toString("utf8");
+    return Buffer.concat(chunks);
   };
 }

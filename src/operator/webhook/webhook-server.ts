@@ -94,7 +94,7 @@ async function respond(
   const startedMs = options.clock.monotonicMs();
   try {
     assertReview(options, request);
-    const body = await readBody(request);
+    const body = (await readBody(request)).toString("utf8");
     const answer = JSON.stringify(await options.answer(body));
     response.writeHead(200, { "content-type": "application/json" }).end(answer);
   } catch (error) {
