@@ -1,16 +1,24 @@
 // The kinds that placement is decided from, and how they are found. Plain stores: reflectors fill them in the process, a list in the
 // CLI, tests by hand.
-import type { FilesystemLayout } from "../api/filesystem-layout.ts";
-import type { LogicalVolume } from "../api/logical-volume.ts";
-import type { NodeStorage } from "../api/node-storage.ts";
-import type {
-  CSINode,
-  Node,
-  PersistentVolume,
-  PersistentVolumeClaim,
-  Pod,
-  StorageClass,
-  VolumeAttachment,
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../api/filesystem-layout.ts";
+import { LOGICAL_VOLUMES, type LogicalVolume } from "../api/logical-volume.ts";
+import { NODE_STORAGES, type NodeStorage } from "../api/node-storage.ts";
+import type { Resource } from "../kube/object.ts";
+import {
+  CSI_NODES,
+  type CSINode,
+  NODES,
+  type Node,
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  PODS,
+  type Pod,
+  STORAGE_CLASSES,
+  type StorageClass,
+  VOLUME_ATTACHMENTS,
+  type VolumeAttachment,
 } from "../kube/resources.ts";
 import { createStore, type IndexOf, type ReadableStore, type Store } from "../kube/store.ts";
 import { claimsOf } from "./decide-demand.ts";
@@ -28,6 +36,21 @@ export interface KindsRead {
   readonly pods: Pod;
 }
 
+/** In the order in which they are listed: a report of a node that is listed after its volumes shows them. */
+export const RESOURCES: { readonly [K in keyof KindsRead]: Resource<KindsRead[K]> } = {
+  storageClasses: STORAGE_CLASSES,
+  nodes: NODES,
+  csiNodes: CSI_NODES,
+  volumes: PERSISTENT_VOLUMES,
+  claims: PERSISTENT_VOLUME_CLAIMS,
+  attachments: VOLUME_ATTACHMENTS,
+  layouts: FILESYSTEM_LAYOUTS,
+  logicalVolumes: LOGICAL_VOLUMES,
+  pods: PODS,
+  nodeStorages: NODE_STORAGES,
+};
+export const KINDS_READ = Object.keys(RESOURCES) as readonly (keyof KindsRead)[];
+
 export type ClusterStores = { readonly [K in keyof KindsRead]: ReadableStore<KindsRead[K]> };
 
 type Indexes = { readonly [K in keyof KindsRead]?: Readonly<Record<string, IndexOf<KindsRead[K]>>> };
@@ -35,7 +58,7 @@ type Indexes = { readonly [K in keyof KindsRead]?: Readonly<Record<string, Index
 /** As the agent's DaemonSet labels its pods. */
 const AGENT_LABELS = { "app.kubernetes.io/name": "tidemark", "app.kubernetes.io/component": "agent" } as const;
 
-export const CLUSTER_INDEXES = {
+const INDEXES = {
   claims: { uid: ({ metadata }) => listed(metadata.uid), class: ({ spec }) => listed(spec.storageClassName) },
   attachments: {
     node: ({ spec }) => [spec.nodeName],
@@ -46,7 +69,12 @@ export const CLUSTER_INDEXES = {
     claim: (pod) => claimsOf(pod).map(({ name }) => `${pod.metadata.namespace}/${name}`),
     agent: (pod) => (isAgent(pod) ? listed(pod.spec.nodeName) : []),
   },
-} as const satisfies Indexes;
+} satisfies Indexes;
+
+export function indexesOf<K extends keyof KindsRead>(kind: K): NonNullable<Indexes[K]> {
+  const indexes: Indexes = INDEXES;
+  return indexes[kind] ?? {};
+}
 
 export function nodeOfLayout({ spec, status }: FilesystemLayout): string | undefined {
   return status?.nodeName ?? spec.nodeName;
@@ -64,16 +92,6 @@ export type WritableStores = { readonly [K in keyof KindsRead]: Store<KindsRead[
 
 /** Empty. */
 export function createClusterStores(): WritableStores {
-  return {
-    nodes: createStore({}),
-    nodeStorages: createStore({}),
-    csiNodes: createStore({}),
-    storageClasses: createStore({}),
-    claims: createStore(CLUSTER_INDEXES.claims),
-    volumes: createStore({}),
-    attachments: createStore(CLUSTER_INDEXES.attachments),
-    layouts: createStore(CLUSTER_INDEXES.layouts),
-    logicalVolumes: createStore({}),
-    pods: createStore(CLUSTER_INDEXES.pods),
-  };
+  const storeOf = <K extends keyof KindsRead>(kind: K): Store<KindsRead[K]> => createStore(indexesOf(kind));
+  return Object.fromEntries(KINDS_READ.map((kind) => [kind, storeOf(kind)])) as unknown as WritableStores;
 }

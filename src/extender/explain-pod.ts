@@ -1,21 +1,10 @@
 // How placement would answer for one pod now, by objects that are listed for it: the same code as the process', without its memory of what
 // it has answered a moment ago.
-import { FILESYSTEM_LAYOUTS } from "../api/filesystem-layout.ts";
-import { LOGICAL_VOLUMES } from "../api/logical-volume.ts";
-import { NODE_STORAGES } from "../api/node-storage.ts";
 import type { KubeClient } from "../kube/client.ts";
 import type { KubeObject, ObjectName, Resource } from "../kube/object.ts";
-import {
-  CSI_NODES,
-  NODES,
-  PERSISTENT_VOLUME_CLAIMS,
-  PERSISTENT_VOLUMES,
-  PODS,
-  STORAGE_CLASSES,
-  VOLUME_ATTACHMENTS,
-} from "../kube/resources.ts";
+import { PODS } from "../kube/resources.ts";
 import type { Store } from "../kube/store.ts";
-import { createClusterStores, type KindsRead, type WritableStores } from "./cluster-stores.ts";
+import { createClusterStores, KINDS_READ, type KindsRead, RESOURCES, type WritableStores } from "./cluster-stores.ts";
 import { createClusterView } from "./cluster-view.ts";
 import { isRefusal } from "./decide-demand.ts";
 import type { ScoreParts } from "./decide-score.ts";
@@ -42,19 +31,6 @@ export interface NodeVerdict {
   readonly parts: ScoreParts;
 }
 
-const RESOURCES: { readonly [K in keyof KindsRead]: Resource<KindsRead[K]> } = {
-  storageClasses: STORAGE_CLASSES,
-  nodes: NODES,
-  csiNodes: CSI_NODES,
-  volumes: PERSISTENT_VOLUMES,
-  claims: PERSISTENT_VOLUME_CLAIMS,
-  attachments: VOLUME_ATTACHMENTS,
-  layouts: FILESYSTEM_LAYOUTS,
-  logicalVolumes: LOGICAL_VOLUMES,
-  pods: PODS,
-  nodeStorages: NODE_STORAGES,
-};
-
 /** Throws KubeError, and an Error where there is no such pod. */
 export async function explainPod(
   client: Pick<KubeClient, "list">,
@@ -69,7 +45,7 @@ export async function explainPod(
   const stores = createClusterStores();
   const ledger = createLedger(0);
   const view = createClusterView(stores, ledger, () => nowMs);
-  for (const kind of Object.keys(RESOURCES) as (keyof KindsRead)[]) await listInto(client, kind, stores, view.changed);
+  for (const kind of KINDS_READ) await listInto(client, kind, stores, view.changed);
   const explained = createPlacement(view, ledger, settings).explain(asked, nowMs);
   if (explained === undefined) return { pod, message: "it has no volumes of Tidemark: every node takes it", nodes: [] };
   if (isRefusal(explained)) return { pod, message: explained.sentence, nodes: [] };
