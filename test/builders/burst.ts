@@ -24,6 +24,8 @@ export interface Burst {
   readonly room: number;
   readonly seed: number;
   readonly ledger?: Ledger;
+  /** From a scheduler's choice to its first write: where writes are limited, a burst waits for them. */
+  readonly bindingMs?: readonly [least: number, most: number];
 }
 
 export interface BurstEnd {
@@ -40,7 +42,7 @@ const SIZE_GIB = 10;
 const RETRY_MS = 50;
 const REFUSALS_LIMIT = 1_000_000;
 
-export function runBurst({ nodes, pods, clients, room, seed, ledger }: Burst): BurstEnd {
+export function runBurst({ nodes, pods, clients, room, seed, ledger, bindingMs = [1, 30] }: Burst): BurstEnd {
   const fleet = createFleet({}, ledger);
   addClasses(fleet);
   const random = randomOf(seed);
@@ -67,7 +69,7 @@ export function runBurst({ nodes, pods, clients, room, seed, ledger }: Burst): B
       if (fits.length > 1) fleet.placement.prioritize(pod, fits, fleet.nowMs);
       // Whatever the extender likes best: others have a say in it.
       const nodeName = fits[Math.floor(random() * fits.length)] ?? "";
-      events.after(between(1, 30), () => bind(index, nodeName));
+      events.after(between(...bindingMs), () => bind(index, nodeName));
       askNext();
     });
   };

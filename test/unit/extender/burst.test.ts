@@ -21,6 +21,18 @@ describe("a burst of pods from 32 clients at once", () => {
     expect(end.refusals).toBeGreaterThan(0);
   });
 
+  describe("whose binding waits for the scheduler's rate of writes", () => {
+    const slow = { nodes: 40, pods: 24, clients: 24, room: 1, seed: 1, bindingMs: [12_000, 15_000] } as const;
+
+    it("is placed without an over-commit", () => {
+      expect(runBurst(slow)).toMatchObject({ placed: 24, overCommits: 0, left: NOTHING });
+    });
+
+    it("over-commits where holds end before it", () => {
+      expect(runBurst({ ...slow, ledger: createLedger(10_000) }).overCommits).toBeGreaterThan(0);
+    });
+  });
+
   it("over-commits where the ledger is not consulted, which the recount finds", () => {
     const ledger = createLedger(HOLD_LIMIT_MS);
     const blind = { ...ledger, takenOf: () => ({ reserved: nothingTaken(), held: nothingTaken(), version: 0 }) };
