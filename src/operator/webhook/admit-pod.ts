@@ -23,7 +23,7 @@ export interface Admission {
 }
 
 /** Well under the timeoutSeconds of the webhook's configuration. */
-const READ_LIMIT_MS = 2000;
+export const READ_LIMIT_MS = 2000;
 const UNREAD =
   "the pod's claims could not be read: if one is of a Tidemark class, the pod is placed without a look at its room";
 

@@ -15,6 +15,7 @@ import { readQuantity } from "../../units/quantity.ts";
 import type { PlacedClaim, PodClaims } from "./decide-placement.ts";
 
 export interface ClaimSources {
+  /** With a limit over all pods that are looked at: limited-reads.ts. */
   readonly client: Pick<KubeClient, "get">;
   readonly claims: Pick<Reflector<PersistentVolumeClaim>, "store">;
   readonly storageClasses: Pick<Reflector<StorageClass>, "store">;

@@ -17,7 +17,8 @@ import type { ClaimCaches } from "../claim/claim-caches.ts";
 import type { OperatorConfig, PodWebhookSettings } from "../config.ts";
 import type { Duty } from "../led-queue.ts";
 import type { OperatorMetrics } from "../metrics.ts";
-import { admitPod } from "./admit-pod.ts";
+import { admitPod, READ_LIMIT_MS } from "./admit-pod.ts";
+import { limitReads } from "./limited-reads.ts";
 import { claimKeysOf, createMissedPods } from "./missed-pods.ts";
 import { createAuthorityPublisher } from "./publish-authority.ts";
 import { registerPodWebhook } from "./webhook-metrics.ts";
@@ -52,12 +53,14 @@ export interface PodWebhook {
 }
 
 const MANAGED_BY = "tidemark-operator";
+/** Half of the connections that the operator has for all of its requests, and eight pods with as many claims as are looked for. */
+const READ_LIMITS = { underWay: 8, waiting: 2048, turnLimitMs: READ_LIMIT_MS };
 
 export function createPodWebhook(options: PodWebhookOptions): PodWebhook {
   const { config, client, caches, events, metrics, clock, log } = options;
   const ownNamespace = config.leaseNamespace;
   const asking = new Set([TIDEMARK_SCHEDULER, ...config.schedulersWithExtender]);
-  const sources = { client, ...caches };
+  const sources = { ...caches, client: limitReads(client, READ_LIMITS, clock) };
   const watched = createWebhookCaches(client, log);
   const publisher = createAuthorityPublisher(client, watched.configurations, log);
   const synced = Promise.all([caches.synced, watched.synced]).then(() => undefined);

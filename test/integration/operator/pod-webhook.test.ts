@@ -126,6 +126,21 @@ describe("the webhook", () => {
     expect(warnings).toEqual([expect.stringContaining('no claim "later" yet')]);
   });
 
+  it("asks the API server for few claims at a time, however many pods come at once, and lets all of those pass", async () => {
+    const volumes = Array.from({ length: 100 }, (_, index) => ofClaim(`none-${index}`));
+    const flood = Array.from({ length: 30 }, () => admit(cluster, leader, buildPod(volumes)));
+    for (const { allowed, warnings } of await Promise.all(flood)) {
+      expect(allowed).toBe(true);
+      expect(warnings).toHaveLength(1);
+    }
+    expect(leader.mostReads()).toBe(8);
+    const after = buildPod([await makeClaim("fast")]);
+    await waitFor("a pod to be marked", async () => {
+      const { patch } = await admit(cluster, leader, after);
+      return patch.length > 0 || undefined;
+    });
+  });
+
   it("tells its requests by what became of the pod, and how long they took", async () => {
     const text = await leader.metrics();
     for (const result of ["Marked", "NotOurs", "NotPods"])

@@ -87,11 +87,28 @@ export interface ReplicaOptions {
   readonly schedulersWithExtender?: readonly string[];
 }
 
+/** How many claims the API server was asked for at the same time, at most. */
+function countReads(client: ConnectedKubeClient) {
+  let [underWay, most] = [0, 0];
+  const get: ConnectedKubeClient["get"] = async (resource, name) => {
+    const isClaim = resource.kind === PERSISTENT_VOLUME_CLAIMS.kind;
+    if (isClaim) underWay += 1;
+    most = Math.max(most, underWay);
+    try {
+      return await client.get(resource, name);
+    } finally {
+      if (isClaim) underWay -= 1;
+    }
+  };
+  return { counted: { ...client, get }, mostReads: () => most };
+}
+
 /** One replica; it does not lead before it is told. */
 export async function startReplica(cluster: WebhookCluster, options: ReplicaOptions = {}) {
   const { clock = { nowMs: Date.now() }, schedulersWithExtender = [] } = options;
   const { log, lines } = createRecordingLog();
   const client = createKubeClient({ connection: { server: cluster.url }, effects: directEffects, log });
+  const { counted, mostReads } = countReads(client);
   const reflectors = {
     claims: createReflector({ client, resource: PERSISTENT_VOLUME_CLAIMS, log }),
     storageClasses: createReflector({ client, resource: STORAGE_CLASSES, log }),
@@ -104,7 +121,7 @@ export async function startReplica(cluster: WebhookCluster, options: ReplicaOpti
   const registry = createMetricsRegistry();
   const webhook = createPodWebhook({
     config: { httpHost: "127.0.0.1", leaseNamespace: SYSTEM_NAMESPACE, port: 0, schedulersWithExtender },
-    client,
+    client: counted,
     caches: { ...reflectors, ...all },
     events,
     metrics: { registry },
@@ -120,6 +137,7 @@ export async function startReplica(cluster: WebhookCluster, options: ReplicaOpti
     lines,
     synced: all.synced,
     metrics: () => registry.metrics(),
+    mostReads,
     /** Time has come to this moment, and the leader looks at its certificates. */
     at: (atMs: number) => {
       clock.nowMs = atMs;
