@@ -23,6 +23,8 @@ export interface ClusterSettings {
   readonly nodeGraceSeconds: number;
   /** kubelet's syncFrequency; absent: its own default, a minute. */
   readonly syncFrequency?: string;
+  /** Writes a second of each of kube-controller-manager's controllers; absent: its own default, 20. */
+  readonly controllerQps?: number;
 }
 
 export interface Cluster {

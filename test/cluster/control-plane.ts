@@ -41,6 +41,9 @@ const FLAGS: Readonly<Record<ControlPlaneComponent, (cluster: Cluster) => Readon
     "service-account-private-key-file": join(places.certificates, "service-accounts.key"),
     "node-monitor-grace-period": `${settings.nodeGraceSeconds}s`,
     "node-monitor-period": "1s",
+    ...(settings.controllerQps === undefined
+      ? {}
+      : { "kube-api-qps": `${settings.controllerQps}`, "kube-api-burst": `${2 * settings.controllerQps}` }),
   }),
   "kube-scheduler": ({ places }) => ({
     kubeconfig: componentKubeconfig(places, "kube-scheduler"),

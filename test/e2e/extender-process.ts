@@ -2,32 +2,48 @@
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { componentKubeconfig } from "../cluster/kubeconfig.ts";
 import { enterNetwork } from "../cluster/network.ts";
-import { lastLines, startRecorded } from "../cluster/recorded-process.ts";
+import { endRecorded, lastLines, startRecorded } from "../cluster/recorded-process.ts";
 import { runProgram } from "../cluster/run-program.ts";
 import { BUNDLE_PATH } from "../harness/bundle-process.ts";
 import { waitFor } from "../harness/wait-for.ts";
+import { filterAnswers } from "./extender-answers.ts";
 
 const NAME = "extender";
 const PORT = 9473;
+const URL = `http://127.0.0.1:${PORT}`;
 const READY_LIMIT_MS = 180_000;
 
 /** Whom the process is for the API server: the user of the cluster's scheduler, who has to be given what the extender reads. */
 export const EXTENDER_USER = "system:kube-scheduler";
 
-/** Resolves with where it is, from within the cluster's network, once it is ready. */
-export async function startExtender({ places }: Cluster): Promise<string> {
+/** `flags`: beside those that it needs here. Resolves with where it is, from within the cluster's network, once it is ready. */
+export async function startExtender(cluster: Cluster, flags: readonly string[] = []): Promise<string> {
+  const { places } = cluster;
   const [command, ...enter] = enterNetwork(places);
-  const url = `http://127.0.0.1:${PORT}`;
   const kubeconfig = componentKubeconfig(places, "kube-scheduler");
-  const flags = [`--kubeconfig=${kubeconfig}`, "--http-host=127.0.0.1", `--http-port=${PORT}`];
-  const args = [...enter, process.execPath, BUNDLE_PATH, "extender", ...flags];
+  const own = [`--kubeconfig=${kubeconfig}`, "--http-host=127.0.0.1", `--http-port=${PORT}`];
+  const args = [...enter, process.execPath, BUNDLE_PATH, "extender", ...own, ...flags];
   await startRecorded(places, { name: NAME, command, args });
   // It answers with an error until it is ready.
-  const ask = [...enter, "busybox", "wget", "-q", "-O", "-", `${url}/readyz`];
-  const look = async (): Promise<true> => runProgram(command, ask).then(() => true);
-  await waitFor("the extender to be ready", look, {
+  await waitFor("the extender to be ready", () => ask(cluster, "/readyz"), {
     limitMs: READY_LIMIT_MS,
     otherwise: () => lastLines(places, NAME),
   });
-  return url;
+  return URL;
+}
+
+/** As a rollout ends one. Resolves when it has ended: nobody answers then. */
+export async function endExtender({ places }: Cluster): Promise<void> {
+  await endRecorded(places, NAME, "SIGTERM");
+}
+
+/** How many questions the process that runs has answered with its nodes. */
+export async function extenderAnswers(cluster: Cluster): Promise<number> {
+  return filterAnswers(await ask(cluster, "/metrics"));
+}
+
+/** Throws what is no 200. */
+function ask({ places }: Cluster, path: string): Promise<string> {
+  const [command, ...enter] = enterNetwork(places);
+  return runProgram(command, [...enter, "busybox", "wget", "-q", "-O", "-", `${URL}${path}`]);
 }

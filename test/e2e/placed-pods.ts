@@ -55,7 +55,7 @@ export async function runningOn(tested: ClusterUnderTest, ...names: readonly str
 }
 
 /** What `kubectl describe pod` tells of one that is not placed. */
-export function whyNotPlaced({ status }: Pod): string {
+export function whyNotPlaced({ status }: Pick<Pod, "status">): string {
   const condition = status?.conditions?.find(({ type }) => type === "PodScheduled");
   return condition?.status === "False" ? (condition.message ?? "") : "";
 }

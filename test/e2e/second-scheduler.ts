@@ -13,6 +13,7 @@ export const SECOND_SCHEDULER = "tidemark-scheduler";
 const MANIFEST = fileURLToPath(new URL("../../kustomize/components/placement/scheduler.yaml", import.meta.url));
 /** Beside the default scheduler's. */
 const PORT = 10260;
+const RETRY_FLAG = "--pod-max-in-unschedulable-pods-duration";
 
 interface Configuration {
   readonly clientConnection: object;
@@ -33,16 +34,31 @@ export async function startSecondScheduler(cluster: Cluster, extenderUrl: string
   const path = join(places.directory, `${SECOND_SCHEDULER}.yaml`);
   writeFileSync(path, stringify(configuration));
   const [command, ...enter] = enterNetwork(places);
-  const flags = [`--config=${path}`, "--bind-address=127.0.0.1", `--secure-port=${PORT}`];
+  const flags = [`--config=${path}`, "--bind-address=127.0.0.1", `--secure-port=${PORT}`, ...retryFlags()];
   const program = [programs["kube-scheduler"], ...flags];
   await startRecorded(places, { name: SECOND_SCHEDULER, command, args: [...enter, ...program] });
 }
 
 function componentConfiguration(): Configuration {
-  const documents = parseAllDocuments(readFileSync(MANIFEST, "utf8")).map(
-    (one) => one.toJS() as { kind: string; data?: Record<string, string> },
-  );
-  const text = documents.find(({ kind }) => kind === "ConfigMap")?.data?.["config.yaml"];
+  const text = documents().find(({ kind }) => kind === "ConfigMap")?.data?.["config.yaml"];
   if (text === undefined) throw new Error(`${MANIFEST} has no configuration of the scheduler`);
   return parse(text) as Configuration;
+}
+
+/** When a pod is tried again that no node has taken is the component's word, too, and can only be said by a flag. */
+function retryFlags(): string[] {
+  const command = documents().find(({ kind }) => kind === "Deployment")?.spec?.template?.spec.containers[0]?.command;
+  const flags = command?.filter((flag) => flag.startsWith(RETRY_FLAG)) ?? [];
+  if (flags.length === 0) throw new Error(`${MANIFEST} has no ${RETRY_FLAG}`);
+  return flags;
+}
+
+interface Manifest {
+  readonly kind: string;
+  readonly data?: Readonly<Record<string, string>>;
+  readonly spec?: { readonly template?: { readonly spec: { readonly containers: readonly { command?: string[] }[] } } };
+}
+
+function documents(): Manifest[] {
+  return parseAllDocuments(readFileSync(MANIFEST, "utf8")).map((one) => one.toJS() as Manifest);
 }
