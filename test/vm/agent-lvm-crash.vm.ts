@@ -1,0 +1,257 @@
+// The agent's own process ended by SIGKILL before and after the side effects of a logical volume's life, over the real lvmd and real LVM: the
+// last agent finishes, every checksum holds, and LVM has the volumes that are wanted and no other. What a loop volume's life passes as well
+// is the kill matrix' part, and what the storage alone does test/real/lvm-crash.test.ts', but for the sizes. Runs inside the virtual machine
+// that test/real/agent-lvm-crash.test.ts starts.
+import { randomUUID } from "node:crypto";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { blockDeviceAt, blockSizeBytes } from "../../src/agent/member/block-device.ts";
+import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
+import { GIB, MIB } from "../../src/units/quantity.ts";
+import { waitFor as waitForValue } from "../harness/wait-for.ts";
+import { type AgentUnderTest, startAgentUnderTest, waitFor } from "../integration/agent/agent-under-test.ts";
+import {
+  createVolumesOverLvm,
+  expectPattern,
+  GROUPS,
+  layoutOf,
+  type VolumeOverLvm,
+  type VolumesOverLvm,
+  writePattern,
+} from "./agent-lvm/volumes-over-lvm.ts";
+import { type LvmdUnderTest, sh, startLvmdUnderTest } from "./lvmd/lvmd-under-test.ts";
+
+const CLASSES = `
+device-classes:
+- { name: thick, volume-group: ${GROUPS.thick}, default: true, spare-gb: 0 }
+- { name: thin, volume-group: ${GROUPS.thin}, spare-gb: 0, type: thin, thin-pool: { name: pool, overprovision-ratio: 4 } }
+`;
+const LIMIT_MS = 600_000;
+/** The agent's own; what it tells and keeps of itself is the kill matrix' part. */
+const OF_VOLUMES = /^(logical-volume|stage|publish|unpublish|unstage|extend|shrink|trim|remove)\//;
+const SMALL_BYTES = 256 * MIB;
+const LOG_TAIL_CHARACTERS = 4000;
+const RAW = { fsType: undefined, volumeMode: "Block" } as const;
+
+/** What the agents are in the middle of when they die. */
+interface Step {
+  /** Where they die in turn, one before and one after each; in the order of a life in which nobody dies. */
+  readonly passes: readonly string[];
+  /** With an agent that lives. */
+  readonly prepare: () => Promise<VolumeOverLvm>;
+  /** Asks for it: of the API, or as kubelet does, again and again until it is done. */
+  readonly ask: (subject: VolumeOverLvm) => Promise<void>;
+  /** Returns when it is done, and throws where it is not as it must be. */
+  readonly done: (subject: VolumeOverLvm) => Promise<void>;
+}
+
+describe("an agent that is killed", () => {
+  let agent: AgentUnderTest;
+  let lvmd: LvmdUnderTest;
+  let volumes: VolumesOverLvm;
+  const diedAt = new Set<string>();
+
+  beforeAll(async () => {
+    sh(`vgcreate -qq ${GROUPS.thick} /dev/ubda; vgcreate -qq ${GROUPS.thin} /dev/ubdb`);
+    sh(`lvcreate -qq -y -T ${GROUPS.thin}/pool -L 3g`);
+    lvmd = await startLvmdUnderTest(CLASSES);
+    agent = await startAgentUnderTest();
+    volumes = createVolumesOverLvm(agent);
+    await startAgent();
+  }, LIMIT_MS);
+  afterAll(async () => {
+    await agent?.dispose();
+    await lvmd?.stop();
+  }, LIMIT_MS);
+
+  const startAgent = (environment: Record<string, string> = {}): Promise<void> =>
+    agent.startAgent(environment, { "lvmd-socket": join(lvmd.directory, "s/lvmd.sock") });
+  const effectLog = (): string => join(agent.directory, "effects");
+  const lastPassage = (): string | undefined =>
+    readFileSync(effectLog(), "utf8")
+      .split("\n")
+      .findLast((line) => OF_VOLUMES.test(line));
+
+  /** One of each: their sizes go up and down from case to case. */
+  let filesystem: VolumeOverLvm | undefined;
+  const theFilesystem = async (): Promise<VolumeOverLvm> => {
+    if (filesystem === undefined) {
+      filesystem = await volumes.provide("thick", GIB);
+      await filesystem.volume.stage();
+      volumes.writeFiles(filesystem);
+    }
+    return filesystem;
+  };
+  let raw: VolumeOverLvm | undefined;
+  const theRaw = async (): Promise<VolumeOverLvm> => {
+    if (raw === undefined) {
+      raw = await volumes.provide("thick", SMALL_BYTES, RAW);
+      await volumes.stageRaw(raw);
+      await volumes.publishRaw(raw);
+      writePattern(raw);
+    }
+    return raw;
+  };
+  let source: VolumeOverLvm | undefined;
+  const theSource = async (): Promise<VolumeOverLvm> => {
+    if (source === undefined) {
+      source = await volumes.provide("thin", SMALL_BYTES);
+      await source.volume.stage();
+    }
+    return source;
+  };
+  const orderSnapshot = async (snapshot: VolumeOverLvm): Promise<void> =>
+    volumes.order(snapshot, { source: (await theSource()).name, accessType: "ro" });
+  const aSnapshot = async (): Promise<VolumeOverLvm> => {
+    await theSource();
+    return { ...volumes.subjectOf("thin", SMALL_BYTES), name: `snap-${randomUUID()}` };
+  };
+
+  const STEPS: Readonly<Record<string, Step>> = {
+    "while a volume is made": {
+      passes: ["logical-volume/create", "logical-volume/status"],
+      prepare: async () => volumes.subjectOf("thick", SMALL_BYTES),
+      ask: (subject) => volumes.order(subject),
+      done: (subject) => volumes.made(subject),
+    },
+    "while a snapshot is made": {
+      passes: ["logical-volume/snapshot"],
+      prepare: aSnapshot,
+      ask: orderSnapshot,
+      done: (snapshot) => volumes.made(snapshot),
+    },
+    "while a snapshot is removed": {
+      passes: ["remove/volume"],
+      prepare: async () => {
+        const snapshot = await aSnapshot();
+        await orderSnapshot(snapshot);
+        await volumes.made(snapshot);
+        return snapshot;
+      },
+      ask: async ({ name }) => {
+        await agent.client.mergePatch("test/remove", LOGICAL_VOLUMES, { name }, { spec: { state: "Removed" } });
+      },
+      done: async (snapshot) => {
+        await volumes.gone(snapshot);
+        await waitFor("it to be told", async () => {
+          return (await agent.client.get(LOGICAL_VOLUMES, { name: snapshot.name }))?.status?.state === "Removed";
+        });
+      },
+    },
+    "while it extends": {
+      passes: ["extend/grow-volume", "extend/resize-filesystem"],
+      prepare: theFilesystem,
+      ask: (subject) => volumes.askSize(subject, 256 * MIB),
+      done: (subject) => volumes.reachedSize(subject),
+    },
+    "while it shrinks": {
+      passes: [
+        "shrink/resize-filesystem",
+        "shrink/record-reduction",
+        "shrink/reduce-volume",
+        "shrink/forget-reduction",
+      ],
+      prepare: theFilesystem,
+      ask: (subject) => volumes.askSize(subject, -256 * MIB),
+      done: (subject) => volumes.reachedSize(subject),
+    },
+    "while it stages and publishes a raw block volume": {
+      passes: ["stage/make-device-directory", "stage/make-device-file", "stage/bind-device", "publish/make-file"],
+      prepare: () => volumes.provide("thick", SMALL_BYTES, RAW),
+      ask: (subject) => volumes.persist(() => volumes.stageRaw(subject).then(() => volumes.publishRaw(subject))),
+      done: async (subject) => {
+        writePattern(subject);
+        await subject.volume.unpublish();
+        await volumes.publishRaw(subject);
+        expectPattern(subject);
+      },
+    },
+    "while it extends a raw block volume": {
+      passes: ["extend/grow-volume"],
+      prepare: theRaw,
+      ask: (subject) => volumes.askSize(subject, 64 * MIB, RAW),
+      done: async (subject) => {
+        await volumes.reachedSize(subject);
+        const device = blockDeviceAt(subject.volume.targetPath);
+        expect(device && blockSizeBytes(device)).toBe(volumes.sizeOf(subject));
+        expectPattern(subject);
+      },
+    },
+    "while it lets go of a raw block volume": {
+      passes: ["unpublish/remove-file", "unstage/unbind-device", "unstage/remove-device-file"],
+      prepare: theRaw,
+      ask: ({ volume }) => volumes.persist(() => volume.unpublish().then(() => volume.unstage())),
+      done: async (subject) => {
+        expect(existsSync(subject.volume.targetPath)).toBe(false);
+        await volumes.stageRaw(subject);
+        await volumes.publishRaw(subject);
+        expectPattern(subject);
+      },
+    },
+  };
+
+  it.each(Object.entries(STEPS))(
+    "%s, wherever it is, is followed by one that goes on, and the last finishes it",
+    async (_name, { passes, prepare, ask, done }) => {
+      const subject = await prepare();
+      await agent.killAgent();
+      let asked: Promise<void> | undefined;
+      for (const passage of passes.flatMap(bothSides)) {
+        await startAgentToDieAt(passage);
+        asked ??= ask(subject);
+        asked.catch(() => undefined); // told below
+        await death(passage);
+      }
+      await startAgent();
+      await asked;
+      await done(subject);
+    },
+    LIMIT_MS,
+  );
+
+  /** No agent is running. */
+  async function startAgentToDieAt(passage: string): Promise<void> {
+    writeFileSync(effectLog(), "");
+    await startAgent({ TIDEMARK_FAULT: passage, TIDEMARK_EFFECT_LOG: effectLog() });
+  }
+
+  async function death(passage: string): Promise<void> {
+    await waitForValue(`a death at ${passage}`, () => (lastPassage() === passage ? true : undefined), {
+      otherwise: () => `the last was ${lastPassage()}; the agent's log: ${agent.log().slice(-LOG_TAIL_CHARACTERS)}`,
+    });
+    await agent.agentEnded();
+    diedAt.add(passage);
+  }
+
+  it(
+    "while it trims is followed by one that trims",
+    async () => {
+      const subject = await theSource();
+      await agent.killAgent();
+      await subject.volume.applyLayout(layoutOf(subject, { trim: { every: "1s" } }));
+      for (const passage of bothSides("trim/fstrim")) {
+        await startAgentToDieAt(passage);
+        await death(passage);
+      }
+      await startAgent();
+      await waitFor("a trim", async () => (await subject.volume.layout()).status?.lastTrim !== undefined);
+    },
+    LIMIT_MS,
+  );
+
+  it("has left no volume and lost none", async () => {
+    volumes.expectWanted();
+    const subject = await theFilesystem();
+    await subject.volume.unstage();
+    await subject.volume.stage(); // on a cold cache
+    volumes.expectFiles(subject);
+    expectPattern(await theRaw());
+    const points = [...Object.values(STEPS).flatMap(({ passes }) => passes), "trim/fstrim"];
+    expect(points.flatMap(bothSides).filter((passage) => !diedAt.has(passage))).toEqual([]);
+  });
+});
+
+function bothSides(point: string): string[] {
+  return [`${point}/before`, `${point}/after`];
+}
