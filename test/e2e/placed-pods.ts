@@ -1,5 +1,6 @@
 // Pods with a claim each, made all at once, and where the scheduler has put them, or why not.
-import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
+import { TIDEMARK_SCHEDULER } from "../../src/api/placement.ts";
+import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolumeClaim } from "../../src/kube/resources.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";
 import { claimingPod, claimOf } from "./claiming-pod.ts";
@@ -9,29 +10,55 @@ import { whatIsThere } from "./what-is-there.ts";
 
 const LIMIT_MS = 300_000;
 const INTERVAL_MS = 300;
+/** No scheduler looks at a pod before it is gone. */
+const GATE = "tidemark.dev/e2e";
 
 export interface PlacedPods {
   readonly className: string;
   readonly request: string;
   /** Of the pods' spec. */
   readonly fields?: object;
-  /** Of their container's: requests and limits. */
-  readonly resources?: object;
 }
 
 /** Claims first, each with its pod of the same name, in one request of kubectl's. */
 export async function makePods(
   tested: ClusterUnderTest,
   names: readonly string[],
-  { className, request, fields = {}, resources = {} }: PlacedPods,
+  { className, request, fields = {} }: PlacedPods,
 ): Promise<void> {
   const claims = names.map((name) => claimOf(name, className, request));
   const pods = names.map((name) => {
-    const pod = claimingPod(name, tested.image, name) as { spec: { containers: object[] } };
-    const containers = pod.spec.containers.map((container) => ({ ...container, resources }));
-    return { ...pod, spec: { ...pod.spec, ...fields, containers } };
+    const pod = claimingPod(name, tested.image, name) as { spec: object };
+    return { ...pod, spec: { ...pod.spec, ...fields } };
   });
   await applyObject(tested, { apiVersion: "v1", kind: "List", items: [...claims, ...pods] });
+}
+
+/**
+ * The same, as the component's webhook has made them: it alone gives them their scheduler. None is placed before it is released, so that
+ * one that the webhook has missed, as it may, can be made again.
+ */
+export async function makeMarkedPods(
+  tested: ClusterUnderTest,
+  names: readonly string[],
+  pods: PlacedPods,
+): Promise<void> {
+  const fields = { ...pods.fields, schedulingGates: [{ name: GATE }] };
+  await until(tested, `the pod webhook to mark ${names.join(", ")}`, async () => {
+    const there = (await podsOf(tested, names)).map(nameOf);
+    const missing = names.filter((name) => !there.includes(name));
+    if (missing.length > 0) await makePods(tested, missing, { ...pods, fields });
+    const missed = (await podsOf(tested, names)).filter(({ spec }) => spec.schedulerName !== TIDEMARK_SCHEDULER);
+    if (missed.length === 0) return true;
+    await tested.kubectl("delete", "pod", "--wait", ...missed.map(nameOf));
+    return undefined;
+  });
+}
+
+/** From now on their scheduler looks for nodes for them. */
+export async function release({ client, namespace }: ClusterUnderTest, names: readonly string[]): Promise<void> {
+  const ungated = { spec: { schedulingGates: null } };
+  await Promise.all(names.map((name) => client.mergePatch("e2e/release", PODS, { namespace, name }, ungated)));
 }
 
 export async function until<T>(tested: ClusterUnderTest, what: string, look: () => Promise<T | undefined>): Promise<T> {
@@ -42,6 +69,16 @@ export async function podsOf(tested: ClusterUnderTest, names: readonly string[])
   const { items } = await tested.client.list(PODS, { namespace: tested.namespace });
   return items.filter(({ metadata }) => names.includes(metadata.name));
 }
+
+export async function claimsOf(
+  { client, namespace }: ClusterUnderTest,
+  names: readonly string[],
+): Promise<PersistentVolumeClaim[]> {
+  const { items } = await client.list(PERSISTENT_VOLUME_CLAIMS, { namespace });
+  return items.filter(({ metadata }) => names.includes(metadata.name));
+}
+
+const nameOf = ({ metadata }: Pod): string => metadata.name;
 
 export const isRunning = ({ status }: Pod): boolean => status?.phase === "Running";
 
@@ -73,10 +110,9 @@ export async function runAndWait(
     const waiting = pods.filter((pod) => whyNotPlaced(pod).includes(why));
     return pods.filter(isRunning).length === runningCount && waiting.length === others ? pods : undefined;
   });
-  const namesOf = (pods: readonly Pod[]): string[] => pods.map(({ metadata }) => metadata.name);
   return {
-    running: namesOf(seen.filter(isRunning)),
-    waiting: namesOf(seen.filter((pod) => !isRunning(pod))),
+    running: seen.filter(isRunning).map(nameOf),
+    waiting: seen.filter((pod) => !isRunning(pod)).map(nameOf),
   };
 }
 

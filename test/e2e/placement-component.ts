@@ -1,9 +1,11 @@
 // The component placement in a cluster: what it is installed from, and what is done to its extenders.
 import type { ClusterUnderTest } from "./cluster-under-test.ts";
+import { filterAnswers } from "./extender-answers.ts";
 import { install, loadScheduler, PLACEMENT_OVERLAY, podNames, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
 import { until } from "./placed-pods.ts";
 
 const EXTENDERS = "app.kubernetes.io/component=extender";
+const EXTENDER_PORT = 9473;
 const REPLICAS = 2;
 
 /** Resolves when all of it is ready. */
@@ -17,13 +19,46 @@ export async function rolledOut({ kubectl }: ClusterUnderTest, deployment: strin
   await kubectl("-n", SYSTEM_NAMESPACE, "rollout", "status", `deployment/${deployment}`, "--timeout=300s");
 }
 
-export async function killOneExtender(tested: ClusterUnderTest): Promise<void> {
-  const [pod = ""] = await podNames(tested, EXTENDERS);
-  await tested.kubectl("-n", SYSTEM_NAMESPACE, "delete", "pod", pod, "--grace-period=0", "--force");
+/** How many questions each of them has answered since it was started; one that cannot be asked is not told. */
+export async function extenderAnswers(tested: ClusterUnderTest): Promise<ReadonlyMap<string, number>> {
+  const told = (await podNames(tested, EXTENDERS)).map(async (pod) => {
+    const path = `/api/v1/namespaces/${SYSTEM_NAMESPACE}/pods/${pod}:${EXTENDER_PORT}/proxy/metrics`;
+    const metrics = await tested.kubectl("get", "--raw", path).catch(() => undefined);
+    return metrics === undefined ? [] : [[pod, filterAnswers(metrics)] as const];
+  });
+  return new Map((await Promise.all(told)).flat());
 }
 
-export async function replaceExtenders({ kubectl }: ClusterUnderTest): Promise<void> {
-  await kubectl("-n", SYSTEM_NAMESPACE, "rollout", "restart", "deployment/extender");
+/** The one that the scheduler asks: it has answered since. */
+export async function answeringExtender(
+  tested: ClusterUnderTest,
+  before: ReadonlyMap<string, number>,
+): Promise<string> {
+  return until(tested, "an extender to answer", async () => {
+    const now = await extenderAnswers(tested);
+    return [...now].find(([pod, count]) => count > (before.get(pod) ?? 0))?.[0];
+  });
+}
+
+/** Resolves when it is gone. */
+export async function killExtender(tested: ClusterUnderTest, pod: string): Promise<void> {
+  await tested.kubectl("-n", SYSTEM_NAMESPACE, "delete", "pod", pod, "--grace-period=0", "--force");
+  await gone(tested, [pod]);
+}
+
+/** By a rollout, as another version comes. Resolves when none is left that was there before. */
+export async function replaceExtenders(tested: ClusterUnderTest): Promise<void> {
+  const old = await podNames(tested, EXTENDERS);
+  await tested.kubectl("-n", SYSTEM_NAMESPACE, "rollout", "restart", "deployment/extender");
+  await rolledOut(tested, "extender");
+  await gone(tested, old);
+}
+
+async function gone(tested: ClusterUnderTest, pods: readonly string[]): Promise<void> {
+  await until(tested, `${pods.join(", ")} to be gone`, async () => {
+    const left = await podNames(tested, EXTENDERS);
+    return left.some((pod) => pods.includes(pod)) ? undefined : true;
+  });
 }
 
 /** Resolves when none answers any more. */

@@ -1,13 +1,16 @@
 // A pod of busybox, as tests of a cluster need it.
 import type { KubeObject, Resource } from "../../src/kube/object.ts";
+import type { PodVolume } from "../../src/kube/resources.ts";
 import type { ClusterUnderTest } from "./cluster-under-test.ts";
 
 export interface Pod extends KubeObject {
   spec: {
     nodeName?: string;
+    schedulerName?: string;
     restartPolicy?: "Never" | "Always";
     terminationGracePeriodSeconds?: number;
     containers: { name: string; image: string; imagePullPolicy?: string; command: string[]; ports?: object[] }[];
+    volumes?: PodVolume[];
   };
   status?: {
     phase?: "Pending" | "Running" | "Succeeded" | "Failed" | "Unknown";
