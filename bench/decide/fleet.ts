@@ -170,6 +170,8 @@ export function makeFacts(index: number, team: Team): Facts {
       lastOperation: undefined,
       extendsInVain: 0,
       capacityAtExtendBytes: undefined,
+      shrinksUnmounted: false,
+      plannedShrink: undefined,
       history: historyOf(index, usedBytes),
     },
     node: undefined,

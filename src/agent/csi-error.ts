@@ -13,6 +13,7 @@ const CODE_OF_STORAGE: Readonly<Record<StorageErrorCode, RefusalCode>> = {
   MemberDriverFailed: "INTERNAL",
   DiskFull: "RESOURCE_EXHAUSTED",
   DeviceBusy: "ABORTED",
+  ShrinkInDoubt: "FAILED_PRECONDITION",
   ReadOnly: "FAILED_PRECONDITION",
   Hung: "UNAVAILABLE",
   NotPermitted: "PERMISSION_DENIED",

@@ -11,6 +11,8 @@ export interface TargetFacts {
   readonly fromBytes: number;
   readonly epoch: number;
   readonly decidedAt: string;
+  /** RFC 3339; from then on a shrink of an unmounted filesystem is not begun. Undefined: it never is. */
+  readonly notAfter?: string | undefined;
 }
 
 /** The operation that this process carries out at this moment. */
@@ -45,6 +47,8 @@ export interface OperationFacts {
   /** The layout asks for the member's deletion. */
   readonly removalWanted: boolean;
   readonly removed: boolean;
+  /** It is never made smaller while it is mounted: decideUnmountedShrink says when. */
+  readonly shrinksUnmounted: boolean;
   /** Undefined: its one member takes any size. */
   readonly members: MemberFacts | undefined;
   readonly target: TargetFacts | undefined;
@@ -70,7 +74,8 @@ export type IdleReason =
   | "StillMounted"
   | "TargetEnded"
   | "WaitingForLayout"
-  | "WaitingForMember";
+  | "WaitingForMember"
+  | "WaitingForUnmount";
 
 export type OperationDecision =
   | { readonly act: "Nothing"; readonly reason: IdleReason; readonly message: string }
@@ -94,7 +99,7 @@ export type OperationDecision =
 type Check = (facts: OperationFacts) => OperationDecision | undefined;
 
 // Order matters: teardown before anything else, what runs before what should run, and the past before the target.
-const CHECKS: readonly Check[] = [removal, whatRuns, unusable, interruption];
+const CHECKS: readonly Check[] = [removal, whatRuns, interruptedUnmounted, unusable, interruption];
 
 /** Total: every set of facts has exactly one answer. */
 export function decideOperation(facts: OperationFacts): OperationDecision {
@@ -130,6 +135,12 @@ function whatRuns({ running, target, sizeBytes, highestEpoch }: OperationFacts):
   const wantsMore = target.sizeBytes > target.fromBytes || target.sizeBytes > (sizeBytes ?? Number.POSITIVE_INFINITY);
   if (!wantsMore) return busy;
   return { act: "CancelShrink", message: `an extend to ${formatBytes(target.sizeBytes)} goes first` };
+}
+
+/** Storage has ended it, one way or the other, before the volume is mounted or decided upon. */
+function interruptedUnmounted({ interrupted, shrinksUnmounted }: OperationFacts): OperationDecision | undefined {
+  if (!shrinksUnmounted || interrupted?.kind !== "Shrink") return undefined;
+  return { act: "Abandon", operation: interrupted, message: "interrupted while it was not mounted" };
 }
 
 function unusable({ mounted, sizeBytes }: OperationFacts): OperationDecision | undefined {
@@ -184,11 +195,14 @@ function endedTarget({ target, endedDecidedAt }: OperationFacts): OperationDecis
   return nothing("TargetEnded", `the target of ${target.decidedAt} has been carried out or given up`);
 }
 
-function towardsTarget({ target, sizeBytes, members }: OperationFacts): OperationDecision {
+function towardsTarget({ target, sizeBytes, members, shrinksUnmounted }: OperationFacts): OperationDecision {
   if (target === undefined || sizeBytes === undefined) return nothing("NoTarget", "no size has been decided");
   if (target.sizeBytes === sizeBytes) return nothing("AtTarget", `the size is ${formatBytes(sizeBytes)}, as decided`);
   if (target.sizeBytes > sizeBytes) return extend(target, sizeBytes, members);
-  if (target.fromBytes === sizeBytes) return shrink(target, sizeBytes, members);
+  if (target.fromBytes === sizeBytes)
+    return shrinksUnmounted
+      ? nothing("WaitingForUnmount", `the shrink to ${formatBytes(target.sizeBytes)} waits for the next unmount`)
+      : shrink(target, sizeBytes, members);
   return nothing(
     "DecidedOnAnotherSize",
     `the size was decided at ${formatBytes(target.fromBytes)}, and is ${formatBytes(sizeBytes)} now`,

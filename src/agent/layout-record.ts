@@ -148,8 +148,8 @@ function wasMade({ status }: FilesystemLayout, member: MemberSpec): boolean {
 
 export function targetOf({ spec }: FilesystemLayout): TargetFacts | undefined {
   if (spec.target === undefined) return undefined;
-  const { size, from, epoch, decidedAt } = spec.target;
-  return { sizeBytes: parseQuantity(size), fromBytes: parseQuantity(from), epoch, decidedAt };
+  const { size, from, epoch, decidedAt, notAfter } = spec.target;
+  return { sizeBytes: parseQuantity(size), fromBytes: parseQuantity(from), epoch, decidedAt, notAfter };
 }
 
 /** The layout asks for the member to be deleted, with its data. */

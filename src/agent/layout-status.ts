@@ -21,6 +21,7 @@ export interface StatusFacts {
 export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): FilesystemLayoutStatus {
   const { record, running } = state;
   const members = memberStatuses(state, live);
+  const shrinksUnmounted = state.shrinksUnmounted ?? live.status?.shrinksUnmounted;
   return {
     observedGeneration: live.metadata.generation,
     ...(volumeModeOf(record) === "Block" ? {} : { fsid: volumeOf(record).fsid }),
@@ -28,6 +29,7 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
     mounted: state.mounted !== undefined || state.held,
     epoch: record.epoch,
     ...(members.length === 0 ? {} : { members }),
+    ...(shrinksUnmounted === true ? { shrinksUnmounted } : {}),
     ...(running === undefined ? {} : { operation: running.operation }),
     ...(record.lastOperation === undefined ? {} : { lastOperation: record.lastOperation }),
     ...(record.lastTrim === undefined ? {} : { lastTrim: record.lastTrim }),

@@ -57,8 +57,11 @@ async function lookOnce(environment: ReconcileEnvironment, handle: string): Prom
   // A member that is missing has nothing to agree with its filesystem about.
   const mayDecide = state.sizeBytes === undefined || (await settleSize(storage, state));
   const layout = await measureForLayout(environment, state);
+  state.shrinksUnmounted = storage.shrinksUnmounted(volumeOf(state.record));
   // From here to the start of an operation nothing is awaited: the facts are still true when it starts.
-  if (mayDecide) {
+  // What was interrupted is ended while a volume is let go of, and is told after that.
+  const isLettingGo = state.closing && state.running === undefined;
+  if (mayDecide && !isLettingGo) {
     const decision = decideOperation(factsOf(environment, state, layout));
     log.debug({ volume: handle, decision }, "decided");
     await carryOut(environment, state, decision);
@@ -85,7 +88,10 @@ async function measureForLayout(
   }
 }
 
-function layoutOnThisNode({ layouts, nodeName }: ReconcileEnvironment, handle: string): FilesystemLayout | undefined {
+export function layoutOnThisNode(
+  { layouts, nodeName }: Pick<ReconcileEnvironment, "layouts" | "nodeName">,
+  handle: string,
+): FilesystemLayout | undefined {
   const layout = layouts.get(handle);
   return layout?.spec.nodeName === nodeName ? layout : undefined;
 }
@@ -108,8 +114,8 @@ async function trackedState(
   return state;
 }
 
-function factsOf(
-  { layoutsKnown }: ReconcileEnvironment,
+export function factsOf(
+  { layoutsKnown }: Pick<ReconcileEnvironment, "layoutsKnown">,
   state: VolumeState,
   layout: FilesystemLayout | undefined,
 ): OperationFacts {
@@ -121,6 +127,7 @@ function factsOf(
     // The claims of a span's members are the operator's to delete, once nothing is attached any more.
     removalWanted: record.backend !== "span" && layout !== undefined && isRemovalWanted(layout),
     removed: state.removed,
+    shrinksUnmounted: record.fsType === "ext4",
     members: memberFactsOf(state),
     target: layout === undefined ? undefined : targetOf(layout),
     highestEpoch: record.epoch,
@@ -170,7 +177,7 @@ async function carryOut(
   }
 }
 
-function operationFor(
+export function operationFor(
   { kind, target, fromBytes, toBytes }: OperationDecision & { act: "Start" },
   nowMs: number,
 ): Operation {

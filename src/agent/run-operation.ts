@@ -12,9 +12,9 @@ import type { Sampler } from "./sampler.ts";
 import { saveRecord } from "./save-record.ts";
 import { settled } from "./settle-size.ts";
 import type { StatusReporter } from "./status-reporter.ts";
-import type { MountedVolume, Storage } from "./storage/storage.ts";
+import type { MountedVolume, Storage, UnmountedShrinkResult } from "./storage/storage.ts";
 import { withTimeLimit } from "./time-limit.ts";
-import { mountedVolumeOf, type RunningOperation, type VolumeState } from "./volume-state.ts";
+import { mountedVolumeOf, type RunningOperation, type VolumeState, volumeOf } from "./volume-state.ts";
 
 export interface OperationEnvironment {
   readonly storage: Storage;
@@ -34,12 +34,19 @@ export interface OperationRunner {
    * when it could not be recorded. An emergency's record is written beside it: its grant, recorded in advance, is enough.
    */
   start(state: VolumeState, operation: Operation, begin: "Anew" | "Resumed"): Promise<void>;
+  /**
+   * Carries out a shrink of an unmounted volume on which nothing runs, from its record to its end; with nothing done when it could not be
+   * recorded. Rejects where it is not known how it has ended: then storage ends it before the next mount.
+   */
+  shrinkUnmounted(state: VolumeState, operation: Operation): Promise<void>;
   /** Makes a running shrink stop where it is; resolves when it has. An extend is waited for. */
   cancelAndWait(state: VolumeState, reason: string): Promise<void>;
   /** Ends an operation that nobody runs any more as cancelled; member and filesystem are of one size by now. */
   abandon(state: VolumeState, operation: Operation, message: string): Promise<void>;
 }
 
+/** An API server that does not answer keeps nobody from mounting the volume again for longer. */
+const RECORD_LIMIT_MS = 10_000;
 const EXTEND_LIMIT_MS = 120_000;
 const RECOVER_LIMIT_MS = 120_000;
 const TRIM_LIMIT_MS = 300_000;
@@ -72,6 +79,7 @@ export function createOperationRunner(environment: OperationEnvironment): Operat
       environment.sampler.operation(state.handle, true);
       await allowed;
     },
+    shrinkUnmounted: (state, operation) => shrinkUnmounted(environment, state, operation),
     cancelAndWait: async ({ running }, reason) => {
       running?.cancel.abort(reason);
       await running?.ended;
@@ -150,6 +158,65 @@ async function carryOut(
   await finish(environment, state, operation, end);
   // Not part of the operation: an emergency must not wait for it.
   if (operation.kind === "Shrink" && end.sizeBytes < parseQuantity(operation.from)) void trim(environment, mounted);
+}
+
+async function shrinkUnmounted(
+  environment: OperationEnvironment,
+  state: VolumeState,
+  operation: Operation,
+): Promise<void> {
+  const { handle } = state;
+  const cancel = new AbortController();
+  const recorded = recordStart(environment, state, operation);
+  const work = withTimeLimit(recorded, RECORD_LIMIT_MS, `recording the shrink of volume ${handle}`).then(
+    () => {
+      running.begun = true;
+      return carryOutUnmounted(environment, state, operation, cancel.signal);
+    },
+    async (err: unknown) => {
+      environment.log.warn({ volume: handle, err }, "a shrink could not be recorded, and does not begin");
+      await revoke(environment, state);
+    },
+  );
+  const ended = work.catch(() => undefined);
+  const running: RunningOperation = { operation, cancel, ended, begun: false };
+  state.running = running;
+  await work;
+}
+
+async function carryOutUnmounted(
+  environment: OperationEnvironment,
+  state: VolumeState,
+  operation: Operation,
+  signal: AbortSignal,
+): Promise<void> {
+  const { storage, log } = environment;
+  log.info({ volume: state.handle, operation }, "Shrink of the unmounted filesystem begins");
+  try {
+    const result = await storage.shrinkUnmounted(volumeOf(state.record), parseQuantity(operation.to), {
+      signal,
+      reserveBytes: () => presentReserve(state),
+      onStep: () => undefined,
+    });
+    await finish(environment, state, operation, endOfUnmounted(result));
+  } catch (error) {
+    log.error({ volume: state.handle, operation, err: error }, "Shrink of the unmounted filesystem failed");
+    const sizeBytes = state.sizeBytes ?? parseQuantity(operation.from);
+    await finish(environment, state, operation, { outcome: "Failed", message: messageOf(error), sizeBytes });
+    throw error;
+  }
+}
+
+function endOfUnmounted(result: UnmountedShrinkResult): End {
+  const { sizeBytes } = result;
+  switch (result.outcome) {
+    case "Succeeded":
+      return { outcome: "Succeeded", sizeBytes };
+    case "Refused":
+      return { outcome: "Cancelled", reason: "ShrinkNotCrashSafe", message: result.message, sizeBytes };
+    case "FloorReached":
+      return { outcome: "FloorReached", reason: "ShrinkFloorReached", message: result.message, sizeBytes };
+  }
 }
 
 async function extend(

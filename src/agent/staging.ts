@@ -28,6 +28,8 @@ export interface StagingParts {
   readonly log: Logger;
   /** Cancels a running shrink, waits for a running extend. */
   readonly quiesce: (state: VolumeState) => Promise<void>;
+  /** Of a volume that has just been unmounted: what is wanted of its size, and must be done now. Rejects where it is not ended. */
+  readonly shrinkAtUnmount: (state: VolumeState) => Promise<void>;
   /** Something about the volume changed: decide and report anew. */
   readonly changed: (handle: string) => void;
 }
@@ -59,6 +61,7 @@ const LASTING: Readonly<Partial<Record<StorageErrorCode, Problem["reason"]>>> = 
   WrongFilesystem: "MembersMissing",
   MembersMissing: "MembersMissing",
   MemberDriverFailed: "MountFailed",
+  ShrinkInDoubt: "ShrinkInDoubt",
   DiskFull: "DiskFull",
   ReadOnly: "ReadOnly",
   NotPermitted: "MountFailed",
@@ -79,7 +82,7 @@ export function createStaging(parts: StagingParts): Staging {
     unstage: (state, stagingPath) =>
       inLane(state, () => unstage(parts, state, stagingPath)).finally(() => changed(state.handle)),
     adopt: async (state) => {
-      if (state.mounted === undefined && (state.record.stagingPath !== undefined || !state.recorded))
+      if (state.mounted === undefined && !state.closing && (state.record.stagingPath !== undefined || !state.recorded))
         await inLane(state, () => adopt(parts, state));
     },
     remove: (state, layout) => inLane(state, () => remove(parts, state, layout)),
@@ -165,10 +168,12 @@ async function unstage(parts: StagingParts, state: VolumeState, stagingPath: str
     state.members = [];
     state.leavingProblem = undefined;
     state.spareProblem = undefined;
-    state.reading = undefined;
     state.hung = false;
     state.problem = undefined;
     settled(state);
+    // The record still says that it is staged here: after a crash the next agent takes it up from there.
+    await parts.shrinkAtUnmount(state);
+    state.reading = undefined;
     await changeRecord(parts, state, { stagingPath: undefined });
     await locks.release(volumeOf(state.record).fsid);
     log.info({ volume: state.handle, stagingPath }, "unstaged");
@@ -189,6 +194,7 @@ async function adopt(parts: StagingParts, state: VolumeState): Promise<void> {
   const found = await withTimeLimit(storage.find(volume, stagingPath), FIND_LIMIT_MS, `finding ${state.handle}`);
   if (found === undefined) {
     await undoStage(parts, state, stagingPath);
+    await storage.finishUnmounted(volume);
     log.info({ volume: state.handle, stagingPath }, "no longer mounted; kubelet will stage it when a pod needs it");
     await changeRecord(parts, state, { stagingPath: undefined });
     return;

@@ -69,6 +69,8 @@ export interface VolumeState {
   unsettled: boolean;
   /** Why they could not be made one size the last time. */
   settleProblem: string | undefined;
+  /** Whether it can be made smaller while it is unmounted, as last told. */
+  shrinksUnmounted: boolean | undefined;
   /** While the volume is being unstaged nothing new begins. */
   closing: boolean;
   /** Why members that have left could not be let go of the last time; the filesystem works without them. */
@@ -102,6 +104,7 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
     emergencyRetryAtMs: 0,
     unsettled: false,
     settleProblem: undefined,
+    shrinksUnmounted: undefined,
     closing: false,
     leavingProblem: undefined,
     spareProblem: undefined,

@@ -7,6 +7,7 @@ import type { FilePort } from "../process/file-port.ts";
 import { createFilesystemLocks } from "./filesystem-lock.ts";
 import { type ReconcileEnvironment, reconcileVolume } from "./reconcile-volume.ts";
 import { createOperationRunner, type OperationEnvironment, type OperationRunner } from "./run-operation.ts";
+import { shrinkAtUnmount } from "./shrink-at-unmount.ts";
 import { createStaging, type Staging, type StagingParts } from "./staging.ts";
 import { createVolumeLanes, type VolumeLanes } from "./volume-lanes.ts";
 
@@ -45,6 +46,7 @@ export function createVolumeWork(parts: VolumeWorkParts): VolumeWork {
     ...parts,
     locks: createFilesystemLocks(lockDirectory, files, commands),
     lanes,
+    shrinkAtUnmount: (state) => shrinkAtUnmount({ ...parts, runner }, state),
     quiesce: (state) => runner.cancelAndWait(state, "the volume is being unstaged"),
   });
   const queue = createWorkQueue({

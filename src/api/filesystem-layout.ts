@@ -230,6 +230,13 @@ export const filesystemLayoutStatus = z
       8,
       "The members as the node has them.",
     ).optional(),
+    shrinksUnmounted: z
+      .boolean()
+      .meta({
+        description:
+          "Its node can make it smaller while it is not mounted, behind a snapshot of its thin pool that takes back whatever goes wrong.",
+      })
+      .optional(),
     operation: operation
       .nullable()
       .meta({ description: "The running operation, recorded before its first side effect. Absent: none runs." })

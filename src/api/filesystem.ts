@@ -12,6 +12,9 @@ export const sizeTarget = z
     from: quantity("The size this was decided on; a shrink is carried out only while it still holds."),
     epoch: epochNumber("The number of the leader that wrote it; a lower one than was seen before is refused."),
     decidedAt: timestamp("When it was decided; names the target, which is carried out at most once."),
+    notAfter: timestamp(
+      "A shrink of a filesystem that must be unmounted for it begins before this, or not at all; absent: such a shrink never begins.",
+    ).optional(),
   })
   .meta({
     description: "The size that the filesystem should get. Absent: it keeps the size that it has.",

@@ -35,7 +35,8 @@ export const HOLD_REASONS = [
   "RuleError", // a rule failed at run time
   "OperationInProgress",
   "ShrinkFloorReached", // the filesystem cannot safely give that much
-  "ShrinkNotCrashSafe", // the filesystem can shrink, but a crash in the middle of it can lose data
+  "ShrinkNotCrashSafe", // the filesystem can shrink, but a crash in the middle of it can lose data; or what guards it cannot be had
+  "ShrinkAtUnmount", // decided; it is made smaller when it is unmounted within the window
   "ShrinkUnsupported", // the filesystem type or backend cannot shrink
   "ShrinkCancelled", // cancelled by a writer; cooling down
   "NotMounted",
@@ -76,6 +77,7 @@ export const CONDITION_REASONS = [
   "MountFailed",
   "ResizeFailed",
   "NodeResizePending", // the driver has expanded the volume; kubelet is to grow the filesystem
+  "ShrinkInDoubt", // a shrink of the unmounted filesystem was interrupted, and nobody can tell which content is the last one
   "ReadOnly", // the kernel has forced the filesystem read-only
   "StaleEpoch", // a deposed leader's write was refused
   "FilesystemHung",

@@ -63,6 +63,17 @@ export interface FilesystemFacts {
   /** What it showed when the extend was decided that its volume has followed; of ordinary claims only, which others grow. */
   readonly capacityAtExtendBytes: number | undefined;
   readonly history: UsageWindows;
+  /** Its node can make it smaller while it is unmounted, so that a crash at any line leaves it whole. */
+  readonly shrinksUnmounted: boolean;
+  /** The shrink that waits for the next unmount; it does so until notAfterMs. */
+  readonly plannedShrink: PlannedShrink | undefined;
+}
+
+export interface PlannedShrink {
+  readonly sizeBytes: number;
+  /** The size that it was decided on. */
+  readonly fromBytes: number;
+  readonly notAfterMs: number;
 }
 
 /** One sample: its figures belong together and are never combined with another sample's. */
@@ -89,6 +100,8 @@ export interface LastOperationFacts {
   readonly outcome: OperationOutcome;
   readonly endedAtMs: number;
   readonly reason: string | undefined;
+  /** In a sentence with figures. */
+  readonly message?: string | undefined;
   /** The smallest size the filesystem called safe, where the operation ended as FloorReached. */
   readonly floorBytes: number | undefined;
 }

@@ -7,6 +7,8 @@ export interface MaintenanceWindow {
   /** As people write it: "0 2 * * * for 3h (Europe/Berlin)". */
   readonly text: string;
   isOpen(nowMs: number): boolean;
+  /** When it closes, where it is open; undefined: it is not. */
+  closesMs(nowMs: number): number | undefined;
   /** When it opens next after nowMs; undefined: never again. */
   nextOpenMs(nowMs: number): number | undefined;
 }
@@ -31,9 +33,18 @@ export function createMaintenanceWindow(
   const job = parse(cron, timeZone);
   const nextAfter = (afterMs: number): number | undefined => job.nextRun(new Date(Math.max(0, afterMs)))?.getTime();
   if (nextAfter(0) === undefined) throw new MaintenanceWindowError(`"${cron}" never opens: there is no such day`);
+  /** Of the opening that it is open by. */
+  const openedMs = (nowMs: number): number | undefined => {
+    const nextMs = nextAfter(nowMs - durationMs);
+    return nextMs !== undefined && nextMs <= nowMs ? nextMs : undefined;
+  };
   return {
     text: `${cron} for ${formatDuration(durationMs)} (${timeZone})`,
-    isOpen: (nowMs) => (nextAfter(nowMs - durationMs) ?? Number.POSITIVE_INFINITY) <= nowMs,
+    isOpen: (nowMs) => openedMs(nowMs) !== undefined,
+    closesMs: (nowMs) => {
+      const sinceMs = openedMs(nowMs);
+      return sinceMs === undefined ? undefined : sinceMs + durationMs;
+    },
     nextOpenMs: nextAfter,
   };
 }

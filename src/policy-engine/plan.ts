@@ -24,6 +24,8 @@ export interface ChangePlan extends Conclusion {
   readonly fromBytes: number;
   /** The size to change to, whole MiB unless a limit is not. */
   readonly sizeBytes: number;
+  /** Of a shrink that waits for the next unmount: it is not begun from then on. */
+  readonly notAfterMs?: number;
 }
 
 export interface HoldPlan extends Conclusion {

@@ -1,6 +1,5 @@
 // Whether a filesystem should be smaller, and how small. In doubt it stays: every figure is known, every Extend rule is known
 // not to hold, and what is left fits the window's peak, the reserve and the minimum. When it may happen is pace.ts' question.
-import type { FsType } from "../api/filesystem-layout.ts";
 import type { HoldReason } from "../api/reasons.ts";
 import { formatDuration } from "../units/duration.ts";
 import { formatBytes, MIB } from "../units/quantity.ts";
@@ -15,16 +14,27 @@ import type { HoldPlan, Plan } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
 import { holdForFailure, roundUpToMiB, sizeForCapacity, wishedSize } from "./resizing.ts";
 import type { RuleFailure } from "./rule-round.ts";
+import { planAtUnmount, unmountedObstacle } from "./shrink-at-unmount.ts";
 
-/** Why a filesystem of a type is not made smaller; undefined: it is. */
-const OBSTACLE: Readonly<Record<FsType, { readonly reason: HoldReason; readonly text: string } | undefined>> = {
-  btrfs: undefined,
-  ext4: {
-    reason: "ShrinkNotCrashSafe",
-    text: "ext4 shrinks only while it is unmounted, and a crash in the middle of it can lose data",
-  },
-  xfs: { reason: "ShrinkUnsupported", text: "xfs cannot shrink" },
-};
+interface Obstacle {
+  readonly reason: HoldReason;
+  /** Completes "…, but". */
+  readonly text: string;
+}
+
+/** Why a filesystem is not made smaller; undefined: it is. */
+function obstacleTo({ facts }: Question, policy: CompiledPolicy): Obstacle | undefined {
+  switch (facts.claim.fsType) {
+    case "btrfs":
+      return undefined;
+    case "ext4": {
+      const text = unmountedObstacle(facts, policy);
+      return text === undefined ? undefined : { reason: "ShrinkNotCrashSafe", text };
+    }
+    case "xfs":
+      return { reason: "ShrinkUnsupported", text: "xfs cannot shrink" };
+  }
+}
 
 /** After a shrink that was not finished, however short the cooldown: trying again moves data again. */
 const MIN_RETRY_MS = 2000;
@@ -103,7 +113,7 @@ function boundedShrink(question: Question, policy: CompiledPolicy, reading: Read
   const because = describePeak(wish, reading);
   if (facts.claim.backend === "claim")
     return question.hold("ShrinkUnsupported", `${because}, ${savingText(policy, wish, fromBytes)}`, details);
-  const obstacle = OBSTACLE[facts.claim.fsType];
+  const obstacle = obstacleTo(question, policy);
   if (obstacle !== undefined)
     return question.hold(obstacle.reason, `${because}, but ${obstacle.text}; use btrfs where volumes should`, details);
   const minBytes = roundUpToMiB(lowerBound(question));
@@ -119,7 +129,8 @@ function boundedShrink(question: Question, policy: CompiledPolicy, reading: Read
     return question.hold("WouldFlap", `${because}, but after a shrink ${flap} would extend it again`, details);
   const cap = flap === undefined ? floor.text : `${flap}, which would extend it again`;
   const change = changeOf(wish, because, sizeBytes, cap);
-  return holdAfterLastShrink(question, policy, change) ?? admit(question, change);
+  const plan = holdAfterLastShrink(question, policy, change) ?? admit(question, change);
+  return plan.kind === "shrink" && facts.claim.fsType === "ext4" ? planAtUnmount(question, policy, plan) : plan;
 }
 
 // No driver makes a claim smaller. What span would save is the same sum as there: what is used, its reserve, the policy's minimum.
@@ -163,6 +174,8 @@ function holdAfterLastShrink(question: Question, policy: CompiledPolicy, change:
   const nextEligibleMs = last.endedAtMs + Math.max(policy.shrink.cooldownMs, MIN_RETRY_MS);
   if (!(nowMs < nextEligibleMs)) return undefined;
   const details = { rule: change.rule?.name, uncappedBytes: change.uncappedBytes, nextEligibleMs };
+  if (last.reason === "ShrinkNotCrashSafe")
+    return question.hold(last.reason, `the last shrink was not begun, or taken back: ${last.message ?? ""}`, details);
   if (last.outcome === "Cancelled")
     return question.hold(
       "ShrinkCancelled",

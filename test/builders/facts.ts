@@ -43,6 +43,8 @@ export function aVolume(shape: VolumeShape = {}): Facts {
       extendsInVain: 0,
       capacityAtExtendBytes: undefined,
       history: shape.history ?? steadyHistory(peakBytes),
+      shrinksUnmounted: false,
+      plannedShrink: undefined,
       ...shape.filesystem,
     },
     node: { name: "node-a", freeBytes: 1024 * GIB, ioUtilizationRatio: 0.1 },

@@ -1,11 +1,12 @@
 // LVM for the fake lvmd: volumes are sparse files behind real loop devices, so that what is said of one is so in the kernel. Its classes
 // are figures; thick and thin differ in name, and in what is refused.
 import { execFile } from "node:child_process";
-import { closeSync, mkdirSync, openSync, rmSync, statSync, truncateSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, renameSync, rmSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { status } from "@grpc/grpc-js";
 import { readCommittedSize } from "../../src/agent/storage/btrfs-superblock.ts";
+import { readExt4Bytes } from "../../src/agent/storage/ext4-superblock.ts";
 import type { DeviceClass, ReduceLVRequest, Volume } from "../../src/gen/tidemark/lvmd/v1/lvmd.ts";
 import { GRAIN_BYTES, makeDeviceClass, THIN_POOL } from "../builders/device-class.ts";
 
@@ -36,6 +37,8 @@ export interface FakeLvm {
   burn(token: string): number | undefined;
   /** As after a reboot: without a device, or with one again. */
   setActive(name: string, isActive: boolean): Promise<void>;
+  /** The volume gets the snapshot's content, on another device. */
+  merge(volume: Volume, snapshot: string): Promise<void>;
   retag(volume: Volume, tags: readonly string[]): void;
   remove(name: string): Promise<void>;
   /** Detaches all that is not in use. */
@@ -82,7 +85,8 @@ export function createFakeLvm(directory: string): FakeLvm {
     if (volume.sizeBytes !== request.fromBytes)
       throw new Refused(status.ABORTED, `its size is ${volume.sizeBytes}, not ${request.fromBytes}`);
     const toBytes = wholeGrains(request.toBytes);
-    const endBytes = readCommittedSize(volume.path)?.deviceBytes ?? Number.POSITIVE_INFINITY;
+    const endBytes =
+      readCommittedSize(volume.path)?.deviceBytes ?? readExt4Bytes(volume.path) ?? Number.POSITIVE_INFINITY;
     if (endBytes > toBytes)
       throw new Refused(status.FAILED_PRECONDITION, `the superblock ends at ${endBytes}, beyond ${toBytes}`);
     outcomes.set(request.token, { request, sizeBytes: toBytes });
@@ -119,7 +123,7 @@ export function createFakeLvm(directory: string): FakeLvm {
         sizeBytes,
         path,
         ...numbersOf(path),
-        thin: of.thinPool !== undefined,
+        ...(of.thinPool === undefined ? {} : { thin: true, attr: "Vwi-a-tz--" }),
       };
       volumes.set(name, volume);
       return volume;
@@ -157,6 +161,15 @@ export function createFakeLvm(directory: string): FakeLvm {
         volumes.set(name, { ...volume, path: "", devMajor: 0, devMinor: 0 });
       }
     },
+    merge: async (volume, snapshot) => {
+      const held = volumes.get(snapshot);
+      if (held === undefined) return;
+      for (const { path } of [volume, held]) await run("losetup", ["--detach", path]);
+      renameSync(join(directory, snapshot), join(directory, volume.name));
+      volumes.delete(snapshot);
+      const path = await attach(join(directory, volume.name));
+      volumes.set(volume.name, { ...volume, path, ...numbersOf(path) });
+    },
     retag: (volume, tags) => volumes.set(volume.name, { ...volume, tags: [...tags] }),
     remove: async (name) => {
       const volume = volumes.get(name);
@@ -175,7 +188,7 @@ async function attach(file: string): Promise<string> {
   return (await run("losetup", ["--find", "--show", "--nooverlap", file])).stdout.trim();
 }
 
-const EMPTY_VOLUME = { attr: "-wi-a-----", origin: "", dataPercent: 0, io: undefined };
+const EMPTY_VOLUME = { thin: false, attr: "-wi-a-----", origin: "", dataPercent: 0, io: undefined };
 
 function wholeGrains(sizeBytes: number): number {
   return Math.ceil(sizeBytes / GRAIN_BYTES) * GRAIN_BYTES;

@@ -156,6 +156,10 @@ function servicesOf(
       await lvm.setActive(name, true);
       return lvm.volumeOf(deviceClass, name);
     }),
+    mergeSnapshot: serve("MergeSnapshot", "name", async ({ deviceClass, name, snapshot }) => {
+      await lvm.merge(lvm.volumeOf(deviceClass, name), snapshot);
+      return lvm.volumeOf(deviceClass, name);
+    }),
     renameLv: serve("RenameLV", "name", notHere),
     changeTags: serve("ChangeTags", "name", ({ deviceClass, name, add, remove }) => {
       const { tags } = lvm.volumeOf(deviceClass, name);

@@ -1,10 +1,11 @@
 // An agent ended by SIGKILL around each side effect of the storage on logical volumes, as a clean run passes them: the next one finishes,
 // nothing is lost, and no reduction is left that could still be carried out.
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
+import { readExt4Bytes } from "../../src/agent/storage/ext4-superblock.ts";
 import type { LvmVolume, MountedLvm } from "../../src/agent/storage/storage.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
@@ -22,6 +23,8 @@ import { scatterFiles, verifyFiles } from "../integration/storage/written-files.
 const OPERATION = new URL("../integration/storage/run-lvm-operation.ts", import.meta.url);
 const FILES = 40;
 const KEPT_FILES = 10;
+/** Some pass thirty points, each of which is died at. */
+const LIMIT_MS = 900_000;
 
 type Storage = LvmStorageUnderTest["storage"];
 
@@ -29,6 +32,8 @@ type Storage = LvmStorageUnderTest["storage"];
 interface Use {
   readonly operation: string;
   readonly sizeBytes: number;
+  /** Default: a btrfs of the thick class. */
+  readonly volume?: () => LvmVolume;
   /** What it must pass, at least. */
   readonly passes: readonly string[];
   /** Before it: on a volume that is there. */
@@ -51,7 +56,8 @@ describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
   afterEach(() => fixture.cleanUp());
 
   const manifestOf = ({ handle }: LvmVolume): string => join(fixture.directory, `${handle}.manifest`);
-  const bytesOf = ({ volumeID }: LvmVolume): number => fixture.lvmd.lvm.volumeOf("thick", volumeID).sizeBytes;
+  const bytesOf = ({ volumeID, deviceClass }: LvmVolume): number =>
+    fixture.lvmd.lvm.volumeOf(deviceClass, volumeID).sizeBytes;
 
   async function stageWithData(volume: LvmVolume): Promise<MountedLvm> {
     const mounted = await fixture.storage.stage(volume, 0, fixture.mountPathOf(volume));
@@ -82,6 +88,31 @@ describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
     expect(await storage.extend(mounted, sizeBytes)).toBe(sizeBytes);
     await expectWhole(storage, volume, sizeBytes);
   };
+
+  const unmountedExt4 = async (volume: LvmVolume): Promise<void> => {
+    const { mountPath } = await fixture.storage.stage(volume, 0, fixture.mountPathOf(volume));
+    scatterFiles(mountPath, manifestOf(volume), KEPT_FILES, 1);
+    await fixture.storage.unstage(volume, fixture.mountPathOf(volume));
+  };
+
+  /** One or the other, and nothing is left of how it came about. */
+  async function expectShrunkOrAsBefore(storage: Storage, volume: LvmVolume): Promise<void> {
+    const { path, sizeBytes } = fixture.lvmd.lvm.volumeOf("thin", volume.volumeID);
+    expect(readExt4Bytes(path)).toBe(sizeBytes);
+    execFileSync("e2fsck", ["-f", "-n", path], { stdio: "ignore" });
+    expect([GIB, 2 * GIB]).toContain(sizeBytes);
+    reached.add(sizeBytes);
+    await storage.stage(volume, 0, fixture.mountPathOf(volume));
+    expect(verifyFiles(fixture.mountPathOf(volume), manifestOf(volume))).toEqual({ files: KEPT_FILES, corrupt: [] });
+    expect(fixture.lvmd.lvm.volumes()).toMatchObject([{ name: volume.volumeID }]);
+    expect(fixture.lvmd.lvm.volumeOf("thin", volume.volumeID).tags).toEqual([
+      `tidemark.dev/volume-uid=${volume.volumeUID}`,
+      "tidemark.dev/formatted",
+    ]);
+    expect(readdirSync(fixture.recordDirectory)).toEqual([`${volume.volumeID}.member.json`]);
+  }
+
+  const reached = new Set<number>();
 
   const uses: Record<string, Use> = {
     "a stage": {
@@ -138,6 +169,55 @@ describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
       },
       finish: (storage, volume) => growTo(storage, volume, 3 * GIB),
     },
+    "a shrink of an unmounted ext4": {
+      operation: "shrink-unmounted",
+      sizeBytes: GIB,
+      volume: () => makeLvmVolume("ext4", "thin"),
+      passes: [
+        "unmounted-shrink/record-begun",
+        "stage/tag-volume",
+        "logical-volume/snapshot",
+        "unmounted-shrink/record-guarded",
+        "unmounted-shrink/check",
+        "unmounted-shrink/resize",
+        "unmounted-shrink/record-proven",
+        "shrink/reduce-volume",
+        "remove/volume",
+        "stage/untag-volume",
+        "unmounted-shrink/forget",
+      ],
+      prepare: unmountedExt4,
+      finish: async (storage, volume) => {
+        await storage.finishUnmounted(volume);
+        await expectShrunkOrAsBefore(storage, volume);
+      },
+    },
+    "what takes back a shrink of an unmounted ext4": {
+      operation: "finish-unmounted",
+      sizeBytes: 0,
+      volume: () => makeLvmVolume("ext4", "thin"),
+      passes: [
+        "unmounted-shrink/record-rolling-back",
+        "unmounted-shrink/merge",
+        "unmounted-shrink/record-rolled-back",
+        "unmounted-shrink/forget",
+      ],
+      prepare: async (volume) => {
+        await unmountedExt4(volume);
+        const { signal } = await runOperation(
+          { operation: "shrink-unmounted", sizeBytes: GIB },
+          volume,
+          "unmounted-shrink/resize/after",
+        );
+        expect(signal).toBe("SIGKILL");
+      },
+      finish: async (storage, volume) => {
+        await storage.stage(volume, 0, fixture.mountPathOf(volume));
+        await storage.unstage(volume, fixture.mountPathOf(volume));
+        await expectShrunkOrAsBefore(storage, volume);
+        expect(bytesOf(volume)).toBe(2 * GIB);
+      },
+    },
     "an unstage": {
       operation: "unstage",
       sizeBytes: 0,
@@ -165,7 +245,7 @@ describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
     },
   };
 
-  it.each(Object.entries(uses))("finishes %s, wherever it was killed", async (_name, use) => {
+  const finishWhereverKilled = async (_name: string, use: Use): Promise<void> => {
     const passages = await passagesOf(use);
     expect(passages).toEqual(
       expect.arrayContaining(use.passes.flatMap((point) => [`${point}/before`, `${point}/after`])),
@@ -184,10 +264,16 @@ describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
       }
       await putAway(volume);
     }
+  };
+
+  it.each(Object.entries(uses))("finishes %s, wherever it was killed", finishWhereverKilled, LIMIT_MS);
+
+  it("has both ended and taken back shrinks of unmounted filesystems", () => {
+    expect(reached).toEqual(new Set([GIB, 2 * GIB]));
   });
 
   async function prepared(use: Use): Promise<LvmVolume> {
-    const volume = makeLvmVolume();
+    const volume = use.volume?.() ?? makeLvmVolume();
     await fixture.provide(volume, 2 * GIB);
     await use.prepare(volume);
     return volume;
@@ -209,7 +295,7 @@ describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
 
   /** Not with spawnSync: lvmd answers from this very process. */
   function runOperation(
-    { operation, sizeBytes }: Use,
+    { operation, sizeBytes }: Pick<Use, "operation" | "sizeBytes">,
     volume: LvmVolume,
     fault: string | undefined,
   ): Promise<{ code: number | null; signal: NodeJS.Signals | null; stderr: string; log: string }> {

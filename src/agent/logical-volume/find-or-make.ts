@@ -7,12 +7,15 @@ import type { KubeClient } from "../../kube/client.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import type { LvmdCalls } from "../lvm/lvmd-calls.ts";
 import { LvmdError } from "../lvm/lvmd-error.ts";
+import { UNMOUNTED_SHRINK_TAG } from "../storage/lvm/content-tags.ts";
+import type { VolumeLanes } from "../volume-lanes.ts";
 import { tagsOf } from "./volume-tags.ts";
 
 export interface FindOrMakeParts {
   readonly nodeName: string;
   readonly lvmd: LvmdCalls;
   readonly client: Pick<KubeClient, "get">;
+  readonly lanes: VolumeLanes;
   /** Its layout asks for the removal of its data. */
   readonly isBeingRemoved: (name: string) => boolean;
 }
@@ -63,7 +66,23 @@ async function make(parts: FindOrMakeParts, wanted: LogicalVolume): Promise<void
   const sourceVolume = await sourceVolumeOf(parts, wanted, source);
   // What is only read is as large as its source is in that moment: that may have grown since it was asked for.
   const sizeBytes = accessType === "ro" ? 0 : common.sizeBytes;
-  await parts.lvmd.createSnapshot({ ...common, sizeBytes, sourceVolume, accessType });
+  await refuseWhileShrinking(parts, deviceClass, sourceVolume);
+  // A shrink of the unmounted source takes place in its lane, too: none begins in between.
+  await parts.lanes.run(source, async () => {
+    await refuseWhileShrinking(parts, deviceClass, sourceVolume);
+    await parts.lvmd.createSnapshot({ ...common, sizeBytes, sourceVolume, accessType });
+  });
+}
+
+/** What is on it then is neither the one nor the other. Throws what is tried again. */
+async function refuseWhileShrinking({ lvmd }: FindOrMakeParts, deviceClass: string, name: string): Promise<void> {
+  const found = await lvmd.volume(deviceClass, name);
+  if (found?.tags.includes(UNMOUNTED_SHRINK_TAG) !== true) return;
+  throw new LvmdError(
+    status.UNAVAILABLE,
+    "its filesystem is being made smaller",
+    `making a snapshot of volume ${name}`,
+  );
 }
 
 /** Throws where there is none, or not on this node, or not yet. */

@@ -3,6 +3,7 @@
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { LogicalVolume } from "../../api/logical-volume.ts";
 import type { LogicalVolume as ListedVolume } from "../../gen/topolvm/lvmd.ts";
+import { GUARD_TAG, UNMOUNTED_SHRINK_TAG } from "../storage/lvm/content-tags.ts";
 import { taggedVolumeUID } from "../storage/lvm/find-volume.ts";
 
 export function orphansAmong(
@@ -11,7 +12,11 @@ export function orphansAmong(
   layouts: readonly FilesystemLayout[],
 ): ListedVolume[] {
   const named = new Set([...objects.flatMap(namesOf), ...layouts.flatMap(membersOf)]);
-  return listed.filter(({ name, tags }) => taggedVolumeUID(tags) !== undefined && !named.has(name));
+  const shrinking = listed
+    .filter(({ tags }) => tags.includes(UNMOUNTED_SHRINK_TAG))
+    .map(({ name }) => `${GUARD_TAG}=${name}`);
+  const guards = ({ tags }: ListedVolume): boolean => shrinking.some((tag) => tags.includes(tag));
+  return listed.filter((one) => taggedVolumeUID(one.tags) !== undefined && !named.has(one.name) && !guards(one));
 }
 
 function namesOf({ metadata, spec, status }: LogicalVolume): string[] {

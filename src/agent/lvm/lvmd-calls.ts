@@ -39,6 +39,8 @@ export interface LvmdCalls {
   /** One that is active stays so. */
   activate(deviceClass: string, name: string): Promise<void>;
   wipeAndRemove(deviceClass: string, name: string): Promise<void>;
+  /** The volume gets back what it held when the snapshot was taken; where there is no such snapshot any more it is only activated. */
+  mergeSnapshot(deviceClass: string, name: string, snapshot: string): Promise<void>;
   /** The pool's data and metadata; what is that large already stays. */
   extendThinPool(request: ExtendThinPoolRequest): Promise<void>;
 }
@@ -140,6 +142,12 @@ function callsOf(
       const request = { deviceClass, name };
       const call = callAsEffect(effects, "remove/volume", remove, request, metadata, WIPE_LIMIT_MS);
       await answerOf(call, `removing volume ${name} of device class ${deviceClass}`);
+    },
+    mergeSnapshot: async (deviceClass, name, snapshot) => {
+      const merge = client.mergeSnapshot.bind(client);
+      const request = { deviceClass, name, snapshot };
+      const call = callAsEffect(effects, "unmounted-shrink/merge", merge, request, metadata, CHANGE_LIMIT_MS);
+      await answerOf(call, `merging snapshot ${snapshot} into volume ${name} of device class ${deviceClass}`);
     },
     extendThinPool: async (request) => {
       const extend = client.extendThinPool.bind(client);

@@ -7,14 +7,20 @@ import { grow, type Linger } from "./grow.ts";
 import { mountsOfDevice } from "./mount-table.ts";
 import { shrinkBtrfs } from "./shrink-btrfs.ts";
 import { findOwn, stage } from "./stage.ts";
-import type { Mounted, Storage } from "./storage.ts";
+import type { Mounted, Storage, UnmountedShrinks } from "./storage.ts";
 import { trim } from "./trim.ts";
 import { removeMember, unstage } from "./unstage.ts";
 import { createVolumeQueue } from "./volume-queue.ts";
 
+export interface BlockShrinks<V extends OneMemberVolume> extends UnmountedShrinks<V> {
+  /** Ends what was interrupted, and throws where the volume itself says so and nobody has a record of it. */
+  beforeMount(volume: V): Promise<void>;
+}
+
 export function createBlockStorage<V extends OneMemberVolume>(
   host: BlockHost<V>,
   freeBytes: Storage<V>["freeBytes"],
+  unmounted: BlockShrinks<V>,
 ): Storage<V> {
   const queue = createVolumeQueue();
   const extend = (volume: Mounted<V>, sizeBytes: number): Promise<number> => {
@@ -23,7 +29,12 @@ export function createBlockStorage<V extends OneMemberVolume>(
   };
   return {
     kind: "real",
-    stage: (volume, sizeBytes, mountPath) => queue.run(volume.handle, () => stage(host, volume, sizeBytes, mountPath)),
+    stage: (volume, sizeBytes, mountPath) =>
+      queue.run(volume.handle, async () => {
+        const mounted = await findOwn(host, volume, mountPath);
+        if (mounted === undefined) await unmounted.beforeMount(volume);
+        return stage(host, volume, sizeBytes, mountPath);
+      }),
     unstage: (volume, mountPath) => queue.runPreempting(volume.handle, () => unstage(host, volume, mountPath)),
     find: (volume, mountPath) => findOwn(host, volume, mountPath),
     mountPath: async (volume) => (await host.members.devices(volume)).flatMap(mountsOfDevice)[0]?.mountPath,
@@ -48,5 +59,9 @@ export function createBlockStorage<V extends OneMemberVolume>(
     freshReading: (volume) => freshReading(host.tools, volume),
     remove: (volume) => queue.run(volume.handle, () => removeMember(host, volume)),
     freeBytes,
+    shrinksUnmounted: (volume) => unmounted.shrinksUnmounted(volume),
+    shrinkUnmounted: (volume, sizeBytes, control) =>
+      queue.run(volume.handle, () => unmounted.shrinkUnmounted(volume, sizeBytes, control)),
+    finishUnmounted: (volume) => queue.run(volume.handle, () => unmounted.finishUnmounted(volume)),
   };
 }

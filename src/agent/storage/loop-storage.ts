@@ -6,6 +6,7 @@ import type { Logger } from "../../process/log.ts";
 import { createBlockStorage } from "./block-storage.ts";
 import { hostFreeBytes, type LoopHost } from "./loop-host.ts";
 import { createLoopMembers } from "./loop-member.ts";
+import { NO_UNMOUNTED_SHRINKS } from "./no-unmounted-shrinks.ts";
 import type { LoopVolume, Storage } from "./storage.ts";
 import { createTools } from "./tools.ts";
 
@@ -25,5 +26,9 @@ export function createLoopStorage(parts: LoopStorageParts): Storage<LoopVolume> 
   const tools = createTools(commands);
   const host: LoopHost = { memberDirectory, recordDirectory, tools, files, room: { claimedBytes: 0 } };
   const members = createLoopMembers(host);
-  return createBlockStorage({ members, recordDirectory, tools, files, clock, log }, async () => hostFreeBytes(host));
+  return createBlockStorage<LoopVolume>(
+    { members, recordDirectory, tools, files, clock, log },
+    async () => hostFreeBytes(host),
+    { ...NO_UNMOUNTED_SHRINKS, beforeMount: async () => undefined },
+  );
 }

@@ -1,6 +1,8 @@
 // The storage port without root: the mount is a plain directory, the size a number. It changes sizes as slowly, and refuses and
 // cancels as a real filesystem does, by the same decisions; it holds nobody to the size.
+
 import { setTimeout as pause } from "node:timers/promises";
+import { NO_UNMOUNTED_SHRINKS } from "./no-unmounted-shrinks.ts";
 import { openReader } from "./read-filesystem.ts";
 import { shrinkSimulated } from "./shrink-simulated.ts";
 import {
@@ -24,6 +26,7 @@ const EXTEND_MS = 10; // About what btrfs takes on a fast disk.
 export function createSimulatedStorage(disk: SimulatedDisk): Storage<LoopVolume> {
   const queue = createVolumeQueue();
   return {
+    ...NO_UNMOUNTED_SHRINKS,
     kind: "simulated",
     stage: (volume, sizeBytes, mountPath) => queue.run(volume.handle, () => stage(disk, volume, sizeBytes, mountPath)),
     unstage: (volume, mountPath) => queue.runPreempting(volume.handle, () => unstage(disk, volume, mountPath)),

@@ -42,6 +42,9 @@ export function storageByBackend(loop: Storage<LoopVolume>, { lvm, span }: Optio
     prepareSpares: async (volume, signal) => of(volume).prepareSpares(volume, signal),
     trim: async (volume, signal) => of(volume).trim(volume, signal),
     freshReading: async (volume) => of(volume).freshReading(volume),
+    shrinksUnmounted: (volume) => of(volume).shrinksUnmounted(volume),
+    shrinkUnmounted: async (volume, sizeBytes, control) => of(volume).shrinkUnmounted(volume, sizeBytes, control),
+    finishUnmounted: async (volume) => of(volume).finishUnmounted(volume),
     remove: async (volume) => of(volume).remove(volume),
     // What other drivers have left nobody on this node can tell.
     freeBytes: async (deviceClass) =>

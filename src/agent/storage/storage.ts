@@ -99,6 +99,7 @@ export type StorageErrorCode =
   | "DiskFull" // no room on the host for the member
   | "DeviceBusy" // still held by somebody
   | "ReadOnly" // the kernel has forced the filesystem read-only
+  | "ShrinkInDoubt" // a shrink was interrupted, and nobody can tell which content is the last one
   | "Hung" // a command is stuck in the kernel
   | "NotPermitted" // the kernel refused for want of a capability
   | "CommandFailed";
@@ -138,7 +139,29 @@ export type ShrinkResult =
       readonly message: string;
     };
 
-export interface Storage<V extends Volume = Volume> {
+/** Of one that nobody has mounted: it ends as asked for, or as it was. */
+export type UnmountedShrinkResult =
+  | Exclude<ShrinkResult, { readonly outcome: "Cancelled" }>
+  /** Not begun, or taken back; the message says why. */
+  | { readonly outcome: "Refused"; readonly sizeBytes: number; readonly message: string };
+
+/** Shrinks of filesystems that cannot be made smaller while they are mounted. */
+export interface UnmountedShrinks<V extends Volume = Volume> {
+  /** Whether there is a way that a crash at any line leaves whole; undefined where nobody can tell now. */
+  shrinksUnmounted(volume: V): boolean | undefined;
+  /**
+   * Of a volume that is mounted nowhere. The signal ends it as it was before. Throws where it is not known how it has ended: finishUnmounted
+   * then comes before the next mount.
+   */
+  shrinkUnmounted(volume: V, sizeBytes: number, control: ShrinkControl): Promise<UnmountedShrinkResult>;
+  /**
+   * Ends one that this node has a record of, one way or the other; without one nobody is asked. Stage does so by itself. Throws ShrinkInDoubt
+   * where it must not be mounted.
+   */
+  finishUnmounted(volume: V): Promise<void>;
+}
+
+export interface Storage<V extends Volume = Volume> extends UnmountedShrinks<V> {
   /** "real" or "simulated": shown to people, never branched on. */
   readonly kind: "real" | "simulated";
   /**

@@ -16,6 +16,7 @@ import { figuresOf, readDiskFigures } from "../diskstats.ts";
 import { activateVolume } from "../volumes/activate-volume.ts";
 import { changeTags, renameVolume } from "../volumes/describe-volume.ts";
 import { extendThinPool } from "../volumes/extend-thin-pool.ts";
+import { mergeSnapshot } from "../volumes/merge-snapshot.ts";
 import type { ReduceTokens } from "../volumes/reduce-tokens.ts";
 import { cancelReduce, reduceVolume } from "../volumes/reduce-volume.ts";
 import { impairment, untoldFill } from "../volumes/sizes.ts";
@@ -65,6 +66,7 @@ export function createLvmdService(
     activateLv: method("ActivateLV", async ({ name, deviceClass }) =>
       wireVolume(await activateVolume(host, deviceClass, name)),
     ),
+    mergeSnapshot: method("MergeSnapshot", async (request) => wireVolume(await mergeSnapshot(host, request))),
     renameLv: method("RenameLV", async ({ name, deviceClass, newName }) =>
       wireVolume(await renameVolume(host, deviceClass, name, newName)),
     ),

@@ -27,8 +27,11 @@ export function decideTarget(layout: FilesystemLayout, filesystem: Filesystem): 
         `the target of ${wanted.size}, decided at ${wanted.decidedAt}, carries epoch ${wanted.epoch}, but epoch ${seen} has been seen: ` +
         "a deposed leader wrote it, and it is not carried out; the present leader's next target replaces it",
     };
-  const { size, from, epoch, decidedAt } = wanted;
-  return { do: "copy", target: { size, from, epoch, decidedAt } };
+  const { size, from, epoch, decidedAt, notAfter } = wanted;
+  return {
+    do: "copy",
+    target: { size, from, epoch, decidedAt, ...(notAfter === undefined ? {} : { notAfter }) },
+  };
 }
 
 /** The size is there, or was decided on another one than there is: who wrote it matters no more. */

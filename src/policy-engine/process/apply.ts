@@ -15,6 +15,8 @@ export interface TargetToApply {
   readonly epoch: number;
   /** RFC 3339; names this target. */
   readonly decidedAt: string;
+  /** Of a shrink that waits for an unmount. */
+  readonly notAfterMs?: number | undefined;
 }
 
 /**
@@ -42,6 +44,7 @@ export async function applyTarget(
           from: formatQuantity(target.fromBytes),
           epoch: target.epoch,
           decidedAt: target.decidedAt,
+          ...(target.notAfterMs === undefined ? {} : { notAfter: new Date(target.notAfterMs).toISOString() }),
         },
         ...(trim === undefined ? {} : { trim }),
       },

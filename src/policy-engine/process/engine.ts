@@ -9,6 +9,7 @@ import { KubeError } from "../../kube/kube-error.ts";
 import type { Logger } from "../../process/log.ts";
 import type { CompiledPolicy } from "../compiled-policy.ts";
 import { grantLimit } from "../emergency.ts";
+import type { PlannedShrink } from "../facts.ts";
 import type { ChangePlan, Plan } from "../plan.ts";
 import { sameConclusion } from "../plan.ts";
 import { advanceRuleTimers } from "../rule-timers.ts";
@@ -219,17 +220,23 @@ async function change(
     decidedAt,
     writtenAtMs: nowMs,
     capacityBytes: gathered.facts.filesystem.reading?.capacityBytes,
+    planned: plannedShrink(plan),
     attempt: gathered.facts.filesystem.extendsInVain + 1,
   };
   try {
-    const { sizeBytes, fromBytes } = plan;
-    await applyTarget(options.client, gathered.filesystem, { sizeBytes, fromBytes, epoch, decidedAt }, trim);
+    const { sizeBytes, fromBytes, notAfterMs } = plan;
+    const target = { sizeBytes, fromBytes, epoch, decidedAt, notAfterMs };
+    await applyTarget(options.client, gathered.filesystem, target, trim);
   } catch (error) {
     if (!(error instanceof KubeError && error.reason === "Unreachable")) state.pending = undefined;
     throw error;
   }
   options.metrics.targets.inc({ plan: plan.kind });
   await report(options, state, gathered, plan);
+}
+
+function plannedShrink({ sizeBytes, fromBytes, notAfterMs }: ChangePlan): PlannedShrink | undefined {
+  return notAfterMs === undefined ? undefined : { sizeBytes, fromBytes, notAfterMs };
 }
 
 async function report(options: EngineOptions, state: VolumeState, gathered: Gathered, plan: Plan): Promise<void> {

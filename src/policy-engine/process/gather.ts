@@ -8,7 +8,14 @@ import { otherAutoscalerOf } from "../../api/other-autoscalers.ts";
 import { objectKey } from "../../kube/object.ts";
 import type { PersistentVolumeClaim } from "../../kube/resources.ts";
 import { parseQuantity } from "../../units/quantity.ts";
-import { type ClaimFacts, claimKey, type Facts, type FilesystemFacts, type LastOperationFacts } from "../facts.ts";
+import {
+  type ClaimFacts,
+  claimKey,
+  type Facts,
+  type FilesystemFacts,
+  type LastOperationFacts,
+  type PlannedShrink,
+} from "../facts.ts";
 import type { Caches } from "./caches.ts";
 import type { NamespacePromises } from "./namespace-promises.ts";
 import { raisedRequestBytes } from "./raised-request.ts";
@@ -50,7 +57,7 @@ export function gather(world: World, state: VolumeState, nowMs: number): Gathere
     nowMs,
     claim,
     filesystem: {
-      ...filesystemFacts(state, layout, sizeBytes, nowMs),
+      ...filesystemFacts(state, filesystem, layout, sizeBytes, nowMs),
       ...(resize === undefined ? {} : claimOperations(state, layout, resize, nowMs)),
     },
     node: state.node,
@@ -194,6 +201,7 @@ function quantityParameter(text: string | undefined): number | undefined {
 
 function filesystemFacts(
   state: VolumeState,
+  filesystem: Filesystem,
   layout: FilesystemLayout,
   sizeBytes: number,
   nowMs: number,
@@ -207,11 +215,35 @@ function filesystemFacts(
     growthBytesPerSecond: state.growthBytesPerSecond,
     peakWriteBytesPerSecond: state.peakWriteBytesPerSecond,
     // An extend that was asked for while a shrink runs is under way, although the layout still tells of the shrink.
-    operationInProgress: pending?.kind === "Extend" ? "Extend" : (status?.operation?.kind ?? pending?.kind),
+    operationInProgress: pending?.kind === "Extend" ? "Extend" : (status?.operation?.kind ?? operationOf(pending)),
     lastOperation: status?.lastOperation === undefined ? undefined : lastOperationFacts(status.lastOperation),
     extendsInVain: status?.lastOperation?.outcome === "Failed" ? 1 : 0,
     capacityAtExtendBytes: undefined,
     history: state.history,
+    shrinksUnmounted: status?.shrinksUnmounted === true,
+    plannedShrink: plannedShrinkOf(filesystem, layout, pending),
+  };
+}
+
+/** A shrink that waits for an unmount keeps nothing else from being decided. */
+function operationOf(pending: PendingTarget | undefined): PendingTarget["kind"] | undefined {
+  return pending?.planned === undefined ? pending?.kind : undefined;
+}
+
+/** As this process has written it, or as it stands; one that has ended waits no longer. */
+function plannedShrinkOf(
+  { spec: { target } }: Filesystem,
+  { status }: FilesystemLayout,
+  pending: PendingTarget | undefined,
+): PlannedShrink | undefined {
+  if (pending !== undefined) return pending.planned;
+  if (target?.notAfter === undefined) return undefined;
+  const ended = Date.parse(status?.lastOperation?.decidedAt ?? "");
+  if (Date.parse(target.decidedAt) <= ended) return undefined;
+  return {
+    sizeBytes: parseQuantity(target.size),
+    fromBytes: parseQuantity(target.from),
+    notAfterMs: Date.parse(target.notAfter),
   };
 }
 
@@ -227,6 +259,7 @@ function lastOperationFacts(last: LastOperation): LastOperationFacts {
     outcome: last.outcome,
     endedAtMs: Date.parse(last.endedAt),
     reason: last.reason,
+    message: last.message,
     floorBytes: last.floor === undefined ? undefined : parseQuantity(last.floor),
   };
 }

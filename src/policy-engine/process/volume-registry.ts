@@ -5,7 +5,7 @@ import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import type { Sample } from "../../gen/tidemark/samples/v1/samples.ts";
 import type { CompiledPolicy } from "../compiled-policy.ts";
-import type { NodeFacts, Reading } from "../facts.ts";
+import type { NodeFacts, PlannedShrink, Reading } from "../facts.ts";
 import { MAX_AHEAD_MS } from "../measurements.ts";
 import type { Plan } from "../plan.ts";
 import { NO_RULE_TIMERS, type RuleTimers } from "../rule-timers.ts";
@@ -23,6 +23,8 @@ export interface PendingTarget {
   readonly writtenAtMs: number;
   /** What the filesystem showed when it was decided. */
   readonly capacityBytes: number | undefined;
+  /** Of a shrink that waits for an unmount. */
+  readonly planned?: PlannedShrink | undefined;
   /** Which one it is since the last that was carried out: 1 is the first. */
   readonly attempt: number;
 }

@@ -220,6 +220,23 @@ describeReal("an agent with an lvmd", LOOP_PARTS, () => {
     );
   });
 
+  it("begins no volume as a snapshot of one that is being made smaller, and does afterwards", async () => {
+    const source = `fs-${randomUUID()}`;
+    await order(source, { deviceClass: "thin", size: "64Mi" });
+    const { volumeID: sourceID = "" } = await orderedStatus(source);
+    const { tags } = lvmd.lvm.volumeOf("thin", sourceID);
+    lvmd.lvm.retag(lvmd.lvm.volumeOf("thin", sourceID), [...tags, "tidemark.dev/unmounted-shrink"]);
+    const name = `fs-${randomUUID()}`;
+    const { metadata } = await order(name, { deviceClass: "thin", size: "64Mi", source });
+    await waitFor("the event", async () => {
+      const { items } = await agent.client.list(EVENTS, { namespace: "default" });
+      return items.some(({ message }) => message?.includes("its filesystem is being made smaller"));
+    });
+    expect(lvmd.calls).not.toContain(`CreateLVSnapshot ${metadata.uid}`);
+    lvmd.lvm.retag(lvmd.lvm.volumeOf("thin", sourceID), tags);
+    expect(await orderedStatus(name)).toMatchObject({ volumeID: metadata.uid });
+  });
+
   it.each([
     ["snapshot", "snap-", "ro" as const],
     ["copy", "fs-", undefined],

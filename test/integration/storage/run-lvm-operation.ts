@@ -29,6 +29,12 @@ async function run(): Promise<void> {
     case "shrink":
       await storage.shrink(await mounted(), sizeBytes, makeShrinkControl());
       break;
+    case "shrink-unmounted":
+      await storage.shrinkUnmounted(volume, sizeBytes, makeShrinkControl());
+      break;
+    case "finish-unmounted":
+      await storage.finishUnmounted(volume);
+      break;
     case "unstage":
       await storage.unstage(volume, mountPath);
       break;

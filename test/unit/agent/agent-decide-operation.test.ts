@@ -5,6 +5,7 @@ import {
   type OperationFacts,
   type TargetFacts,
 } from "../../../src/agent/decide-operation.ts";
+import { decideUnmountedShrink } from "../../../src/agent/decide-unmounted-shrink.ts";
 import type { Operation } from "../../../src/api/filesystem-layout.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 
@@ -21,6 +22,7 @@ const facts = (change: Partial<OperationFacts> = {}): OperationFacts => ({
   layoutKnown: true,
   removalWanted: false,
   removed: false,
+  shrinksUnmounted: false,
   members: undefined,
   target: undefined,
   highestEpoch: 3,
@@ -29,6 +31,11 @@ const facts = (change: Partial<OperationFacts> = {}): OperationFacts => ({
   interrupted: undefined,
   ...change,
 });
+const unmountedShrink: Partial<OperationFacts> = {
+  shrinksUnmounted: true,
+  sizeBytes: 4 * GIB,
+  target: target({ sizeBytes: 1 * GIB, fromBytes: 4 * GIB, notAfter: "2026-01-01T00:05:10Z" }),
+};
 const shrinkOperation: Operation = {
   kind: "Shrink",
   from: "4Gi",
@@ -166,5 +173,57 @@ describe("deciding what to do about a volume's size", () => {
       facts({ removalWanted: true, mounted: false, interrupted: shrinkOperation, target: target() }),
     );
     expect(decision).toEqual({ act: "RemoveMember" });
+  });
+});
+
+describe("a filesystem that shrinks only while it is unmounted", () => {
+  const nowMs = Date.parse("2026-01-01T00:05:09Z");
+  const unmounted = (change: Partial<OperationFacts> = {}) => facts({ ...unmountedShrink, mounted: false, ...change });
+
+  it("keeps its size while it is mounted, and grows all the same", () => {
+    expect(decideOperation(facts(unmountedShrink))).toMatchObject({ act: "Nothing", reason: "WaitingForUnmount" });
+    expect(decideOperation(facts({ shrinksUnmounted: true, target: target() }))).toMatchObject({
+      act: "Start",
+      kind: "Extend",
+    });
+  });
+
+  it("shrinks once it is unmounted, before the target's time is over", () => {
+    expect(decideUnmountedShrink(unmounted(), nowMs)).toMatchObject({
+      kind: "Shrink",
+      fromBytes: 4 * GIB,
+      toBytes: 1 * GIB,
+    });
+  });
+
+  it.each<[string, Partial<OperationFacts>, number]>([
+    ["when the target's time is over", {}, nowMs + 1000],
+    ["at a target that names no time", { target: target({ sizeBytes: 1 * GIB, fromBytes: 4 * GIB }) }, nowMs],
+    [
+      "at a time that cannot be read",
+      { target: target({ sizeBytes: 1 * GIB, fromBytes: 4 * GIB, notAfter: "soon" }) },
+      nowMs,
+    ],
+    ["while it is mounted", { mounted: true }, nowMs],
+    ["where nothing could take it back", { shrinksUnmounted: false }, nowMs],
+    ["before the API server was heard", { layoutKnown: false }, nowMs],
+    ["at a size that it was not decided on", { sizeBytes: 5 * GIB }, nowMs],
+    ["at a size that is not known", { sizeBytes: undefined }, nowMs],
+    ["for a deposed leader", { highestEpoch: 4 }, nowMs],
+    ["at a target that has ended", { endedDecidedAt: "2026-01-01T00:00:10Z" }, nowMs],
+    ["when it is to be removed", { removalWanted: true }, nowMs],
+    [
+      "at a target to grow",
+      { target: target({ sizeBytes: 8 * GIB, fromBytes: 4 * GIB, notAfter: "2027-01-01T00:00:00Z" }) },
+      nowMs,
+    ],
+    ["before what was interrupted is ended", { interrupted: shrinkOperation }, nowMs],
+  ])("does not shrink %s", (_when, change, atMs) => {
+    expect(decideUnmountedShrink(unmounted(change), atMs)).toBeUndefined();
+  });
+
+  it.each([true, false])("gives up a shrink that was interrupted, mounted again or not: %s", (mounted) => {
+    const interrupted = { ...unmountedShrink, mounted, interrupted: shrinkOperation };
+    expect(decideOperation(facts(interrupted))).toMatchObject({ act: "Abandon", operation: shrinkOperation });
   });
 });

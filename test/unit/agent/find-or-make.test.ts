@@ -3,6 +3,7 @@ import { describe, expect, it } from "@jest/globals";
 import { type FindOrMakeParts, findOrMake } from "../../../src/agent/logical-volume/find-or-make.ts";
 import type { LvmdCalls } from "../../../src/agent/lvm/lvmd-calls.ts";
 import { LvmdError } from "../../../src/agent/lvm/lvmd-error.ts";
+import { createVolumeLanes } from "../../../src/agent/volume-lanes.ts";
 import { snapshotIdOf, volumeHandleOf } from "../../../src/api/identity.ts";
 import type { LogicalVolume, LogicalVolumeSpec, LogicalVolumeStatus } from "../../../src/api/logical-volume.ts";
 import type { Volume } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
@@ -45,6 +46,7 @@ function partsWith(present: Volume, wanted: LogicalVolume): FindOrMakeParts & { 
   return {
     asked,
     nodeName: "node-a",
+    lanes: createVolumeLanes(),
     lvmd: lvmd as LvmdCalls,
     client: {
       get: async <T extends KubeObject>(_resource: unknown, { name }: { name: string }) =>

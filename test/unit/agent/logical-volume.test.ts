@@ -65,4 +65,12 @@ describe("an orphan", () => {
   ])("volume %s: %s", (_which, expected, volume, objects) => {
     expect(orphansAmong([volume], objects, [inLayout])).toEqual(expected ? [volume] : []);
   });
+
+  it("snapshot that guards a shrink is one only where its volume is not being shrunk", () => {
+    const own = "tidemark.dev/volume-uid=some";
+    const guard = listed("before-shrink-1", [own, "tidemark.dev/unmounted-shrink", "tidemark.dev/guards=in-layout"]);
+    const shrinking = listed("in-layout", [own, "tidemark.dev/unmounted-shrink"]);
+    expect(orphansAmong([guard, shrinking], [], [inLayout])).toEqual([]);
+    expect(orphansAmong([guard, listed("in-layout", [own])], [], [inLayout])).toEqual([guard]);
+  });
 });

@@ -29,6 +29,7 @@ function mountedVolume(during: Partial<Record<"adopt" | "save" | "measure", (set
     layouts: { get: () => layout },
     layoutsKnown: () => true,
     storage: {
+      shrinksUnmounted: () => false,
       members: async () => [],
       sizeBytes: async () => {
         during.measure?.(replace);

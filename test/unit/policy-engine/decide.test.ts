@@ -20,6 +20,7 @@ interface Case {
   message?: RegExp;
   nextEligibleMs?: number;
   preview?: string;
+  notAfterMs?: number;
 }
 
 const HOUR_MS = 3_600_000;
@@ -30,6 +31,17 @@ const shrunkAt = (...shrinksAtMs: number[]): RecentChanges => ({ extendsAtMs: []
 const ceilings = (spec: Parameters<typeof readCeilings>[1]): Ceilings => readCeilings("guard", spec);
 const LARGE = ceilings({ max: "1Ti" });
 const everySecond = (count: number): number[] => Array.from({ length: count }, (_, i) => NOW_MS - (count - i) * 1000);
+
+const PLANNED = { sizeBytes: 2 * GIB, fromBytes: 10 * GIB };
+/** Open from 12:00 UTC, which it is. */
+const IN_WINDOW = { behavior: { shrink: { windows: [{ cron: "0 12 * * *", duration: "1h" }] } } };
+const anExt4 = (filesystem: Partial<Facts["filesystem"]> = {}): Facts =>
+  aVolume({
+    ...empty,
+    claim: { fsType: "ext4" },
+    reading: { inodesTotal: 100, inodesUsed: 1 },
+    filesystem: { shrinksUnmounted: true, ...filesystem },
+  });
 
 const cases: Record<string, Case> = {
   "holds while no rule holds": { facts: aVolume(), plan: "hold", reason: "WithinBounds" },
@@ -607,6 +619,98 @@ const cases: Record<string, Case> = {
     reason: "ShrinkNotCrashSafe",
     message: /ext4.*crash/,
   },
+  "does not shrink ext4 without a window, though a snapshot could take it back": {
+    facts: anExt4(),
+    plan: "hold",
+    reason: "ShrinkNotCrashSafe",
+    message: /behavior\.shrink\.windows/,
+  },
+  "does not shrink ext4 outside its window": {
+    facts: anExt4(),
+    policy: aPolicy({ behavior: { shrink: { windows: [{ cron: "0 2 * * *", duration: "3h" }] } } }),
+    plan: "hold",
+    reason: "OutsideWindow",
+  },
+  "does not shrink ext4 of a thick class inside its window": {
+    facts: anExt4({ shrinksUnmounted: false }),
+    policy: aPolicy(IN_WINDOW),
+    plan: "hold",
+    reason: "ShrinkNotCrashSafe",
+    message: /ext4.*crash/,
+  },
+  "only recommends to shrink ext4 where the mode says so": {
+    facts: anExt4(),
+    policy: aPolicy({ ...IN_WINDOW, mode: { shrink: "Recommend" } }),
+    plan: "hold",
+    reason: "Recommended",
+  },
+  "shrinks ext4 of a thin class at the next unmount, inside its window, and for five minutes": {
+    facts: anExt4(),
+    policy: aPolicy(IN_WINDOW),
+    plan: "shrink",
+    reason: "RuleFired",
+    message: /at the next unmount$/,
+    notAfterMs: NOW_MS + 300_000,
+  },
+  "shrinks ext4 at an unmount no later than its window closes": {
+    facts: anExt4(),
+    policy: aPolicy({ behavior: { shrink: { windows: [{ cron: "1 11 * * *", duration: "1h" }] } } }),
+    plan: "shrink",
+    reason: "RuleFired",
+    notAfterMs: NOW_MS + 60_000,
+  },
+  "waits for the unmount of an ext4 once that is decided": {
+    facts: anExt4({ plannedShrink: { ...PLANNED, notAfterMs: NOW_MS + 121_000 } }),
+    policy: aPolicy(IN_WINDOW),
+    plan: "hold",
+    reason: "ShrinkAtUnmount",
+    message: /from 10Gi to 2Gi when it is unmounted/,
+  },
+  "decides anew before what waits for an unmount is over": {
+    facts: anExt4({ plannedShrink: { ...PLANNED, notAfterMs: NOW_MS + 120_000 } }),
+    policy: aPolicy(IN_WINDOW),
+    plan: "shrink",
+    reason: "RuleFired",
+  },
+  "decides anew where more is used than what waits for an unmount would leave room for": {
+    facts: anExt4({ plannedShrink: { ...PLANNED, sizeBytes: 1 * GIB, notAfterMs: NOW_MS + 300_000 } }),
+    policy: aPolicy(IN_WINDOW),
+    plan: "shrink",
+    reason: "RuleFired",
+  },
+  "decides anew where what waits for an unmount was decided on another size": {
+    facts: anExt4({ plannedShrink: { ...PLANNED, fromBytes: 9 * GIB, notAfterMs: NOW_MS + 300_000 } }),
+    policy: aPolicy(IN_WINDOW),
+    plan: "shrink",
+    reason: "RuleFired",
+  },
+  "extends an ext4 though a shrink waits for its unmount": {
+    facts: aVolume({
+      ...full,
+      claim: { fsType: "ext4" },
+      filesystem: { shrinksUnmounted: true, plannedShrink: { ...PLANNED, notAfterMs: NOW_MS + 300_000 } },
+    }),
+    policy: aPolicy(IN_WINDOW),
+    plan: "extend",
+    reason: "RuleFired",
+  },
+  "says why the last shrink of an ext4 was not made, until it has cooled down": {
+    facts: anExt4({
+      lastOperation: {
+        kind: "Shrink",
+        outcome: "Cancelled",
+        endedAtMs: NOW_MS - HOUR_MS,
+        reason: "ShrinkNotCrashSafe",
+        message: "the thin pool has 3Mi",
+        floorBytes: undefined,
+      },
+    }),
+    policy: aPolicy(IN_WINDOW),
+    plan: "hold",
+    reason: "ShrinkNotCrashSafe",
+    message: /the thin pool has 3Mi/,
+    nextEligibleMs: NOW_MS + 5 * HOUR_MS,
+  },
   "leaves a filesystem alone that has just found its floor": {
     facts: aVolume({
       ...empty,
@@ -804,6 +908,10 @@ describe("decide", () => {
     if (plan.kind === "hold") {
       if (expected.nextEligibleMs !== undefined) expect(plan.nextEligibleMs).toBe(expected.nextEligibleMs);
       if (expected.preview !== undefined) expect(plan.preview).toBe(expected.preview);
-    } else if (expected.sizeBytes !== undefined) expect(plan.sizeBytes).toBe(expected.sizeBytes);
+      return;
+    }
+    if (expected.sizeBytes !== undefined) expect(plan.sizeBytes).toBe(expected.sizeBytes);
+    expect(plan.notAfterMs).toBe(expected.notAfterMs ?? plan.notAfterMs);
+    if (expected.facts.claim.fsType !== "ext4") expect(plan.notAfterMs).toBeUndefined();
   });
 });

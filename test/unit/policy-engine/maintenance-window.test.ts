@@ -22,6 +22,12 @@ describe("a maintenance window", () => {
     expect(nightly.nextOpenMs(at("2026-01-10T12:00:00Z"))).toBe(at("2026-01-11T01:00:00Z"));
   });
 
+  it("knows when it closes, where it is open", () => {
+    expect(nightly.closesMs(at("2026-01-10T01:00:00Z"))).toBe(at("2026-01-10T04:00:00Z"));
+    expect(nightly.closesMs(at("2026-01-10T03:59:59Z"))).toBe(at("2026-01-10T04:00:00Z"));
+    expect(nightly.closesMs(at("2026-01-10T04:00:00Z"))).toBeUndefined();
+  });
+
   it("is in UTC unless a zone is given", () => {
     expect(createMaintenanceWindow("30 6 * * 1", HOUR_MS).isOpen(at("2026-11-16T06:45:00Z"))).toBe(true);
     expect(createMaintenanceWindow("30 6 * * 1", HOUR_MS).isOpen(at("2026-11-17T06:45:00Z"))).toBe(false);

@@ -59,6 +59,16 @@ const formatted = (volume: string): void => {
   make(volume);
   sh(`mkfs.btrfs -q -f -b 200M /dev/a/${volume}`);
 };
+const guarded = (volume: string): void =>
+  void sh(`lvcreate -qq -y -V 40m -T b/pool -n ${volume}
+    echo before | dd of=/dev/b/${volume} conv=fsync status=none
+    lvcreate -qq -s -k n -n guard-${volume} b/${volume}
+    echo after | dd of=/dev/b/${volume} conv=fsync status=none`);
+const expectMerged = (volume: string): void => {
+  expect(sh(`head -n 1 /dev/b/${volume}`)).toBe("before\n");
+  expect(lvs(`b/${volume}`, "lv_attr")).toBe("Vwi-a-tz--");
+  expect(lvs(`b/guard-${volume}`, "lv_name")).toBe("none");
+};
 
 const OPERATIONS: readonly Operation[] = [
   {
@@ -99,6 +109,22 @@ const OPERATIONS: readonly Operation[] = [
       expect(await refusalOf(calls.reduce(uuid, LARGE, SMALL, `cancel-${volume}`))).toMatchObject({ code: "ABORTED" });
     },
     ends: (volume) => expect(lvs(`a/${volume}`, "lv_size")).toBe("300.00"),
+  },
+  {
+    name: "merge",
+    prepare: guarded,
+    call: (calls, volume) => calls.merge(volume, `guard-${volume}`, "thin"),
+    ends: expectMerged,
+  },
+  {
+    name: "merge-put-off",
+    prepare: (volume) => {
+      guarded(volume);
+      sh(`exec 9</dev/b/${volume}; lvconvert -qq -y --merge b/guard-${volume} 9<&9`);
+      expect(lvs(`b/${volume}`, "lv_attr")).toMatch(/^O/);
+    },
+    call: (calls, volume) => calls.merge(volume, `guard-${volume}`, "thin"),
+    ends: expectMerged,
   },
   {
     name: "activate",

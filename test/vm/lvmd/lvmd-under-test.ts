@@ -237,6 +237,8 @@ export function callsOf({ volumes, groups, lvmd }: LvmdClients) {
     wipe: (name: string, deviceClass = "") =>
       call<WipeAndRemoveLVResponse>((done) => lvmd.wipeAndRemoveLv({ name, deviceClass }, done)),
     activate: (name: string, deviceClass = "") => call<Volume>((done) => lvmd.activateLv({ name, deviceClass }, done)),
+    merge: (name: string, snapshot: string, deviceClass = "") =>
+      call<Volume>((done) => lvmd.mergeSnapshot({ name, snapshot, deviceClass }, done)),
     rename: (name: string, newName: string, deviceClass = "") =>
       call<Volume>((done) => lvmd.renameLv({ name, newName, deviceClass }, done)),
     tag: (name: string, add: string[], remove: string[], deviceClass = "") =>

@@ -116,6 +116,54 @@ describe("volumes of a thin class", () => {
     expect(await refusalOf(calls.snapshot(name, source, access, sizeBytes, ""))).toMatchObject({ code });
   });
 
+  it("get back what they held when a snapshot was taken of them, and are active afterwards", async () => {
+    await calls.create("changed", 100 * MIB, "", { tags: ["owner=x"] });
+    sh("yes before | dd of=/dev/a/changed bs=1M count=30 iflag=fullblock oflag=direct status=none");
+    const { uuid } = await calls.get("changed");
+    const sum = (name = "changed"): string => sh(`sha1sum </dev/a/${name}`);
+    const before = sum();
+    await calls.snapshot("earlier", "changed", "ro", 0, "");
+    await calls.snapshot("guard", "changed", "rw", 0, "");
+    sh("yes after | dd of=/dev/a/changed bs=1M count=60 iflag=fullblock oflag=direct status=none");
+    expect(sum()).not.toBe(before);
+    lvmd.recorder.taken();
+    const merged = await calls.merge("changed", "guard");
+    expect(lvmd.recorder.taken()).toEqual([
+      ["lvchange", "-a", "n", "a/changed", "a/guard"],
+      ["lvconvert", "-y", "--merge", "a/guard"],
+      ["lvchange", "-a", "y", "-K", "a/changed"],
+    ]);
+    expect(merged).toMatchObject({ uuid, sizeBytes: 100 * MIB, attr: "Vwi-a-tz--", origin: "" });
+    expect(merged.tags).toContain("owner=x");
+    expect(sum()).toBe(before);
+    expect(await refusalOf(calls.get("guard"))).toMatchObject({ code: "NOT_FOUND" });
+    expect(await calls.merge("changed", "guard")).toMatchObject({ uuid });
+    expect(lvmd.recorder.taken()).toEqual([]);
+    expect(sum("earlier")).toBe(before);
+    await calls.wipe("earlier");
+  });
+
+  it("are never merged into while they are in use, and nothing of it is left to the next activation", async () => {
+    await calls.snapshot("guard", "changed", "rw", 0, "");
+    sh("mkfs.ext4 -q -F /dev/a/changed; mount /dev/a/changed /tmp/one");
+    const refused = { code: "FAILED_PRECONDITION", message: expect.stringContaining("changed is in use") };
+    expect(await refusalOf(calls.merge("changed", "guard"))).toEqual(refused);
+    expect((await calls.get("changed")).attr).toBe("Vwi-aotz--");
+    sh("umount /tmp/one; blkid -o value -s TYPE /dev/a/changed | grep -qx ext4");
+  });
+
+  it.each([
+    ["of another volume", "one", "guard", "FAILED_PRECONDITION"],
+    ["of a volume that has grown since", "changed", "guard", "FAILED_PRECONDITION"],
+    ["into a volume that is not there", "none", "guard", "NOT_FOUND"],
+    ["into itself", "changed", "changed", "INVALID_ARGUMENT"],
+    ["with a name that is an option", "changed", "--yes", "INVALID_ARGUMENT"],
+  ])("have no snapshot merged %s", async (why, name, snapshot, code) => {
+    if (why.includes("grown")) sh("lvextend -qq -L +4m a/changed");
+    expect(await refusalOf(calls.merge(name, snapshot))).toMatchObject({ code });
+    expect((await calls.get("guard")).origin).toBe("changed");
+  });
+
   it("stop being made before writes have to stop: what the pool can still take is less than the spare", async () => {
     expect(await calls.free("narrow")).toBeGreaterThan(0);
     await calls.create("filler", 400 * MIB, "narrow");

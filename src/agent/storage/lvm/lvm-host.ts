@@ -2,12 +2,14 @@
 // storage's.
 import { status } from "@grpc/grpc-js";
 import type { DeviceClass } from "../../../gen/tidemark/lvmd/v1/lvmd.ts";
+import type { Clock } from "../../../process/clock.ts";
 import type { FilePort } from "../../../process/file-port.ts";
 import type { DeviceClasses } from "../../lvm/follow-classes.ts";
 import type { LvmdCalls } from "../../lvm/lvmd-calls.ts";
 import { isUnanswered, LvmdError } from "../../lvm/lvmd-error.ts";
 import { type LvmMember, StorageError, type StorageErrorCode } from "../storage.ts";
 import type { Tools } from "../tools.ts";
+import type { PoolBytes } from "./unmounted-shrink-decision.ts";
 
 export interface LvmHost {
   readonly lvmd: LvmdCalls;
@@ -15,6 +17,9 @@ export interface LvmHost {
   readonly recordDirectory: string;
   readonly tools: Tools;
   readonly files: FilePort;
+  readonly clock: Clock;
+  /** What snapshots of shrinks under way may take of their thin pools. */
+  readonly guards: Set<PoolBytes & { readonly pool: string }>;
 }
 
 const CODES: Readonly<Partial<Record<status, StorageErrorCode>>> = {

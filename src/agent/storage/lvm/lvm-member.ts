@@ -13,6 +13,7 @@ import { type LvmMember, type LvmVolume, type Mounted, type RawVolume, StorageEr
 import { COPY_TAG, FORMATTED_TAG, RAW_BLOCK_TAG } from "./content-tags.ts";
 import { isDeviceOf } from "./device-of-volume.ts";
 import { deviceOf, findVolume, taggedVolumeUID } from "./find-volume.ts";
+import { forgetUnmountedShrink } from "./finish-unmounted-shrink.ts";
 import { askLvmd, type LvmHost, nameOf, requireClass } from "./lvm-host.ts";
 import { reduce, settleReduction } from "./reduce.ts";
 import { reductionRecordPath } from "./reduction-record.ts";
@@ -97,6 +98,7 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
       return signatures.length > 0 && signatures.every(({ uuid }) => uuid === volume.fsid);
     },
     remove: async (volume) => {
+      await forgetUnmountedShrink(host, volume);
       await askLvmd(volume, lvmd.wipeAndRemove(volume.deviceClass, volume.volumeID));
       seen.delete(volume.handle);
       await host.files.remove("remove/reduction-record", reductionRecordPath(host, volume));

@@ -5,12 +5,14 @@ import type { FilePort } from "../../../process/file-port.ts";
 import type { Logger } from "../../../process/log.ts";
 import type { DeviceClasses } from "../../lvm/follow-classes.ts";
 import type { LvmdCalls } from "../../lvm/lvmd-calls.ts";
-import { createBlockStorage } from "../block-storage.ts";
+import { type BlockShrinks, createBlockStorage } from "../block-storage.ts";
 import type { LvmVolume, RawVolume, Storage } from "../storage.ts";
 import { createTools } from "../tools.ts";
+import { finishRecordedShrink, finishUnmountedShrink } from "./finish-unmounted-shrink.ts";
 import type { LvmHost } from "./lvm-host.ts";
 import { createLvmMembers } from "./lvm-member.ts";
 import { createRawStorage } from "./raw-storage.ts";
+import { shrinkUnmounted } from "./unmounted-shrink.ts";
 
 export interface LvmStorageParts {
   readonly lvmd: LvmdCalls;
@@ -28,15 +30,32 @@ export interface LvmStorage {
   readonly raw: Storage<RawVolume>;
 }
 
+function unmountedShrinksOf(host: LvmHost): BlockShrinks<LvmVolume> {
+  const { classes } = host;
+  return {
+    shrinksUnmounted: ({ fsType, deviceClass }) => {
+      if (fsType !== "ext4") return false;
+      return classes.list() === undefined ? undefined : classes.get(deviceClass)?.thinPool !== undefined;
+    },
+    shrinkUnmounted: (volume, sizeBytes, control) => shrinkUnmounted(host, volume, sizeBytes, control),
+    finishUnmounted: (volume) => finishRecordedShrink(host, volume),
+    beforeMount: (volume) => finishUnmountedShrink(host, volume),
+  };
+}
+
 export function createLvmStorage(parts: LvmStorageParts): LvmStorage {
   const { lvmd, classes, recordDirectory, commands, files, clock, log } = parts;
   const tools = createTools(commands);
-  const host: LvmHost = { lvmd, classes, recordDirectory, tools, files };
+  const host: LvmHost = { lvmd, classes, recordDirectory, tools, files, clock, guards: new Set() };
   const members = createLvmMembers(host);
   // What was told last, while lvmd is away: of a class that has lost its group it has told that nothing is free.
   const freeBytes = async (deviceClass = ""): Promise<number | undefined> => classes.get(deviceClass)?.freeBytes;
   return {
-    filesystems: createBlockStorage<LvmVolume>({ members, recordDirectory, tools, files, clock, log }, freeBytes),
+    filesystems: createBlockStorage<LvmVolume>(
+      { members, recordDirectory, tools, files, clock, log },
+      freeBytes,
+      unmountedShrinksOf(host),
+    ),
     raw: createRawStorage({ members, recordDirectory, tools, files }, freeBytes),
   };
 }

@@ -1,11 +1,13 @@
 // The storage port on logical volumes that pods get as they are. Nothing here formats, mounts or reads what is on the device: staging
 // binds its node, an extend grows the logical volume alone, and nothing makes it smaller.
+
 import { existsSync } from "node:fs";
 import { formatBytes } from "../../../units/quantity.ts";
 import { blockDeviceAt } from "../../member/block-device.ts";
 import type { BlockHost, BlockMembers } from "../block-member.ts";
 import { assertNoLink } from "../mount-point.ts";
 import { mountAt } from "../mount-table.ts";
+import { NO_UNMOUNTED_SHRINKS } from "../no-unmounted-shrinks.ts";
 import { waitForExclusive } from "../probe-device.ts";
 import { bindsOfDevice, stagedDevicePath, stagingPathOf } from "../raw-device.ts";
 import { wholeGrains } from "../size-grain.ts";
@@ -24,6 +26,7 @@ export function createRawStorage(host: RawHost, freeBytes: Storage["freeBytes"])
   const { members } = host;
   const queue = createVolumeQueue();
   return {
+    ...NO_UNMOUNTED_SHRINKS,
     kind: "real",
     stage: (volume, _sizeBytes, stagingPath) => queue.run(volume.handle, () => stage(host, volume, stagingPath)),
     unstage: (volume, stagingPath) => queue.run(volume.handle, () => unstage(host, volume, stagingPath)),

@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { formatBytes } from "../../../units/quantity.ts";
 import { deviceSizeBytes } from "../loop-device.ts";
-import { type LvmMember, type Mounted, StorageError } from "../storage.ts";
+import { type LvmMember, StorageError } from "../storage.ts";
 import { findVolume } from "./find-volume.ts";
 import { askLvmd, type LvmHost, nameOf } from "./lvm-host.ts";
 import {
@@ -16,7 +16,7 @@ import {
 /** Throws with the record in place when lvmd did not do it, whatever it answered: settleReduction asks it what became of it. */
 export async function reduce(
   host: LvmHost,
-  volume: Mounted<LvmMember>,
+  volume: LvmMember & { readonly device: string },
   fromBytes: number,
   toBytes: number,
 ): Promise<void> {

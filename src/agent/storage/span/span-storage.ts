@@ -1,5 +1,6 @@
 // The storage port on members of other CSI drivers: each is a raw block volume of a claim. This file only puts the operations
 // together and keeps them one at a time per volume; what each does is in the file of its name.
+
 import type { Clock } from "../../../process/clock.ts";
 import type { CommandPort } from "../../../process/command-port.ts";
 import type { FilePort } from "../../../process/file-port.ts";
@@ -8,6 +9,7 @@ import type { MemberDevices } from "../../member/member-devices.ts";
 import { stopExclusiveOperation } from "../exclusive-operation.ts";
 import { freshReading } from "../fresh-reading.ts";
 import { mountsOfBtrfs } from "../mount-table.ts";
+import { NO_UNMOUNTED_SHRINKS } from "../no-unmounted-shrinks.ts";
 import type { SpanVolume, Storage } from "../storage.ts";
 import { createTools } from "../tools.ts";
 import { trim } from "../trim.ts";
@@ -38,6 +40,7 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
   const host: SpanHost = { ...parts, tools: createTools(commands), deviceUUIDs: new Map(), spares: new Map() };
   const queue = createVolumeQueue();
   return {
+    ...NO_UNMOUNTED_SHRINKS,
     kind: "real",
     stage: (volume, _sizeBytes, mountPath) => queue.run(volume.handle, () => stageSpan(host, volume, mountPath)),
     unstage: (volume, mountPath) => queue.runPreempting(volume.handle, () => unstageSpan(host, volume, mountPath)),

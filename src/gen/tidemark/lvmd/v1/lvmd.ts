@@ -123,6 +123,13 @@ export interface ActivateLVRequest {
   deviceClass: string;
 }
 
+export interface MergeSnapshotRequest {
+  name: string;
+  deviceClass: string;
+  /** its name */
+  snapshot: string;
+}
+
 export interface RenameLVRequest {
   name: string;
   deviceClass: string;
@@ -1147,6 +1154,85 @@ export const ActivateLVRequest: MessageFns<ActivateLVRequest> = {
   },
 };
 
+function createBaseMergeSnapshotRequest(): MergeSnapshotRequest {
+  return { name: "", deviceClass: "", snapshot: "" };
+}
+
+export const MergeSnapshotRequest: MessageFns<MergeSnapshotRequest> = {
+  encode(message: MergeSnapshotRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.deviceClass !== "") {
+      writer.uint32(18).string(message.deviceClass);
+    }
+    if (message.snapshot !== "") {
+      writer.uint32(26).string(message.snapshot);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): MergeSnapshotRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseMergeSnapshotRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.deviceClass = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.snapshot = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<MergeSnapshotRequest>, I>>(base?: I): MergeSnapshotRequest {
+    return MergeSnapshotRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<MergeSnapshotRequest>, I>>(object: I): MergeSnapshotRequest {
+    const message = createBaseMergeSnapshotRequest();
+    message.name = object.name ?? "";
+    message.deviceClass = object.deviceClass ?? "";
+    message.snapshot = object.snapshot ?? "";
+    return message;
+  },
+};
+
 function createBaseRenameLVRequest(): RenameLVRequest {
   return { name: "", deviceClass: "", newName: "" };
 }
@@ -1787,6 +1873,20 @@ export const LvmdService = {
     responseSerialize: (value: Volume): Buffer => Buffer.from(Volume.encode(value).finish()),
     responseDeserialize: (value: Buffer): Volume => Volume.decode(value),
   },
+  /**
+   * Gives a thin volume back the content that it had when a snapshot of it was taken; the snapshot goes, and the volume is active. At once
+   * or not at all: neither may be open, and both must be of one size (FAILED_PRECONDITION). The volume keeps its name and its UUID. The same
+   * call again finds no such snapshot, and only sees to it that the volume is active: after the answer nothing of it can merge any more.
+   */
+  mergeSnapshot: {
+    path: "/tidemark.lvmd.v1.Lvmd/MergeSnapshot" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: MergeSnapshotRequest): Buffer => Buffer.from(MergeSnapshotRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): MergeSnapshotRequest => MergeSnapshotRequest.decode(value),
+    responseSerialize: (value: Volume): Buffer => Buffer.from(Volume.encode(value).finish()),
+    responseDeserialize: (value: Buffer): Volume => Volume.decode(value),
+  },
   renameLv: {
     path: "/tidemark.lvmd.v1.Lvmd/RenameLV" as const,
     requestStream: false as const,
@@ -1838,6 +1938,12 @@ export interface LvmdServer extends UntypedServiceImplementation {
    * FAILED_PRECONDITION where its wipe has begun.
    */
   activateLv: handleUnaryCall<ActivateLVRequest, Volume>;
+  /**
+   * Gives a thin volume back the content that it had when a snapshot of it was taken; the snapshot goes, and the volume is active. At once
+   * or not at all: neither may be open, and both must be of one size (FAILED_PRECONDITION). The volume keeps its name and its UUID. The same
+   * call again finds no such snapshot, and only sees to it that the volume is active: after the answer nothing of it can merge any more.
+   */
+  mergeSnapshot: handleUnaryCall<MergeSnapshotRequest, Volume>;
   renameLv: handleUnaryCall<RenameLVRequest, Volume>;
   changeTags: handleUnaryCall<ChangeTagsRequest, Volume>;
   /** The classes at once, and again after each change of sizes, free bytes or a thin pool's percentages (whole ones). */
@@ -1944,6 +2050,26 @@ export interface LvmdClient extends Client {
   ): ClientUnaryCall;
   activateLv(
     request: ActivateLVRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: Volume) => void,
+  ): ClientUnaryCall;
+  /**
+   * Gives a thin volume back the content that it had when a snapshot of it was taken; the snapshot goes, and the volume is active. At once
+   * or not at all: neither may be open, and both must be of one size (FAILED_PRECONDITION). The volume keeps its name and its UUID. The same
+   * call again finds no such snapshot, and only sees to it that the volume is active: after the answer nothing of it can merge any more.
+   */
+  mergeSnapshot(
+    request: MergeSnapshotRequest,
+    callback: (error: ServiceError | null, response: Volume) => void,
+  ): ClientUnaryCall;
+  mergeSnapshot(
+    request: MergeSnapshotRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: Volume) => void,
+  ): ClientUnaryCall;
+  mergeSnapshot(
+    request: MergeSnapshotRequest,
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: Volume) => void,

@@ -1,0 +1,27 @@
+// What is done about the size of a filesystem right after it was unmounted, in its lane: whoever wants it mounted again waits.
+import { decideUnmountedShrink } from "./decide-unmounted-shrink.ts";
+import { measureVolume } from "./measure-volume.ts";
+import { factsOf, layoutOnThisNode, operationFor, type ReconcileEnvironment } from "./reconcile-volume.ts";
+import type { OperationRunner } from "./run-operation.ts";
+import { type VolumeState, volumeOf } from "./volume-state.ts";
+
+export interface UnmountEnvironment
+  extends Pick<ReconcileEnvironment, "nodeName" | "layouts" | "layoutsKnown" | "storage" | "clock"> {
+  readonly runner: Pick<OperationRunner, "shrinkUnmounted">;
+}
+
+/**
+ * Ends what was interrupted, and makes the filesystem smaller where that is wanted now. Rejects where it is not known how that has ended: then
+ * the volume is not let go of.
+ */
+export async function shrinkAtUnmount(environment: UnmountEnvironment, state: VolumeState): Promise<void> {
+  const { storage, runner, clock } = environment;
+  const volume = volumeOf(state.record);
+  await storage.finishUnmounted(volume);
+  if (storage.shrinksUnmounted(volume) !== true) return;
+  const layout = layoutOnThisNode(environment, state.handle);
+  if (layout?.spec.target?.notAfter === undefined) return;
+  await measureVolume(storage, state);
+  const decision = decideUnmountedShrink(factsOf(environment, state, layout), clock.nowMs());
+  if (decision !== undefined) await runner.shrinkUnmounted(state, operationFor(decision, clock.nowMs()));
+}

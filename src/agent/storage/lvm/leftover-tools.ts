@@ -1,0 +1,35 @@
+// What a dead agent has begun on a device and that still runs: it may not even have opened it yet.
+import { readdirSync, readFileSync } from "node:fs";
+import { basename } from "node:path";
+import { StorageError, type VolumeIdentity } from "../storage.ts";
+import { waitUntil } from "../wait-until.ts";
+
+const CHANGING: readonly string[] = ["e2fsck", "resize2fs"];
+const LIMIT_MS = 20_000;
+const INTERVAL_MS = 100;
+
+/** Throws DeviceBusy where one goes on for longer. */
+export async function waitForTools(volume: VolumeIdentity, device: string): Promise<void> {
+  if (await waitUntil(() => leftoverTool(device) === undefined, LIMIT_MS, INTERVAL_MS)) return;
+  throw new StorageError(
+    "DeviceBusy",
+    `${leftoverTool(device) ?? "a command"} of a former agent still runs on ${volume.handle}; wait until it has ended, or end it`,
+  );
+}
+
+function leftoverTool(device: string): string | undefined {
+  for (const pid of readdirSync("/proc")) {
+    if (!/^\d+$/.test(pid)) continue;
+    const [program = "", ...args] = commandLine(pid);
+    if (CHANGING.includes(basename(program)) && args.includes(device)) return `${program} (process ${pid})`;
+  }
+  return undefined;
+}
+
+function commandLine(pid: string): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+  } catch {
+    return []; // ended meanwhile
+  }
+}
