@@ -33,7 +33,9 @@ export async function findOrMake(parts: FindOrMakeParts, wanted: LogicalVolume):
   if (volumeID !== undefined)
     throw new LvmdError(status.NOT_FOUND, `device class ${deviceClass} has no volume ${volumeID}`, "looking for it");
   if (!(await isStillWanted(parts, wanted))) return "Gone";
-  await make(parts, wanted);
+  await make(parts, wanted).catch((error: unknown) => {
+    throw found !== undefined && error instanceof LvmdError ? halfMade(found, error) : error;
+  });
   return (await parts.lvmd.volume(deviceClass, name)) ?? "Gone";
 }
 
@@ -45,6 +47,12 @@ function isCutShort({ spec, status: told }: LogicalVolume, { sizeBytes, attr }: 
   if (spec.source === undefined || spec.volumeID !== undefined || told?.volumeID !== undefined) return false;
   // lvs(8): the second character of lv_attr is "r" for a volume that is only read.
   return spec.accessType === "ro" ? attr.charAt(1) !== "r" : sizeBytes < parseQuantity(spec.size);
+}
+
+/** A copy whose source has gone, say: nobody can tell whether somebody has seen it, so it is not removed, and not taken for whole. */
+function halfMade({ name, deviceClass }: Volume, error: LvmdError): LvmdError {
+  const left = `logical volume ${name} of device class ${deviceClass} was begun for it, and is left half made`;
+  return new LvmdError(error.code, `${error.said}; ${left}`, "finishing a copy", error);
 }
 
 /** What the watch has not said yet is asked for: a volume that is made for an object which has just gone belongs to nobody. */

@@ -1,4 +1,4 @@
-// Volumes of LVM that carry our tags and that no object names any more. Pure: they are only reported, since what nobody names may be what
+// Volumes of LVM that carry our tags and that no object names any more, or that were left half made. Pure: they are only reported, since what nobody names may be what
 // somebody wants back.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { LogicalVolume } from "../../api/logical-volume.ts";
@@ -19,8 +19,10 @@ export function orphansAmong(
   return listed.filter((one) => taggedVolumeUID(one.tags) !== undefined && !named.has(one.name) && !guards(one));
 }
 
+/** What was begun for one that was given up is no volume of it: nobody goes on with it. */
 function namesOf({ metadata, spec, status }: LogicalVolume): string[] {
-  return [metadata.uid, spec.volumeID, status?.volumeID].filter((name) => name !== undefined);
+  const isGivenUp = status?.code !== undefined && status.volumeID === undefined;
+  return [isGivenUp ? undefined : metadata.uid, spec.volumeID, status?.volumeID].filter((name) => name !== undefined);
 }
 
 function membersOf({ spec }: FilesystemLayout): string[] {

@@ -72,10 +72,15 @@ function resizedAmong(
     .map(({ metadata }) => metadata.name);
 }
 
-function report({ nodeName, events, log }: ListingParts, deviceClass: string, volumeID: string): void {
+function report({ nodeName, objects, events, log }: ListingParts, deviceClass: string, volumeID: string): void {
+  const begunFor = objects().find(({ metadata }) => metadata.uid === volumeID);
+  const subject = `logical volume ${volumeID} of device class ${deviceClass} on node ${nodeName}`;
   const message =
-    `logical volume ${volumeID} of device class ${deviceClass} on node ${nodeName} has Tidemark's tags, and no LogicalVolume and no ` +
-    "FilesystemLayout names it; it is left as it is. lvs -o +tags shows whose it was: bring its objects back, or remove it by hand";
+    begunFor === undefined
+      ? `${subject} has Tidemark's tags, and no LogicalVolume and no FilesystemLayout names it; it is left as it is. lvs -o +tags shows ` +
+        "whose it was: bring its objects back, or remove it by hand"
+      : `${subject} is half made, and is left as it is: LogicalVolume ${begunFor.metadata.name} was given up ` +
+        `(${begunFor.status?.message ?? "it does not say why"}). Remove it by hand: no FilesystemLayout has it`;
   log.warn({ deviceClass, volumeID }, message);
   const node = { apiVersion: API_VERSION, kind: NODE_STORAGES.kind, metadata: { name: nodeName } };
   events.record(node, "Warning", "LogicalVolumeOrphaned", message);

@@ -89,7 +89,12 @@ export function startLogicalVolumes(parts: LogicalVolumesParts): LogicalVolumes 
     const add = (volume: LogicalVolume): void => {
       if (isHere(volume)) queue.add(volume.metadata.name);
     };
-    reflector.subscribe({ added: add, updated: add, deleted: (volume) => (isHere(volume) ? list() : undefined) });
+    const update = (volume: LogicalVolume): void => {
+      add(volume);
+      // What was begun for it may be an orphan from now on.
+      if (isHere(volume) && volume.status?.code !== undefined) list();
+    };
+    reflector.subscribe({ added: add, updated: update, deleted: (volume) => (isHere(volume) ? list() : undefined) });
     lvm.classes.subscribe(list);
     list();
   });

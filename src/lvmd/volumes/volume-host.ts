@@ -1,4 +1,5 @@
 // What every operation on volumes works with, and how it finds its class and its volume.
+import { RECORDS } from "../../api/names.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import type { CommandPort } from "../../process/command-port.ts";
 import type { FilePort } from "../../process/file-port.ts";
@@ -86,6 +87,11 @@ export function absent(host: VolumeHost, state: ClassState, name: string): Refus
   return refuseElsewhere(host, state, name) ?? new Refusal("NOT_FOUND", missing);
 }
 
+/** By the tag that our agent makes volumes with: of others' volumes a name like one of ours says nothing. */
+function isOwned({ tags }: ReportedVolume): boolean {
+  return tags.some((tag) => tag.startsWith(`${RECORDS.volumeUID}=`));
+}
+
 /**
  * Of a class that was pointed at another volume group or pool nobody is told that its volumes are gone, and none gets a second one of its
  * name: who asks would forget the data that are there.
@@ -94,7 +100,7 @@ export function refuseElsewhere({ reports }: VolumeHost, state: ClassState, name
   if (findVolume(state, name) !== undefined) return undefined;
   for (const group of reports.latest()?.values() ?? []) {
     const volume = group.volumes.get(name);
-    if (volume === undefined) continue;
+    if (volume === undefined || !isOwned(volume)) continue;
     const place = (groupName: string, pool: string | undefined): string =>
       `volume group ${groupName}${pool === undefined || pool === "" ? "" : `, thin pool ${pool}`}`;
     return new Refusal(

@@ -202,6 +202,23 @@ describeReal("storage on logical volumes", LOOP_PARTS, () => {
     );
   });
 
+  it("removes what neither a record nor a tag calls its own only by what is on it, active or not, or once its wipe has begun", async () => {
+    const { lvm } = fixture.lvmd;
+    const volume = makeLvmVolume();
+    const { path } = await lvm.make("thick", volume.volumeID, GIB, []);
+    await lvm.setActive(volume.volumeID, false);
+    await expect(fixture.storage.remove(volume)).rejects.toMatchObject({ code: "WrongFilesystem" });
+    expect(lvm.volumes()).toHaveLength(1);
+    await lvm.setActive(volume.volumeID, true);
+    execFileSync("mkfs.btrfs", ["-q", "-U", volume.fsid, path]);
+    await lvm.setActive(volume.volumeID, false);
+    await fixture.storage.remove(volume);
+    expect(lvm.volumes()).toEqual([]);
+    await lvm.make("thick", volume.volumeID, GIB, [WIPE_BEGUN_TAG]);
+    await fixture.storage.remove(volume);
+    expect(lvm.volumes()).toEqual([]);
+  });
+
   it("touches no volume that is tagged as another's", async () => {
     const volume = makeLvmVolume();
     await fixture.lvmd.lvm.make("thick", volume.volumeID, GIB, [`tidemark.dev/volume-uid=${randomUUID()}`]);

@@ -76,6 +76,18 @@ describe("a volume that is there already", () => {
     expect(parts.asked).toEqual([`uid-of-${wanted.metadata.name} of of-source`]);
   });
 
+  it("is told to be half made, and is left, where its source has gone meanwhile", async () => {
+    const wanted = objectOf(COPY, OF_SOURCE);
+    const parts = partsWith(volumeOf("copy", GIB, "Vwi-a-tz--"), wanted);
+    const get = async <T extends KubeObject>(_resource: unknown, { name }: { name: string }) =>
+      (name === SOURCE ? undefined : wanted) as unknown as T;
+    await expect(findOrMake({ ...parts, client: { get } }, wanted)).rejects.toMatchObject({
+      code: status.NOT_FOUND,
+      said: "there is no such object; logical volume copy of device class thin was begun for it, and is left half made",
+    });
+    expect(parts.asked).toEqual([]);
+  });
+
   it.each<[string, LogicalVolume, Volume]>([
     ["a volume", objectOf(COPY, { size: "2Gi" }), volumeOf("volume", GIB, "Vwi-a-tz--")],
     ["a whole copy", objectOf(COPY, OF_SOURCE), volumeOf("copy", 3 * GIB, "Vwi-a-tz--")],

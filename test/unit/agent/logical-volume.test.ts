@@ -1,3 +1,4 @@
+import { status } from "@grpc/grpc-js";
 import { describe, expect, it } from "@jest/globals";
 import { orphansAmong } from "../../../src/agent/logical-volume/find-orphans.ts";
 import { tagsOf } from "../../../src/agent/logical-volume/volume-tags.ts";
@@ -55,11 +56,14 @@ describe("an orphan", () => {
     members: [{ name: "m", source: { logicalVolume: { name: "x", volumeID: "in-layout", deviceClass: "ssd" } } }],
   });
 
+  const givenUp = (): LogicalVolume => ({ ...makeObject(), status: { code: status.NOT_FOUND, message: "no source" } });
+
   it.each<[string, boolean, ReturnType<typeof listed>, LogicalVolume[]]>([
     ["that nothing names is one", true, listed("lost"), [makeObject()]],
     ["that an object is named after is none", false, listed("object-uid"), [makeObject()]],
     ["that an object looks for is none", false, listed("by-hand"), [makeObject({ volumeID: "by-hand" })]],
     ["that an object has found is none", false, listed("old"), [{ ...makeObject(), status: { volumeID: "old" } }]],
+    ["that was begun for an object that is given up is one", true, listed("object-uid"), [givenUp()]],
     ["that a layout names is none", false, listed("in-layout"), []],
     ["without a tag of ours is nobody's concern", false, listed("root", ["backup"]), []],
   ])("volume %s: %s", (_which, expected, volume, objects) => {

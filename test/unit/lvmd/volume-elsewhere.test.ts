@@ -15,8 +15,9 @@ import { hostWithReport } from "./host-with-report.ts";
 import { deviceClass, GIB, groupOf, MIB, volume } from "./lvm-facts.ts";
 
 const pool = (name: string) => volume({ name, attr: "twi-aotz--", sizeBytes: GIB, chunkBytes: 65_536 });
-const kept = volume({ name: "kept", uuid: "uuid-kept" });
-const keptThin = volume({ name: "kept", uuid: "uuid-kept", pool: "former", attr: "Vwi-a-tz--" });
+const tags = ["tidemark.dev/volume-uid=some"];
+const kept = volume({ name: "kept", uuid: "uuid-kept", tags });
+const keptThin = volume({ name: "kept", uuid: "uuid-kept", tags, pool: "former", attr: "Vwi-a-tz--" });
 const FORMER = { ...groupOf([GIB], [kept]), name: "former" };
 const THICK = deviceClass({ name: "class", volumeGroup: "g" });
 const THIN = deviceClass({ ...THICK, thinPool: { name: "pool", overprovisionRatio: 10 } });
@@ -88,6 +89,16 @@ describe("a volume in another volume group than its class'", () => {
     expect(await reduceVolume(host, tokens, request)).toMatchObject({ code: "FAILED_PRECONDITION" });
     await expect(cancelReduce(host, tokens, "begun")).rejects.toThrow("former/kept is of no device class");
     expect(burnt).toEqual([]);
+  });
+
+  it("counts only where it is ours by its tag: a name like one of ours is anybody's", async () => {
+    const others = {
+      ...groupOf([GIB], [volume({ name: "kept", tags: ["tidemark.dev/volume-uids"] })]),
+      name: "former",
+    };
+    const beside = hostWithReport(THIN, [others, groupOf([GIB], [pool("pool")])]);
+    expect(await removeVolume(beside, "class", "kept")).toMatchObject({ code: "NOT_FOUND" });
+    expect(await wipeAndRemove(beside, "class", "kept")).toBeUndefined();
   });
 
   it("does not hide that another one is nowhere", async () => {

@@ -246,7 +246,7 @@ describe("volumes of a thick class", () => {
   });
 
   it("are never said to be gone where their class has come to point at another group", async () => {
-    await calls.create("held", 8 * MIB);
+    await calls.create("held", 8 * MIB, "", { tags: ["tidemark.dev/volume-uid=of-held"] });
     const settings = readFileSync(lvmd.settingsFile, "utf8");
     const exchanged = settings
       .replace("thick, volume-group: a", "thick, volume-group: d")

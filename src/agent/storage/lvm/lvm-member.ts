@@ -44,6 +44,12 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
       return isDeviceOf(last.device, last.uuid) ? last.device : undefined;
     }
   };
+  const activated = async (volume: LvmMember): Promise<string> => {
+    await askLvmd(volume, lvmd.activate(volume.deviceClass, volume.volumeID));
+    const device = (await locate(volume))?.device;
+    if (device === undefined) throw inactive(volume);
+    return device;
+  };
   return {
     nameOf,
     recordName,
@@ -73,11 +79,7 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
       const found = await locate(volume);
       if (found === undefined) throw gone(volume);
       assertWhole(volume, found.tags);
-      if (found.device !== undefined) return found.device;
-      await askLvmd(volume, lvmd.activate(volume.deviceClass, volume.volumeID));
-      const device = (await locate(volume))?.device;
-      if (device === undefined) throw inactive(volume);
-      return device;
+      return found.device ?? activated(volume);
     },
     unknownData: async (volume) => whyNotNew((await locate(volume))?.tags ?? []),
     noteFormatting: (volume) => askLvmd(volume, lvmd.addTag(volume.deviceClass, volume.volumeID, FORMATTED_TAG)),
@@ -93,8 +95,10 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
     looksOwn: async (volume) => {
       const found = await locate(volume);
       if (found === undefined || taggedVolumeUID(found.tags) === volume.volumeUID) return true;
-      if (found.device === undefined) return false;
-      const signatures = await probe(host.tools, volume, found.device);
+      // It was judged when its removal began, by what is wiped since.
+      if (found.tags.includes(WIPE_BEGUN_TAG)) return true;
+      const device = found.device ?? (await activated(volume));
+      const signatures = await probe(host.tools, volume, device);
       return signatures.length > 0 && signatures.every(({ uuid }) => uuid === volume.fsid);
     },
     remove: async (volume) => {
