@@ -38,8 +38,18 @@ export async function isDeviceOf(device: DeviceNumber | undefined, volumeUUID: s
   }
 }
 
+/** The kernel's own name, which no renaming of a volume changes. Undefined: it is not active any more. */
+export async function kernelPathOf({ major, minor }: DeviceNumber): Promise<string | undefined> {
+  try {
+    const name = /^DEVNAME=(.+)$/m.exec(await readFile(`/sys/dev/block/${major}:${minor}/uevent`, "utf8"))?.[1];
+    return name === undefined ? undefined : `/dev/${name}`;
+  } catch {
+    return undefined;
+  }
+}
+
 /** glibc's gnu_dev_major and gnu_dev_minor. */
-function deviceNumber(rdev: bigint): DeviceNumber {
+export function deviceNumber(rdev: bigint): DeviceNumber {
   return {
     major: Number(((rdev >> 8n) & 0xfffn) | ((rdev >> 32n) & 0xfffff000n)),
     minor: Number((rdev & 0xffn) | ((rdev >> 12n) & 0xffffff00n)),

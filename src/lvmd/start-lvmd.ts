@@ -18,6 +18,7 @@ import { createReportCache, type ReportCache } from "./lvm/report-cache.ts";
 import { lvmdProblem } from "./lvmd-health.ts";
 import { createLvmdMetrics, type LvmdMetrics, registerLvmdGauges } from "./metrics.ts";
 import { followPools } from "./pools/follow-pools.ts";
+import { createPoolTending } from "./pools/tend-pools.ts";
 import { createHealthService } from "./rpc/health-service.ts";
 import { createLVService } from "./rpc/lv-service.ts";
 import { lvmdMethods } from "./rpc/lvmd-method.ts";
@@ -26,6 +27,7 @@ import { createVGService } from "./rpc/vg-service.ts";
 import { type FollowedSettings, followSettings } from "./settings/follow-settings.ts";
 import { loadReduceTokens, type ReduceTokens } from "./volumes/reduce-tokens.ts";
 import { settleReductions } from "./volumes/reduce-volume.ts";
+import { createReductionsUnderWay } from "./volumes/reductions-under-way.ts";
 import type { VolumeHost } from "./volumes/volume-host.ts";
 
 /** Starts everything, in this order; stop it in reverse. Throws where the settings cannot be used at all. */
@@ -44,6 +46,10 @@ export async function startLvmd(config: LvmdConfig, log: Logger): Promise<Stoppa
   const problem = (): string | undefined => lvmdProblem(settings, reports);
   const services = createServices(host, tokens, metrics, settings, problem);
 
+  const tending = createPoolTending(host);
+  reports.onChange(tending.look);
+  settings.onChange(tending.look);
+  // What is wrong with a pool is put right before the first call is answered: they wait in the same queue.
   await reports.fresh().catch((err: unknown) => log.error({ err }, "LVM gave no report; it is asked again"));
   void settleReductions(host, tokens);
   const following = followChanges({ reports, backupDirectory: config.backupDirectory, log });
@@ -87,6 +93,8 @@ function createHost(config: LvmdConfig, settings: FollowedSettings, metrics: Lvm
     lvm,
     lanes: createGroupLanes(),
     reports,
+    reductions: createReductionsUnderWay(),
+    poolProblems: new Map(),
     commands,
     files: createFilePort(effects),
     log,

@@ -14,6 +14,7 @@ const CUTS_UNDER_OLDER = 5;
 const HIT: readonly (readonly Phase[])[] = [
   ["resizing"],
   ["resized, before lvreduce"],
+  ["zeroing what is cut off"],
   ["in lvreduce, not committed", "in lvreduce, committed", "reduced, not told yet"],
   ["between steps", "shrunk"],
 ];

@@ -30,8 +30,8 @@ export interface LvmdCalls {
   createSnapshot(request: CreateLVSnapshotRequest): Promise<void>;
   /** Never made smaller. */
   resize(deviceClass: string, name: string, sizeBytes: number): Promise<void>;
-  /** Returns the size that it came to. */
-  reduce(request: ReduceLVRequest): Promise<number>;
+  /** Returns the size that it came to. Once the signal aborts nobody waits for that any more: whoever aborts cancels the token. */
+  reduce(request: ReduceLVRequest, signal: AbortSignal): Promise<number>;
   /** After the answer no reduction of this token begins any more. */
   cancelReduce(token: string): Promise<"Burnt" | "Reduced">;
   addTag(deviceClass: string, name: string, tag: string): Promise<void>;
@@ -48,7 +48,7 @@ export interface LvmdCalls {
 const QUERY_LIMIT_MS = 10_000;
 /** LVM's commands take tenths of a second, one after the other for each volume group. */
 const CHANGE_LIMIT_MS = 60_000;
-/** A thick volume is overwritten before it goes; whoever calls again waits for the same. */
+/** A thick volume is overwritten before it, or its end, goes; whoever calls again waits for the same. */
 const WIPE_LIMIT_MS = 600_000;
 
 type Deadline = { readonly deadline: number };
@@ -107,9 +107,9 @@ function callsOf(
       const call = callAsEffect(effects, "extend/grow-volume", resize, request, metadata, CHANGE_LIMIT_MS);
       await answerOf(call, `growing volume ${name} of device class ${deviceClass} to ${sizeBytes} bytes`);
     },
-    reduce: async (request) => {
+    reduce: async (request, signal) => {
       const reduce = client.reduceLv.bind(client);
-      const call = callAsEffect(effects, "shrink/reduce-volume", reduce, request, metadata, CHANGE_LIMIT_MS);
+      const call = callAsEffect(effects, "shrink/reduce-volume", reduce, request, metadata, WIPE_LIMIT_MS, signal);
       const { lvUuid, fromBytes, toBytes } = request;
       return (await answerOf(call, `reducing volume ${lvUuid} from ${fromBytes} to ${toBytes} bytes`)).sizeBytes;
     },

@@ -43,8 +43,11 @@ export interface BlockMembers<V extends LoopVolume | LvmMember> {
   grow(volume: Mounted<V>, presentBytes: number, toBytes: number): Promise<void>;
   /** Where the superblocks that precede a cut are read. */
   superblockPath(volume: Mounted<V>): string;
-  /** Cannot be undone: the caller has proof that the filesystem ends at toBytes or before. */
-  cut(volume: Mounted<V>, fromBytes: number, toBytes: number): Promise<void>;
+  /**
+   * Cannot be undone: the caller has proof that the filesystem ends at toBytes or before. Returns the size that it has then: also fromBytes,
+   * where the signal has told it to make way.
+   */
+  cut(volume: Mounted<V>, fromBytes: number, toBytes: number, signal: AbortSignal): Promise<number>;
   /** Of a device on which nothing is mounted any more. */
   detach(volume: V, device: string): Promise<void>;
   /** Whether a member without a record may be deleted as this volume's. */

@@ -10,14 +10,15 @@ import { coveringGrains } from "./size-grain.ts";
 import { type Mounted, StorageError } from "./storage.ts";
 
 /**
- * Makes the member end where the filesystem ends; returns that size. The cut cannot be undone, so the kernel's live size and
- * every superblock on the member must agree on it first.
+ * Makes the member end where the filesystem ends; returns the size that it has then, which is what it was where the signal came first. The
+ * cut cannot be undone, so the kernel's live size and every superblock on the member must agree on it first.
  */
 export async function cutMember<V extends OneMemberVolume>(
   host: BlockHost<V>,
   volume: Mounted<V>,
   devid: string,
   reader: Reader,
+  signal: AbortSignal,
 ): Promise<number> {
   const { members, tools } = host;
   const presentBytes = requireMember(host, volume);
@@ -40,6 +41,5 @@ export async function cutMember<V extends OneMemberVolume>(
         `that btrfs ${volume.fsid} ends at ${toBytes} bytes; compare with total_bytes of "btrfs inspect-internal dump-super -a ` +
         `${members.superblockPath(volume)}"`,
     );
-  if (toBytes < presentBytes) await members.cut(volume, presentBytes, toBytes);
-  return toBytes;
+  return toBytes < presentBytes ? members.cut(volume, presentBytes, toBytes, signal) : toBytes;
 }

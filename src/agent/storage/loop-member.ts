@@ -105,12 +105,13 @@ async function grow(host: LoopHost, volume: MountedLoop, presentBytes: number, t
  * A crash after the cut leaves a loop device that is longer than its file; nothing is there that the filesystem would read, and the next
  * stage or recover corrects it.
  */
-async function cut(host: LoopHost, volume: MountedLoop, toBytes: number): Promise<void> {
+async function cut(host: LoopHost, volume: MountedLoop, toBytes: number): Promise<number> {
   await host.files.truncate("shrink/truncate-file", memberPath(host, volume), toBytes);
   expectSuccess(
     await host.tools.run("shrink/refresh-loop", "losetup", ["--set-capacity", volume.device]),
     `shrinking ${volume.device} of ${volume.handle} to ${formatBytes(toBytes)}`,
   );
+  return toBytes;
 }
 
 async function detach({ tools }: LoopHost, volume: LoopVolume, device: string): Promise<void> {

@@ -42,7 +42,7 @@ const MIN_DEV_SIZE_OF_NOTHING = 2 ** 20;
 interface Shrink {
   readonly host: Pick<BlockHost<OneMemberVolume>, "tools" | "clock" | "log">;
   readonly volume: MountedFilesystem;
-  /** Makes the member end where the filesystem ends; returns that size. */
+  /** Makes the member end where the filesystem ends; returns its size, which is what it was where the shrink was told to stop first. */
   readonly cut: () => Promise<number>;
   readonly grainBytes: number;
   readonly devid: string;
@@ -70,7 +70,7 @@ export async function shrinkBtrfs<V extends OneMemberVolume>(
   const reader = openReader(volume);
   try {
     const devid = onlyDevid(volume);
-    const cut = (): Promise<number> => cutMember(host, volume, devid, reader);
+    const cut = (): Promise<number> => cutMember(host, volume, devid, reader, control.signal);
     return await walkDown({ host, volume, cut, grainBytes, devid, targetBytes, control, reader });
   } finally {
     reader.close();

@@ -112,19 +112,23 @@ function wireVolume(found: FoundVolume | Refusal): Volume | Refusal {
   };
 }
 
-function watchClassesResponse({ settings, reports }: VolumeHost): WatchClassesResponse {
+function watchClassesResponse({ settings, reports, poolProblems }: VolumeHost): WatchClassesResponse {
   const states = settings().deviceClasses.map((deviceClass) => classState(reports.latest(), deviceClass));
   const unheard = reports.problem();
-  return { classes: states.map((state) => wireClass(state, unheard)) };
+  return { classes: states.map((state) => wireClass(state, unheard, poolProblems)) };
 }
 
-function wireClass(state: ClassState | UnusableClass, unheard: string | undefined): WireClass {
+function wireClass(
+  state: ClassState | UnusableClass,
+  unheard: string | undefined,
+  poolProblems: ReadonlyMap<string, string>,
+): WireClass {
   const { name, isDefault, volumeGroup, spareBytes } = state.deviceClass;
   const common = { name, isDefault, volumeGroup, spareBytes };
   if (isUnusable(state))
     return { ...common, sizeBytes: 0, freeBytes: 0, sizeGrainBytes: 0, thinPool: undefined, problem: state.problem };
   const { group, thin } = state;
-  const problem = unheard ?? impairment(state) ?? untoldFill(state) ?? "";
+  const problem = unheard ?? impairment(state) ?? untoldFill(state, poolProblems) ?? "";
   return {
     ...common,
     sizeBytes: state.sizeBytes,

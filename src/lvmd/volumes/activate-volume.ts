@@ -2,6 +2,7 @@
 import { Refusal } from "../../csi/refusal.ts";
 import { activationArguments } from "../lvm/arguments.ts";
 import { refuseVolumeName } from "../lvm/lvm-names.ts";
+import { letPoolZero } from "../pools/ready-pool.ts";
 import { classOf, type FoundVolume, freshVolumeOf, type VolumeHost } from "./volume-host.ts";
 import { refuseWiped } from "./wipe-mark.ts";
 
@@ -21,6 +22,7 @@ export async function activateVolume(
     const group = found.state.group.name;
     const wiped = refuseWiped(group, found.volume);
     if (wiped !== undefined || found.volume.device !== undefined) return wiped ?? found;
+    await letPoolZero(host, group, found.state.thin?.pool);
     await host.lvm.run("lvmd-activate/lvchange", "lvchange", activationArguments(group, name));
     return freshVolumeOf(host, deviceClass, name);
   });

@@ -6,6 +6,7 @@ import { roundUp } from "../classes/room.ts";
 import { resizeArguments, snapshotArguments } from "../lvm/arguments.ts";
 import { refuseTags, refuseVolumeName } from "../lvm/lvm-names.ts";
 import type { ReportedVolume } from "../lvm/report.ts";
+import { letPoolZero } from "../pools/ready-pool.ts";
 import type { DeviceClass } from "../settings/settings.ts";
 import type { MadeVolume } from "./create-volume.ts";
 import { askedBytes, refuseShortage } from "./sizes.ts";
@@ -59,6 +60,7 @@ async function snapshotInTurn(
       : refusePresent(state, present, order);
   if (refusal !== undefined) return refusal;
   const { volumeGroup } = deviceClass;
+  await letPoolZero(host, volumeGroup, state.thin?.pool);
   if (present === undefined)
     await host.lvm.run(
       "lvmd-snapshot/lvcreate",

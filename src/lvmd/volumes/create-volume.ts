@@ -7,6 +7,7 @@ import { createArguments } from "../lvm/arguments.ts";
 import { LvmError } from "../lvm/lvm-error.ts";
 import { refuseTags, refuseVolumeName } from "../lvm/lvm-names.ts";
 import type { ReportedVolume } from "../lvm/report.ts";
+import { letPoolZero } from "../pools/ready-pool.ts";
 import type { DeviceClass } from "../settings/settings.ts";
 import { askedBytes, refuseShortage, refuseSize } from "./sizes.ts";
 import {
@@ -66,6 +67,7 @@ async function createInTurn(host: VolumeHost, deviceClass: DeviceClass, order: O
   if (refusal !== undefined) return refusal;
   const { name, tags, options } = order;
   const sizeBytes = askedBytes(order.sizeBytes);
+  await letPoolZero(host, deviceClass.volumeGroup, state.thin?.pool);
   try {
     await host.lvm.run(
       "lvmd-create/lvcreate",

@@ -1,6 +1,7 @@
 // Whether a volume is made smaller, and to what. Pure: facts in, a decision out.
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import { roundUp } from "../classes/room.ts";
+import type { ReportedVolume } from "../lvm/report.ts";
 import type { Signature } from "./read-signature.ts";
 import type { ReduceRecord, ReduceRequest } from "./reduce-tokens.ts";
 
@@ -41,6 +42,15 @@ export function targetOf(request: ReduceRequest, sizeBytes: number, grain: numbe
       `the volume has ${sizeBytes} bytes, not the ${request.fromBytes} that it was to have`,
     );
   return Math.min(roundUp(request.toBytes, grain), sizeBytes);
+}
+
+/**
+ * lvs(8): the first character of lv_attr. What is written to the origin of thick snapshots is copied into them, and of such a snapshot LVM
+ * would cut what it keeps for changes.
+ */
+export function refuseKind({ attr }: Pick<ReportedVolume, "attr">): Refusal | undefined {
+  if (!/^[oOsS]/.test(attr)) return undefined;
+  return new Refusal("FAILED_PRECONDITION", "the volume is not made smaller: it has thick snapshots, or is one");
 }
 
 /** Why the volume must not end at `toBytes`. */

@@ -1,24 +1,29 @@
-// Makes a volume smaller, once for each token, and never below what the superblock on it proves. Before LVM is asked a record says
-// what is to be done; after a crash the volume's size tells whether it was.
+// Makes a volume smaller, once for each token, and never below what the superblock on it proves. Before anything is done a record says
+// what is to be done; after a crash the volume's size tells whether it was. What a thick volume loses is zeroed first, in the token's lane
+// alone: other volumes of its group do not wait for that, and whoever wants it to grow waits for one piece.
 import { Refusal } from "../../csi/refusal.ts";
-import { type ClassState, classState } from "../classes/class-state.ts";
+import { classState } from "../classes/class-state.ts";
 import { columnsOf } from "../classes/columns.ts";
 import { takenBytes } from "../classes/room.ts";
 import { reduceArguments } from "../lvm/arguments.ts";
 import { LvmError, refusalOfLvmError } from "../lvm/lvm-error.ts";
-import type { ReportedVolume } from "../lvm/report.ts";
-import { findLeftoverReduce } from "./leftover-commands.ts";
+import { letPoolZero } from "../pools/ready-pool.ts";
+import { type Found, findFresh, groupOf, noVolume, placeOf } from "./find-by-uuid.ts";
 import { readSignature } from "./read-signature.ts";
-import { outcomeOf, refuseCut, refuseOtherUse, refuseReduceRequest, refuseToken, targetOf } from "./reduce-decision.ts";
+import {
+  outcomeOf,
+  refuseCut,
+  refuseKind,
+  refuseOtherUse,
+  refuseReduceRequest,
+  refuseToken,
+  targetOf,
+} from "./reduce-decision.ts";
 import { type ReduceEnd, type ReduceRecord, type ReduceRequest, type ReduceTokens } from "./reduce-tokens.ts";
-import { isUnusable, latestReport, unusable, type VolumeHost } from "./volume-host.ts";
+import type { ReductionUnderWay, Stop } from "./reductions-under-way.ts";
+import { isUnusable, unusable, type VolumeHost } from "./volume-host.ts";
 import { refuseWiped } from "./wipe-mark.ts";
-
-/** What is reduced: a volume of one of the classes, found by LVM's own UUID. */
-interface Found {
-  readonly state: ClassState;
-  readonly volume: ReportedVolume;
-}
+import { type HeldDevice, holdDevice, zeroCut } from "./zero-cut.ts";
 
 /** The size now. */
 export async function reduceVolume(
@@ -33,9 +38,13 @@ export async function reduceVolume(
     const other = record && refuseOtherUse(record, request);
     if (other !== undefined) return other;
     if (record !== undefined && record.end.state !== "Begun") return answerOf(record.end);
-    const group = await groupOf(host, request.volumeUUID);
-    if (group === undefined) return noVolume(host, request.volumeUUID);
-    return host.lanes.run(group, async () => answerOf(await reduceInTurn(host, tokens, request)));
+    if (host.reductions.isReducing(request.volumeUUID))
+      return new Refusal("ABORTED", `another reduction of volume ${request.volumeUUID} is under way`);
+    return host.reductions.run(request, async (underWay) => {
+      const group = await groupOf(host, request.volumeUUID);
+      if (group === undefined) return noVolume(host, request.volumeUUID);
+      return answerOf(await reduce({ host, tokens, request, underWay }, group));
+    });
   });
 }
 
@@ -47,6 +56,7 @@ export async function cancelReduce(
 ): Promise<{ readonly reducedTo: number | undefined } | Refusal> {
   const refusal = refuseToken(token);
   if (refusal !== undefined) return refusal;
+  host.reductions.cancel(token);
   return host.lanes.run(`token ${token}`, async () => {
     const record = tokens.get(token);
     const end = record?.end.state === "Begun" ? await settle(host, tokens, record) : record?.end;
@@ -95,7 +105,48 @@ async function settleInTurn(tokens: ReduceTokens, record: ReduceRecord, found: F
   return tokens.end(requestOf(record), { state: "Reduced", sizeBytes: volume.sizeBytes });
 }
 
-async function reduceInTurn(host: VolumeHost, tokens: ReduceTokens, request: ReduceRequest): Promise<ReduceEnd> {
+/** One call of ReduceLV, in its token's lane. */
+interface Reduction {
+  readonly host: VolumeHost;
+  readonly tokens: ReduceTokens;
+  readonly request: ReduceRequest;
+  readonly underWay: ReductionUnderWay;
+}
+
+/** What may be cut: nothing of the filesystem is behind `targetBytes`. */
+interface Proved extends Found {
+  readonly targetBytes: number;
+}
+
+/** Of a thick volume nothing is cut in the turn in which it is begun: its end is zeroed in between, in nobody's turn. */
+async function reduce(reduction: Reduction, group: string): Promise<ReduceEnd> {
+  const { host } = reduction;
+  const begun = await host.lanes.run(group, () => beginInTurn(reduction));
+  if (!("held" in begun)) return begun;
+  const stopped = await zero(reduction, begun.held, begun.targetBytes);
+  if (stopped !== undefined) return stopped;
+  return host.lanes.run(group, async () => {
+    const proved = await proveInTurn(reduction);
+    return "volume" in proved ? cutInTurn(reduction, proved) : proved;
+  });
+}
+
+async function beginInTurn(
+  reduction: Reduction,
+): Promise<ReduceEnd | { readonly held: HeldDevice; readonly targetBytes: number }> {
+  const { host, tokens, request } = reduction;
+  const proved = await proveInTurn(reduction);
+  if (!("volume" in proved)) return proved;
+  const { state, volume, targetBytes } = proved;
+  if (targetBytes === volume.sizeBytes) return tokens.end(request, { state: "Reduced", sizeBytes: targetBytes });
+  await letPoolZero(host, state.group.name, state.thin?.pool);
+  await tokens.begin(request, targetBytes);
+  if (state.thin !== undefined) return cutInTurn(reduction, proved);
+  return { held: await holdDevice(volume), targetBytes };
+}
+
+/** By a report and a superblock that are read in this turn; or how it ends. */
+async function proveInTurn({ host, tokens, request, underWay }: Reduction): Promise<Proved | ReduceEnd> {
   const found = await findFresh(host, request.volumeUUID);
   const record = tokens.get(request.token);
   const settled = record && (await settleInTurn(tokens, record, found));
@@ -104,25 +155,57 @@ async function reduceInTurn(host: VolumeHost, tokens: ReduceTokens, request: Red
   const { state, volume } = found;
   const wiped = refuseWiped(state.group.name, volume);
   if (wiped !== undefined) return refusedEnd(wiped);
-  const target = targetOf(request, volume.sizeBytes, state.group.extentBytes * volume.dataColumns);
-  if (target instanceof Refusal) return tokens.end(request, refusedEnd(target));
-  const signature = await readSignature(host.commands, volume.path, target);
-  const refusal = refuseCut(signature, request.toBytes);
+  const targetBytes = targetOf(request, volume.sizeBytes, state.group.extentBytes * volume.dataColumns);
+  if (targetBytes instanceof Refusal) return tokens.end(request, refusedEnd(targetBytes));
+  const signature = await readSignature(host.commands, volume.path, targetBytes);
+  const refusal = refuseKind(volume) ?? refuseCut(signature, request.toBytes);
   if (refusal !== undefined) return tokens.end(request, refusedEnd(refusal));
-  if (target === volume.sizeBytes) return tokens.end(request, { state: "Reduced", sizeBytes: target });
-  await tokens.begin(request, target);
-  const { group } = state;
-  const failure = await cut(host, found, target);
+  const stop = underWay.stopped();
+  return stop === undefined ? { ...found, targetBytes } : stoppedEnd(tokens, request, stop);
+}
+
+/** Undefined: all of it is zeroed. LVM has not been asked, so that any other end is known; one that may still be written stays open. */
+async function zero(
+  { host, tokens, request, underWay }: Reduction,
+  held: HeldDevice,
+  targetBytes: number,
+): Promise<ReduceEnd | undefined> {
+  try {
+    const stop = await zeroCut(host, held, request, targetBytes, underWay);
+    if (stop === undefined) return undefined;
+    return stop instanceof Refusal
+      ? await tokens.end(request, refusedEnd(stop))
+      : await stoppedEnd(tokens, request, stop);
+  } catch (error) {
+    const refusal = refusalOfLvmError(error);
+    if (refusal === undefined || refusal.code === "DEADLINE_EXCEEDED") throw error;
+    return tokens.end(request, refusedEnd(refusal));
+  } finally {
+    await held.close();
+  }
+}
+
+async function stoppedEnd(tokens: ReduceTokens, request: ReduceRequest, stop: Stop): Promise<ReduceEnd> {
+  if (stop.kind === "Preempted") return tokens.end(request, refusedEnd(stop.refusal));
+  await tokens.burn(request.token);
+  return { state: "Burnt" };
+}
+
+async function cutInTurn({ host, tokens, request }: Reduction, proved: Proved): Promise<ReduceEnd> {
+  const { state, volume, targetBytes } = proved;
+  const failure = await cut(host, proved, targetBytes);
   if (failure !== undefined) return tokens.end(request, refusedEnd(failure));
   host.reports.note({
     kind: "Resized",
-    group: group.name,
+    group: state.group.name,
     name: volume.name,
-    sizeBytes: target,
+    sizeBytes: targetBytes,
     takenBytes:
-      state.thin === undefined ? -takenBytes(volume.sizeBytes - target, columnsOf(state.deviceClass, undefined)) : 0,
+      state.thin === undefined
+        ? -takenBytes(volume.sizeBytes - targetBytes, columnsOf(state.deviceClass, undefined))
+        : 0,
   });
-  return tokens.end(request, { state: "Reduced", sizeBytes: target });
+  return tokens.end(request, { state: "Reduced", sizeBytes: targetBytes });
 }
 
 /** Undefined: it was carried out. Where that is not sure it throws, and the reduction stays open. */
@@ -145,30 +228,6 @@ async function cut(host: VolumeHost, { state, volume }: Found, target: number): 
   }
 }
 
-async function groupOf(host: VolumeHost, volumeUUID: string): Promise<string | undefined> {
-  await latestReport(host);
-  return (find(host, volumeUUID) ?? (await findFresh(host, volumeUUID)))?.state.group.name;
-}
-
-/** By a report that was begun now; what a former lvmd has left running would not be in it. */
-async function findFresh(host: VolumeHost, volumeUUID: string): Promise<Found | undefined> {
-  const known = find(host, volumeUUID);
-  const leftover = known && findLeftoverReduce(known.state.group.name, known.volume.name);
-  if (leftover !== undefined) throw new LvmError("Hung", `this has been begun before and has not ended: ${leftover}`);
-  await host.reports.fresh();
-  return find(host, volumeUUID);
-}
-
-function find({ settings, reports }: VolumeHost, volumeUUID: string): Found | undefined {
-  for (const deviceClass of settings().deviceClasses) {
-    const state = classState(reports.latest(), deviceClass);
-    if (isUnusable(state)) continue;
-    for (const volume of state.group.volumes.values())
-      if (volume.uuid === volumeUUID && volume.pool === (state.thin?.pool.name ?? "")) return { state, volume };
-  }
-  return undefined;
-}
-
 /** From 2.03.17 LVM looks at filesystems by itself, and knows fewer than are proved here. */
 async function checksFilesystems({ lvm }: VolumeHost): Promise<boolean> {
   const [, major, minor, patch] = /LVM version:\s+(\d+)\.(\d+)\.(\d+)/.exec(await lvm.query("version", [])) ?? [];
@@ -177,19 +236,6 @@ async function checksFilesystems({ lvm }: VolumeHost): Promise<boolean> {
 
 function requestOf({ volumeUUID = "", fromBytes = 0, toBytes = 0, token }: ReduceRecord): ReduceRequest {
   return { volumeUUID, fromBytes, toBytes, token };
-}
-
-function noVolume(host: VolumeHost, volumeUUID: string): Refusal {
-  const place = placeOf(host, volumeUUID);
-  if (place === undefined) return new Refusal("NOT_FOUND", `no device class has a volume with the UUID ${volumeUUID}`);
-  return new Refusal("FAILED_PRECONDITION", `volume ${place} is of no device class: point its class at it`);
-}
-
-/** Of a volume that no class points at. */
-function placeOf({ reports }: VolumeHost, volumeUUID: string): string | undefined {
-  for (const group of reports.latest()?.values() ?? [])
-    for (const { name, uuid } of group.volumes.values()) if (uuid === volumeUUID) return `${group.name}/${name}`;
-  return undefined;
 }
 
 function refusedEnd({ code, message }: Refusal): ReduceEnd {

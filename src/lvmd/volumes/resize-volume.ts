@@ -24,7 +24,24 @@ export async function resizeVolume(
   if (deviceClass instanceof Refusal) return deviceClass;
   const refusal = refuseVolumeName(name) ?? refuseSize(sizeBytes);
   if (refusal !== undefined) return refusal;
-  return host.lanes.run(deviceClass.volumeGroup, () => resizeInTurn(host, tokens, deviceClass, name, sizeBytes));
+  for (let attempt = 0; ; attempt += 1) {
+    const turn = (): Promise<Resized> => resizeInTurn(host, tokens, deviceClass, name, sizeBytes);
+    const resized = await host.lanes.run(deviceClass.volumeGroup, turn);
+    if (typeof resized === "number" || resized instanceof Refusal) return resized;
+    // Not in the group's turn: the reduction may wait for it, and other volumes need not wait for a piece that is zeroed.
+    await host.reductions.preempt(resized.reducing, preempted());
+    if (attempt === ATTEMPTS) return preempted();
+  }
+}
+
+/** `reducing`: the volume's UUID; nothing was done yet. */
+type Resized = number | Refusal | { readonly reducing: string };
+
+/** As many reductions of one volume, one right after the other, nobody asks for. */
+const ATTEMPTS = 3;
+
+function preempted(): Refusal {
+  return new Refusal("ABORTED", "the volume is to be grown, or is to stay as it is: its reduction was stopped");
 }
 
 async function resizeInTurn(
@@ -33,11 +50,13 @@ async function resizeInTurn(
   deviceClass: DeviceClass,
   name: string,
   sizeBytes: number,
-): Promise<number | Refusal> {
+): Promise<Resized> {
   let found = await volumeOf(host, deviceClass, name);
   if (found instanceof Refusal) return found;
   const wiped = refuseWiped(found.state.group.name, found.volume);
   if (wiped !== undefined) return wiped;
+  // Whatever the answer is: after it the filesystem may grow, and nothing may be zeroed behind it any more.
+  if (host.reductions.isReducing(found.volume.uuid)) return { reducing: found.volume.uuid };
   // What became of a reduction is told by the size: it must be known before the size changes.
   const open = tokens.openOf(found.volume.uuid);
   if (open !== undefined)

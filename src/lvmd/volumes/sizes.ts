@@ -1,6 +1,7 @@
 // Sizes that callers ask for: refused or rounded before LVM sees them, and whether there is room. Pure.
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { ClassState } from "../classes/class-state.ts";
+import { isInactive } from "../pools/ready-pool.ts";
 
 /** TopoLVM refuses what is no multiple of it; here it is rounded up. */
 const SECTOR_BYTES = 4096;
@@ -29,9 +30,17 @@ export function refuseShortage(state: ClassState, neededBytes: number, roomBytes
 }
 
 /** Why nobody can tell what a thin pool has left. */
-export function untoldFill({ group, thin }: Pick<ClassState, "group" | "thin">): string | undefined {
+export function untoldFill(
+  { group, thin }: Pick<ClassState, "group" | "thin">,
+  poolProblems: ReadonlyMap<string, string>,
+): string | undefined {
   if (thin === undefined || !Number.isNaN(thin.pool.dataPercent + thin.pool.metadataPercent)) return undefined;
-  return `LVM does not tell how full thin pool ${group.name}/${thin.pool.name} is (lv_attr ${thin.pool.attr}): it is not active, or has failed`;
+  const name = `${group.name}/${thin.pool.name}`;
+  const untold = `LVM does not tell how full thin pool ${name} is (lv_attr ${thin.pool.attr})`;
+  if (!isInactive(thin.pool)) return `${untold}: it has failed; see dmesg on the node, and lvmthin(7) on its repair`;
+  const problem = poolProblems.get(name);
+  if (problem !== undefined) return `${untold}: it is not active, and could not be activated: ${problem}`;
+  return `${untold}: it is not active. lvmd activates it once, when it finds it so first; then "lvchange -a y -K ${name}" does`;
 }
 
 /** Why LVM would change nothing in this group. */

@@ -11,12 +11,16 @@ import type { Lvm } from "../lvm/lvm.ts";
 import type { Report, ReportedVolume } from "../lvm/report.ts";
 import type { ReportCache } from "../lvm/report-cache.ts";
 import { type DeviceClass, findDeviceClass, type Settings } from "../settings/settings.ts";
+import type { ReductionsUnderWay } from "./reductions-under-way.ts";
 
 export interface VolumeHost {
   readonly settings: () => Settings;
   readonly lvm: Lvm;
   readonly lanes: GroupLanes;
   readonly reports: ReportCache;
+  readonly reductions: ReductionsUnderWay;
+  /** Why LVM could not activate a thin pool, by GROUP/POOL. */
+  readonly poolProblems: Map<string, string>;
   readonly commands: CommandPort;
   readonly files: FilePort;
   readonly log: Logger;

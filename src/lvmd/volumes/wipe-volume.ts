@@ -8,6 +8,7 @@ import { activationArguments } from "../lvm/arguments.ts";
 import { LvmError } from "../lvm/lvm-error.ts";
 import { refuseVolumeName } from "../lvm/lvm-names.ts";
 import type { ReportedVolume } from "../lvm/report.ts";
+import { letPoolZero, zeroes } from "../pools/ready-pool.ts";
 import type { DeviceClass } from "../settings/settings.ts";
 import { refuseOrigin, removeInTurn } from "./remove-volume.ts";
 import { impairment } from "./sizes.ts";
@@ -30,7 +31,7 @@ export async function wipeAndRemove(host: VolumeHost, className: string, name: s
       if (found instanceof Refusal) return found.code === "NOT_FOUND" ? undefined : found;
       const problem = refuseRemoval(found);
       if (problem !== undefined) return problem;
-      const wiped = found.state.thin === undefined ? await wipe(host, found) : await letPoolZero(host, found);
+      const wiped = found.state.thin === undefined ? await wipe(host, found) : await letItsPoolZero(host, found);
       if (wiped instanceof Refusal) return wiped;
       const removed = await removeUnlessGrown(host, deviceClass, name, wiped);
       if (removed !== "Grown") return removed;
@@ -49,24 +50,12 @@ function refuseRemoval(found: FoundVolume): Refusal | undefined {
 
 /**
  * Zeros written over a thin volume would not do: dm-thin writes over what was ever shared with a snapshot in another place, also when that
- * is gone, and hands out the former one as it is. So the pool zeroes from now on, whatever it was made with (lvmthin(7), "--zero"). The
- * bytes that no other volume will show.
+ * is gone, and hands out the former one as it is. So the pool must zero. The bytes that no other volume will show.
  */
-async function letPoolZero(host: VolumeHost, { state: { group, thin }, volume }: FoundVolume): Promise<number> {
-  if (thin === undefined || zeroes(thin.pool)) return volume.sizeBytes;
-  const pool = `${group.name}/${thin.pool.name}`;
-  host.log.warn({ pool }, "the thin pool did not zero what it hands out: it does from now on");
-  await host.lanes.run(group.name, async () => {
-    // Another removal may have done it meanwhile: LVM fails where there is nothing to change.
-    const now = (await host.reports.fresh()).get(group.name)?.volumes.get(thin.pool.name);
-    if (now === undefined || !zeroes(now)) await host.lvm.run("lvmd-wipe/zero-pool", "lvchange", ["-Z", "y", pool]);
-  });
+async function letItsPoolZero(host: VolumeHost, { state: { group, thin }, volume }: FoundVolume): Promise<number> {
+  if (thin !== undefined && !zeroes(thin.pool))
+    await host.lanes.run(group.name, () => letPoolZero(host, group.name, thin.pool));
   return volume.sizeBytes;
-}
-
-/** lvs(8): the eighth character of lv_attr, "z". */
-function zeroes({ attr }: ReportedVolume): boolean {
-  return attr.charAt(7) === "z";
 }
 
 /** The bytes that were wiped. */

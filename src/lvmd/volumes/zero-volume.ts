@@ -1,19 +1,30 @@
-// Overwrites a thick volume that is held already with zeros, piece by piece; whoever calls syncs.
+// Overwrites parts of a thick volume that is held already with zeros; whoever calls syncs.
+import type { CommandOptions, CommandResult } from "../../process/command-port.ts";
 import { toolOutput } from "../lvm/lvm-error.ts";
 import type { VolumeHost } from "./volume-host.ts";
 
-const BLKDISCARD = "/usr/sbin/blkdiscard";
+/** As an effect of its caller. */
+export type RunZeroing = (
+  path: `/${string}`,
+  args: readonly string[],
+  options: CommandOptions,
+) => Promise<CommandResult>;
+
+export const BLKDISCARD = "/usr/sbin/blkdiscard";
 /** Written out within the time limit of one command by a disk of 10 MB/s. */
 const PIECE_BYTES = 512 * 2 ** 20;
 const PIECE_LIMIT_MS = 60_000;
 
-/** The kernel lets the device do it where it can, and writes zeros where it cannot. */
 export async function zeroAll({ commands }: VolumeHost, path: string, sizeBytes: number): Promise<void> {
   for (let offset = 0; offset < sizeBytes; offset += PIECE_BYTES) {
     const length = Math.min(PIECE_BYTES, sizeBytes - offset);
-    // It is held already: --force lets blkdiscard open it all the same.
-    const args = ["--force", "--zeroout", "--offset", String(offset), "--length", String(length), path];
-    const wiping = commands.run("lvmd-wipe/zero", BLKDISCARD, args, { timeLimitMs: PIECE_LIMIT_MS });
-    await toolOutput(`blkdiscard of ${path}`, wiping);
+    await zeroPiece((...command) => commands.run("lvmd-wipe/zero", ...command), path, offset, length);
   }
+}
+
+/** The kernel lets the device do it where it can, and writes zeros where it cannot. Throws LvmError. */
+export async function zeroPiece(run: RunZeroing, path: string, offset: number, length: number): Promise<void> {
+  // It is held already: --force lets blkdiscard open it all the same.
+  const args = ["--force", "--zeroout", "--offset", String(offset), "--length", String(length), path];
+  await toolOutput(`blkdiscard of ${path}`, run(BLKDISCARD, args, { timeLimitMs: PIECE_LIMIT_MS }));
 }

@@ -9,6 +9,7 @@ import type { LvmVolume, MountedLvm } from "../../../src/agent/storage/storage.t
 import { WIPE_BEGUN_TAG } from "../../../src/api/names.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { waitFor } from "../../harness/wait-for.ts";
 import {
   createLvmFixture,
   type LvmFixture,
@@ -142,6 +143,21 @@ describeReal("storage on logical volumes", LOOP_PARTS, () => {
       expect(records().filter((name) => name.endsWith(".reduction.json"))).toEqual([]);
     },
   );
+
+  it("does not wait for what lvmd still zeroes: an extend has the reduction cancelled, and grows over it", async () => {
+    const mounted = await stage(makeLvmVolume(), 2 * GIB);
+    const isCalled = (method: string) => (): true | undefined => (callsOf(method).length > 0 ? true : undefined);
+    fixture.lvmd.before.set("ReduceLV", () =>
+      waitFor("its cancelling", isCalled("CancelReduce")).then(() => undefined),
+    );
+    const shrinking = fixture.storage.shrink(mounted, GIB, makeShrinkControl());
+    await waitFor("lvmd to be at it", isCalled("ReduceLV"));
+    expect(await fixture.storage.extend(mounted, 3 * GIB)).toBe(3 * GIB);
+    expect(await shrinking).toMatchObject({ outcome: "Cancelled", sizeBytes: 2 * GIB });
+    expect(callsOf("ReduceLV", "CancelReduce", "ResizeLV")).toEqual(["ReduceLV", "CancelReduce", "ResizeLV"]);
+    expect((await fixture.storage.freshReading(mounted)).capacityBytes).toBe(3 * GIB);
+    expect(records().filter((name) => name.endsWith(".reduction.json"))).toEqual([]);
+  });
 
   it("makes sure, by burning its token, that a reduction which was never carried out never is", async () => {
     const mounted = await stage(makeLvmVolume(), 2 * GIB);

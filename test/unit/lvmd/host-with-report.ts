@@ -2,6 +2,7 @@
 import { createGroupLanes } from "../../../src/lvmd/lvm/group-lanes.ts";
 import type { Report, ReportedGroup } from "../../../src/lvmd/lvm/report.ts";
 import type { DeviceClass, Settings } from "../../../src/lvmd/settings/settings.ts";
+import { createReductionsUnderWay } from "../../../src/lvmd/volumes/reductions-under-way.ts";
 import type { VolumeHost } from "../../../src/lvmd/volumes/volume-host.ts";
 
 /** Nothing may be asked of LVM but reports. */
@@ -16,6 +17,8 @@ export function hostWithReport(pointed: DeviceClass, groups: readonly ReportedGr
     lvm: { run: never, query: never },
     lanes: createGroupLanes(),
     reports: { latest: () => report, fresh: async () => report } as VolumeHost["reports"],
+    reductions: createReductionsUnderWay(),
+    poolProblems: new Map(),
     commands: { run: never, query: never } as Partial<VolumeHost["commands"]> as VolumeHost["commands"],
     files: {} as VolumeHost["files"],
     log: {} as VolumeHost["log"],

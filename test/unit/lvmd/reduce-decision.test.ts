@@ -2,6 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import {
   outcomeOf,
   refuseCut,
+  refuseKind,
   refuseOtherUse,
   refuseReduceRequest,
   targetOf,
@@ -71,5 +72,18 @@ describe("what became of a reduction of which only the begin is known", () => {
     ["no size, since it is gone", undefined, "Gone"],
   ])("is told by %s", (_case, sizeBytes, outcome) => {
     expect(outcomeOf(sizeBytes, REQUEST, GIB)).toBe(outcome);
+  });
+});
+
+describe("a volume with thick snapshots, and one that is one", () => {
+  it.each([
+    ["-wi-ao----", undefined],
+    ["rwi-a-r---", undefined],
+    ["owi-aos---", "FAILED_PRECONDITION"],
+    ["Owi-aos---", "FAILED_PRECONDITION"],
+    ["swi-a-s---", "FAILED_PRECONDITION"],
+    ["Swi-a-s---", "FAILED_PRECONDITION"],
+  ])("is not made smaller: %s", (attr, code) => {
+    expect(refuseKind({ attr })?.code).toBe(code);
   });
 });

@@ -22,7 +22,7 @@ function hostOf(attr: string, fails?: string) {
       return "";
     },
   };
-  const reports = { ...host.reports, note: () => undefined };
+  const reports = { ...host.reports, note: () => undefined, expectChange: () => undefined };
   const log = { warn: () => undefined } as Partial<VolumeHost["log"]> as VolumeHost["log"];
   return { host: { ...host, lvm, reports, log }, run };
 }

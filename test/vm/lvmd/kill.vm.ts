@@ -11,6 +11,7 @@ import {
   callsOf,
   connect,
   createRecorder,
+  createZeroingGate,
   type LvmdClients,
   type LvmRecorder,
   MIB,
@@ -157,12 +158,9 @@ const OPERATIONS: readonly Operation[] = [
   },
   {
     name: "wipe-thin",
-    prepare: (volume) => void sh(`lvchange -Z n b/raw || true; lvcreate -qq -y -V 20m -T b/raw -n ${volume}`),
+    prepare: (volume) => void sh(`lvcreate -qq -y -V 20m -T b/raw -n ${volume}`),
     call: (calls, volume) => calls.wipe(volume, "raw"),
-    ends: (volume) => {
-      expect(lvs(`b/${volume}`, "lv_size")).toBe("none");
-      expect(lvs("b/raw", "zero")).toBe("zero");
-    },
+    ends: (volume) => expect(lvs(`b/${volume}`, "lv_size")).toBe("none"),
   },
   {
     name: "remove",
@@ -196,7 +194,7 @@ describe("an lvmd that is killed", () => {
 
   beforeAll(() => {
     sh(
-      "vgcreate -qq a /dev/ubda; vgcreate -qq b /dev/ubdb; lvcreate -qq -y -T b/pool -L 400m; lvcreate -qq -y -Zn -T b/raw -L 100m",
+      "vgcreate -qq a /dev/ubda; vgcreate -qq b /dev/ubdb; lvcreate -qq -y -T b/pool -L 400m; lvcreate -qq -y -T b/raw -L 100m",
     );
     directory = mkdtempSync(join(tmpdir(), "lvmd-"));
     recorder = createRecorder(directory);
@@ -301,6 +299,27 @@ describe("an lvmd that is killed", () => {
     KILL_LIMIT_MS,
   );
 
+  it(
+    "while it makes a pool ready at its start finishes it",
+    async () => {
+      for (const passage of ["zero", "activate"].flatMap((step) => [
+        `lvmd-pool/${step}/before`,
+        `lvmd-pool/${step}/after`,
+      ])) {
+        sh("lvchange -qq -Z n b/raw; lvchange -qq -a n b/raw");
+        lvmd.start({ TIDEMARK_FAULT: passage });
+        expect((await lvmd.ended()).signal).toBe("SIGKILL");
+        await start({});
+        await waitFor("the pool to be ready", () =>
+          /^zero +active$/.test(lvs("b/raw", "zero,lv_active")) ? true : undefined,
+        );
+        await lvmd.kill();
+        passed.add(passage);
+      }
+    },
+    KILL_LIMIT_MS,
+  );
+
   it("has been killed before and after every effect that lvmd has", () => {
     const all = listed.flatMap((point) => [`${point}/before`, `${point}/after`]);
     expect(all.filter((passage) => !passed.has(passage))).toEqual([]);
@@ -333,6 +352,44 @@ describe("an lvmd that is killed", () => {
       expect(JSON.parse(outcome)).toEqual({ outcome: Outcome.REDUCED, sizeBytes: SMALL });
       expect(lvs("a/slow", "lv_size")).toBe("200.00");
       expect(await calls.resize("slow", LARGE)).toEqual({ sizeBytes: LARGE });
+    },
+    KILL_LIMIT_MS,
+  );
+
+  it(
+    "while what is to be cut off is zeroed says nothing before that has ended, and leaves the filesystem whole",
+    async () => {
+      await lvmd.kill();
+      formatted("zeroed");
+      const uuid = lvs("a/zeroed", "lv_uuid");
+      sh("mkdir -p /tmp/z; mount /dev/a/zeroed /tmp/z; dd if=/dev/urandom of=/tmp/z/f bs=1M count=20 status=none");
+      sh("sha256sum /tmp/z/f >/tmp/z.sum; sync -f /tmp/z");
+      const gate = createZeroingGate();
+      gate.hold(2);
+      await start({});
+      const unanswered = refusalOf(calls.reduce(uuid, LARGE, SMALL, "zeroed"));
+      await waitFor("the second piece", () => (gate.pieces().length === 2 ? true : undefined));
+      await lvmd.kill();
+      expect((await unanswered).code).toBe("UNAVAILABLE");
+      await start({});
+      for (const call of [calls.cancel("zeroed"), calls.reduce(uuid, LARGE, SMALL, "zeroed")])
+        expect(await refusalOf(call)).toMatchObject({
+          code: "UNAVAILABLE",
+          message: expect.stringContaining("has been begun before and has not ended: /bin/bash /usr/sbin/blkdiscard"),
+        });
+      expect((await refusalOf(calls.resize("zeroed", LARGE + 40 * MIB))).code).toBe("FAILED_PRECONDITION");
+      gate.open();
+      const outcome = await waitFor("the outcome", async () => {
+        const answer = await refusalOf(calls.cancel("zeroed"));
+        return answer.code === "OK" ? answer.message : undefined;
+      });
+      expect(JSON.parse(outcome)).toEqual({ outcome: Outcome.BURNT, sizeBytes: 0 });
+      expect(lvs("a/zeroed", "lv_size")).toBe("300.00");
+      sh("btrfs filesystem resize max /tmp/z; dd if=/dev/urandom of=/tmp/z/g bs=1M count=120 conv=fsync status=none");
+      sh("sha256sum /tmp/z/g >>/tmp/z.sum; umount /tmp/z; btrfs check --readonly /dev/a/zeroed");
+      sh("mount /dev/a/zeroed /tmp/z; sha256sum -c /tmp/z.sum; umount /tmp/z");
+      expect(gate.pieces()).toHaveLength(2);
+      await lvmd.kill();
     },
     KILL_LIMIT_MS,
   );

@@ -168,6 +168,44 @@ LVM_SUPPRESS_FD_WARNINGS=1 exec /sbin/lvm "$@"
   };
 }
 
+/** Stands before the program that zeroes, and can keep it waiting, as a slow disk would. */
+export interface ZeroingGate {
+  /** From now on pieces are counted anew; the `from`-th and all after it wait. */
+  hold(from: number): void;
+  open(): void;
+  /** Of those that were begun since the last `hold`, offsets and lengths in MiB; the last one may be waiting. */
+  pieces(): [offset: number, length: number][];
+}
+
+const ZEROING = "/usr/sbin/blkdiscard";
+
+/** Once for each machine: it stays for as long as that. */
+export function createZeroingGate(): ZeroingGate {
+  const directory = mkdtempSync(join(tmpdir(), "gate-"));
+  const [gate, log] = [join(directory, "gate"), join(directory, "log")];
+  const script = `#!/bin/bash
+echo "$*" >>${log}
+number=$(wc -l <${log})
+while [ -e ${gate} ] && [ "$number" -ge "$(<${gate})" ]; do sleep 0.05; done
+exec -a ${ZEROING} ${directory}/real "$@"
+`;
+  writeFileSync(join(directory, "program"), script, { mode: 0o755 });
+  writeFileSync(log, "");
+  sh(`cp ${ZEROING} ${directory}/real; mount --bind ${directory}/program ${ZEROING}`);
+  return {
+    hold: (from) => {
+      writeFileSync(log, "");
+      writeFileSync(gate, String(from));
+    },
+    open: () => rmSync(gate, { force: true }),
+    pieces: () =>
+      [...readFileSync(log, "utf8").matchAll(/--offset (\d+) --length (\d+)/g)].map(([, offset, length]) => [
+        Number(offset) / MIB,
+        Number(length) / MIB,
+      ]),
+  };
+}
+
 /** A command of the guest; its output. */
 export function sh(script: string): string {
   return execFileSync("/bin/bash", ["-ec", script], {

@@ -1,8 +1,18 @@
 // ReduceLV on real volumes: what proves that nothing is cut off, and what a token is worth when it comes late, twice or for something
 // else. Runs inside the virtual machine that test/real/lvmd.test.ts starts.
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { CancelReduceResponse_Outcome as Outcome } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
-import { callsOf, type LvmdUnderTest, MIB, refusalOf, sh, startLvmdUnderTest } from "./lvmd-under-test.ts";
+import { waitFor } from "../../harness/wait-for.ts";
+import {
+  callsOf,
+  createZeroingGate,
+  type LvmdUnderTest,
+  MIB,
+  refusalOf,
+  sh,
+  startLvmdUnderTest,
+  type ZeroingGate,
+} from "./lvmd-under-test.ts";
 
 const CLASSES = `
 device-classes:
@@ -163,5 +173,90 @@ describe("a reduction", () => {
     expect(await refusalOf(calls.reduce(uuid, LARGE, SMALL, "grown"))).toMatchObject({ code: "ABORTED" });
     expect(sizeOf(path)).toBe(LARGE + 40 * MIB);
     await calls.wipe("grown");
+  });
+
+  it("leaves nothing of what was on it to a volume that is made there next", async () => {
+    const { uuid, path } = await makeVolume(
+      "tenant",
+      "yes 'of the former tenant' | dd of=DEV bs=1M seek=400 count=200 iflag=fullblock oflag=direct status=none; mkfs.btrfs -q -f -K -b 400M DEV",
+    );
+    const extentsOf = (name: string): string => sh(`lvs --noheadings -o seg_pe_ranges a/${name}`).trim();
+    expect(extentsOf("tenant")).toBe("/dev/ubda:0-149");
+    expect(sh(`dd if=${path} bs=1M skip=599 status=none | grep -cam1 'of the former tenant' || true`)).toBe("1\n");
+    expect(await calls.reduce(uuid, LARGE, SMALL, "tenant")).toBe(SMALL);
+    await calls.create("raw", LARGE - SMALL);
+    expect(extentsOf("raw")).toBe("/dev/ubda:100-149");
+    sh(`cmp -n ${LARGE - SMALL} /dev/a/raw /dev/zero; btrfs check --readonly ${path}`);
+    for (const name of ["raw", "tenant"]) await calls.wipe(name);
+  });
+
+  describe("whose end is being zeroed", () => {
+    const [FULL, CUT] = [400 * MIB, 300 * MIB];
+    const PIECES = [
+      [300, 64],
+      [364, 36],
+    ];
+    let gate: ZeroingGate;
+    beforeAll(() => {
+      gate = createZeroingGate();
+    });
+    afterEach(() => gate.open());
+
+    /** A mounted filesystem that has made place, and its reduction, which waits with its first piece. */
+    async function reduceHalfWay(name: string): Promise<{ path: string; unanswered: ReturnType<typeof refusalOf> }> {
+      await calls.create(name, FULL);
+      const { uuid, path } = await calls.get(name);
+      sh(`mkfs.btrfs -q ${path}; mkdir -p /tmp/m; mount ${path} /tmp/m; btrfs filesystem resize 300M /tmp/m`);
+      sh("dd if=/dev/urandom of=/tmp/m/f bs=1M count=20 status=none; sha256sum /tmp/m/f >/tmp/sum");
+      gate.hold(1);
+      const reducing = calls.reduce(uuid, FULL, CUT, name);
+      const unanswered = refusalOf(reducing);
+      const otherwise = (): Promise<string> => unanswered.then((answer) => JSON.stringify(answer));
+      await waitFor("the first piece", () => (gate.pieces().length === 1 ? true : undefined), { otherwise });
+      return { path, unanswered };
+    }
+
+    /** Other volumes of the group are at work; the answer comes when the piece is written, and no other piece after it. */
+    async function waitsForPiece<T>(name: string, answer: Promise<T>): Promise<T> {
+      let isAnswered = false;
+      void answer.then(() => {
+        isAnswered = true;
+      });
+      await calls.create(`beside-${name}`, 4 * MIB);
+      await calls.resize(`beside-${name}`, 8 * MIB);
+      expect(isAnswered).toBe(false);
+      gate.open();
+      const answered = await answer;
+      expect(gate.pieces()).toEqual(PIECES.slice(0, 1));
+      await calls.remove(`beside-${name}`);
+      return answered;
+    }
+
+    /** The filesystem grows over all that was zeroed, and is written there. */
+    async function growsAndIsWhole(name: string, path: string, sizeBytes: number): Promise<void> {
+      expect(sizeOf(path)).toBe(sizeBytes);
+      sh("btrfs filesystem resize max /tmp/m; dd if=/dev/urandom of=/tmp/m/g bs=1M count=120 conv=fsync status=none");
+      sh("sha256sum /tmp/m/g >>/tmp/sum; umount /tmp/m");
+      sh(`btrfs check --readonly ${path}; mount ${path} /tmp/m; sha256sum -c /tmp/sum; umount /tmp/m`);
+      expect(gate.pieces()).toEqual(PIECES.slice(0, 1));
+      await calls.wipe(name);
+    }
+
+    it("stops within a piece when its token is cancelled", async () => {
+      const { path, unanswered } = await reduceHalfWay("cancelled");
+      const cancelled = await waitsForPiece("cancelled", calls.cancel("cancelled"));
+      expect(cancelled).toEqual({ outcome: Outcome.BURNT, sizeBytes: 0 });
+      expect(await unanswered).toMatchObject({ code: "ABORTED" });
+      await growsAndIsWhole("cancelled", path, FULL);
+    }, 180_000);
+
+    it("makes way for an extend, which is answered once nothing is zeroed any more", async () => {
+      const { path, unanswered } = await reduceHalfWay("extended");
+      const sizeBytes = FULL + 40 * MIB;
+      expect(await waitsForPiece("extended", calls.resize("extended", sizeBytes))).toEqual({ sizeBytes });
+      expect(await unanswered).toMatchObject({ code: "ABORTED" });
+      expect(await calls.cancel("extended")).toEqual({ outcome: Outcome.BURNT, sizeBytes: 0 });
+      await growsAndIsWhole("extended", path, sizeBytes);
+    }, 180_000);
   });
 });

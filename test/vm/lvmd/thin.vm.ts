@@ -37,6 +37,7 @@ describe("volumes of a thin class", () => {
   beforeAll(async () => {
     sh("vgcreate -qq a /dev/ubda; vgcreate -qq b /dev/ubdb; vgcreate -qq c /dev/ubdc");
     sh("lvcreate -qq -y -T a/pool -L 1g; lvcreate -qq -y -Zn -T b/pool -L 400m; lvcreate -qq -y -T c/pool -L 1100m");
+    sh("lvchange -qq -a n c/pool");
     lvmd = await startLvmdUnderTest(CLASSES);
     calls = callsOf(lvmd);
     lvmd.lvmd
@@ -50,6 +51,28 @@ describe("volumes of a thin class", () => {
   afterAll(() => lvmd.stop());
 
   const classNamed = (name: string): DeviceClass | undefined => classes.find((candidate) => candidate.name === name);
+
+  it("are made in pools that zero and are active, which lvmd sees to at its start, and once", async () => {
+    const done = ["lvchange -Z y b/pool", "lvchange -a y -K c/pool"];
+    const commands: string[] = [];
+    await waitFor("all to be done", async () => {
+      commands.push(...lvmd.recorder.taken().map((command) => command.join(" ")));
+      return classNamed("narrow")?.problem === "" && commands.length >= done.length ? true : undefined;
+    });
+    expect(commands.sort()).toEqual(done.sort());
+    expect(await calls.free("narrow")).toBeGreaterThan(0);
+    expect(sh("lvs --noheadings -o lv_attr b/pool c/pool").trim().split(/\s+/)).toEqual(["twi-a-tz--", "twi-a-tz--"]);
+    sh("lvchange -qq -a n c/pool; vgchange -qq --addtag looked c");
+    await waitFor("the class to be told", async () => {
+      const problem = classNamed("narrow")?.problem ?? "";
+      return problem.includes('is not active. lvmd activates it once, when it finds it so first; then "lvchange')
+        ? true
+        : undefined;
+    });
+    expect(lvmd.recorder.taken()).toEqual([]);
+    sh("lvchange -qq -a y -K c/pool; vgchange -qq --addtag activated c");
+    await waitFor("the class to be well", async () => (classNamed("narrow")?.problem === "" ? true : undefined));
+  }, 120_000);
 
   it("are made with TopoLVM's arguments, and are listed apart from their pool", async () => {
     const { volume } = await calls.create("one", 300 * MIB, "", { tags: ["x"] });
@@ -217,21 +240,32 @@ describe("volumes of a thin class", () => {
     await calls.wipe("snap");
     expect(lvmd.recorder.taken()).toEqual([["lvremove", "-f", "a/snap"]]);
 
-    // What a snapshot has shared stays in the pool, whatever is written over it; also when the snapshot is gone.
+    // What is trimmed goes to whoever writes next, and what a snapshot has shared stays, whatever is written over it.
+    sh("lvchange -qq -Z n b/pool");
+    const told = (field: string): string => sh(`lvs --noheadings -o ${field} b/pool`).trim();
+    await waitFor("the pool to zero again", () => (told("zero") === "zero" ? true : undefined));
+    expect(lvmd.recorder.taken()).toEqual([["lvchange", "-Z", "y", "b/pool"]]);
     await calls.create("old", 300 * MIB, "raw");
     sh("yes secret | dd of=/dev/b/old bs=1M count=200 iflag=fullblock oflag=direct status=none");
+    await calls.create("next", 300 * MIB, "raw");
+    const showsNothing = async (firstMib: number, sizeMib: number): Promise<void> => {
+      await writeOncePerChunk("/dev/b/next", (firstMib * MIB) / CHUNK_BYTES, (sizeMib * MIB) / CHUNK_BYTES);
+      expect(sh("grep -c x /dev/b/next").trim()).not.toBe("0");
+      expect(sh("grep -c secret /dev/b/next || true").trim()).toBe("0");
+    };
+    sh("blkdiscard -o 0 -l 104857600 /dev/b/old");
+    await waitFor("the pool to have it back", () => (Number(told("data_percent")) < 30 ? true : undefined));
+    await showsNothing(0, 250);
+    await calls.wipe("next", "raw");
     await calls.snapshot("fixed-old", "old", "ro", 0, "raw");
     lvmd.recorder.taken();
     await calls.wipe("fixed-old", "raw");
     await calls.wipe("old", "raw");
     expect(lvmd.recorder.taken()).toEqual([
-      ["lvchange", "-Z", "y", "b/pool"],
       ["lvremove", "-f", "b/fixed-old"],
       ["lvremove", "-f", "b/old"],
     ]);
     await calls.create("next", 300 * MIB, "raw");
-    await writeOncePerChunk("/dev/b/next", 0, (300 * MIB) / CHUNK_BYTES);
-    expect(sh("grep -c x /dev/b/next").trim()).not.toBe("0");
-    expect(sh("grep -c secret /dev/b/next || true").trim()).toBe("0");
+    await showsNothing(0, 300);
   }, 120_000);
 });

@@ -7,6 +7,7 @@ export const PHASES = [
   "between steps",
   "resizing",
   "resized, before lvreduce",
+  "zeroing what is cut off",
   "in lvreduce, not committed",
   "in lvreduce, committed",
   "reduced, not told yet",
@@ -27,8 +28,9 @@ const DISKS: readonly Disk[] = ["Direct", "LosesCache", "ReordersCache"];
 /** From a line to a line; every second cut is anywhere in the whole shrink. */
 const AIMS = [
   { line: "shrink/resize-filesystem/before", until: "shrink/resize-filesystem/after" },
-  { line: "shrink/resize-filesystem/after", until: "lvmd-reduce/lvreduce/before" },
+  { line: "shrink/resize-filesystem/after", until: "lvmd-reduce/record-begin/after" },
   { line: "lvmd-reduce/lvreduce/before", until: "lvmd-reduce/lvreduce/after" },
+  { line: "lvmd-reduce/zero/before", until: "lvmd-reduce/lvreduce/before" },
   { line: "lvmd-reduce/lvreduce/after", until: "shrink/forget-reduction/after" },
   { line: "lvmd-reduce/lvreduce/before", until: "lvmd-reduce/lvreduce/after" },
   { line: "shrink/forget-reduction/after", until: "shrink/resize-filesystem/before" },
@@ -74,6 +76,8 @@ export function phaseOf(said: readonly string[], committed: boolean): Phase {
 const LAST_SAID: ReadonlyMap<string, Phase> = new Map([
   ["shrink/resize-filesystem/before", "resizing"],
   ["shrink/resize-filesystem/after", "resized, before lvreduce"],
+  // Up to LVM's own command: of a thick volume alone.
+  ["lvmd-reduce/zero/before", "zeroing what is cut off"],
   ["lvmd-reduce/lvreduce/before", "in lvreduce, not committed"],
   ["lvmd-reduce/lvreduce/after", "reduced, not told yet"],
   ["shrink/forget-reduction/after", "between steps"],

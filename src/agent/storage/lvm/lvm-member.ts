@@ -88,7 +88,7 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
     settle: (volume) => settleReduction(host, volume),
     grow: (volume, presentBytes, toBytes) => grow(host, volume, presentBytes, toBytes),
     superblockPath: ({ device }) => device,
-    cut: (volume, fromBytes, toBytes) => reduce(host, volume, fromBytes, toBytes),
+    cut: (volume, fromBytes, toBytes, signal) => reduce(host, volume, fromBytes, toBytes, signal),
     detach: async ({ handle }) => {
       seen.delete(handle); // it stays active: LVM has it, mounted or not
     },

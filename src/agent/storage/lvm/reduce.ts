@@ -1,5 +1,6 @@
 // Makes a logical volume smaller, and makes sure what became of it. The token is on the node's disk before lvmd hears it, and stays there
-// until lvmd has said the outcome: a reduction that comes late would cut what has grown since.
+// until lvmd has said the outcome: a reduction that comes late would cut what has grown since. lvmd zeroes what is cut off first, which
+// takes its time: whoever needs the volume meanwhile has it cancelled.
 import { randomUUID } from "node:crypto";
 import { formatBytes } from "../../../units/quantity.ts";
 import { deviceSizeBytes } from "../loop-device.ts";
@@ -13,13 +14,17 @@ import {
   reductionRecordText,
 } from "./reduction-record.ts";
 
-/** Throws with the record in place when lvmd did not do it, whatever it answered: settleReduction asks it what became of it. */
+/**
+ * Returns the size that it has then: fromBytes where the signal came before it was done. Throws with the record in place when lvmd did not
+ * do it, whatever it answered: settleReduction asks it what became of it.
+ */
 export async function reduce(
   host: LvmHost,
   volume: LvmMember & { readonly device: string },
   fromBytes: number,
   toBytes: number,
-): Promise<void> {
+  signal: AbortSignal = new AbortController().signal,
+): Promise<number> {
   const found = await findVolume(host, volume);
   if (found?.sizeBytes !== fromBytes)
     throw new StorageError(
@@ -31,10 +36,18 @@ export async function reduce(
   const path = reductionRecordPath(host, volume);
   await host.files.writeWhole("shrink/record-reduction", path, reductionRecordText(record));
   const { token } = record;
-  const reachedBytes = await askLvmd(volume, host.lvmd.reduce({ lvUuid: found.uuid, fromBytes, toBytes, token }));
+  let reachedBytes: number;
+  try {
+    const request = { lvUuid: found.uuid, fromBytes, toBytes, token };
+    reachedBytes = await askLvmd(volume, host.lvmd.reduce(request, signal));
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    await settleReduction(host, volume);
+    return deviceSizeBytes(volume.device);
+  }
   await host.files.remove("shrink/forget-reduction", path);
   const shownBytes = deviceSizeBytes(volume.device);
-  if (reachedBytes === toBytes && shownBytes === toBytes) return;
+  if (reachedBytes === toBytes && shownBytes === toBytes) return toBytes;
   throw new StorageError(
     "CommandFailed",
     `member ${nameOf(volume)} of ${volume.handle} was to be reduced to ${formatBytes(toBytes)}: lvmd says ${reachedBytes} bytes, and ` +

@@ -1,0 +1,96 @@
+// What is to be cut off is zeroed piece by piece, and only while it is nobody's. On a file that says it is ext4.
+import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { Refusal } from "../../../src/csi/refusal.ts";
+import type { Stop } from "../../../src/lvmd/volumes/reductions-under-way.ts";
+import type { VolumeHost } from "../../../src/lvmd/volumes/volume-host.ts";
+import { zeroCut } from "../../../src/lvmd/volumes/zero-cut.ts";
+import { MIB } from "./lvm-facts.ts";
+
+const REQUEST = { volumeUUID: "u", fromBytes: 600 * MIB, toBytes: 398 * MIB, token: "t" };
+const TARGET = 400 * MIB;
+const ALL = [
+  [400, 64],
+  [464, 64],
+  [528, 64],
+  [592, 8],
+];
+
+describe("the end of a volume that is to be cut off", () => {
+  let directory: string;
+  let path: string;
+  let sizeBytes: number;
+  let stop: Stop | undefined;
+  let zeroed: number[][];
+  /** Called at each piece, with how many there were before. */
+  let atPiece: (before: number) => void;
+
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), "zero-cut-"));
+    path = join(directory, "device");
+    [sizeBytes, stop, zeroed, atPiece] = [REQUEST.fromBytes, undefined, [], () => undefined];
+    endAt(REQUEST.toBytes);
+    truncateSync(path, sizeBytes);
+  });
+  afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+  /** struct ext4_super_block, as far as it is read. */
+  function endAt(bytes: number): void {
+    const block = Buffer.alloc(1024);
+    block.writeUInt32LE(bytes / 4096, 0x4);
+    block.writeUInt32LE(2, 0x18);
+    block.writeUInt16LE(0xef53, 0x38);
+    const file = openSync(path, "a+");
+    closeSync(file);
+    const device = openSync(path, "r+");
+    writeSync(device, block, 0, block.length, 1024);
+    closeSync(device);
+  }
+
+  function zero(): Promise<Refusal | Stop | undefined> {
+    const commands: Pick<VolumeHost["commands"], "run" | "query"> = {
+      query: async () => ({ exitCode: 0, stdout: '{"signatures":[{"type":"ext4"}]}', stderr: "" }),
+      run: async (_point, _program, args) => {
+        const valueOf = (flag: string): number => Number(args[args.indexOf(flag) + 1]) / MIB;
+        atPiece(zeroed.length);
+        zeroed.push([valueOf("--offset"), valueOf("--length")]);
+        expect(args).toEqual(expect.arrayContaining(["--zeroout", path]));
+        return { exitCode: 0, stdout: "", stderr: "" };
+      },
+    };
+    const held = { path, sizeBytes: async () => sizeBytes, close: async () => undefined };
+    const host = { commands } as Partial<VolumeHost> as VolumeHost;
+    return zeroCut(host, held, REQUEST, TARGET, { stopped: () => stop });
+  }
+
+  it("is zeroed whole, and nothing in front of it", async () => {
+    expect(await zero()).toBeUndefined();
+    expect(zeroed).toEqual(ALL);
+  });
+
+  it("is zeroed no further once the reduction is to stop", async () => {
+    atPiece = (before) => {
+      if (before === 1) stop = { kind: "Cancelled" };
+    };
+    expect(await zero()).toEqual({ kind: "Cancelled" });
+    expect(zeroed).toEqual(ALL.slice(0, 2));
+  });
+
+  it("is not touched once the filesystem has grown into it", async () => {
+    atPiece = (before) => {
+      if (before === 0) endAt(410 * MIB);
+    };
+    const refusal = await zero();
+    expect(refusal).toBeInstanceOf(Refusal);
+    expect(refusal).toMatchObject({ code: "FAILED_PRECONDITION", message: expect.stringContaining("ends at") });
+    expect(zeroed).toEqual(ALL.slice(0, 1));
+  });
+
+  it("is not touched once the volume has another size", async () => {
+    sizeBytes += 4 * MIB;
+    expect(await zero()).toMatchObject({ code: "ABORTED" });
+    expect(zeroed).toEqual([]);
+  });
+});
