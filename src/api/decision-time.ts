@@ -3,16 +3,17 @@
 import type { Filesystem, SizeTarget } from "./filesystem.ts";
 import type { FilesystemLayout } from "./filesystem-layout.ts";
 
-/** Now, or a moment after the latest decision that is known of the volume. */
+/** Now, or a moment after the latest decision that is known of the volume; `aheadMs` later where another one is to fit between. */
 export function decisionTime(
   nowMs: number,
   layout: FilesystemLayout,
   filesystem?: Filesystem,
+  aheadMs = 0,
 ): SizeTarget["decidedAt"] {
   const { spec, status } = layout;
   const known = [filesystem?.spec.target, spec.target, status?.operation, status?.lastOperation];
   const knownMs = known.map((decided) => Date.parse(decided?.decidedAt ?? "")).filter((ms) => ms < LATEST_MS);
-  return new Date(Math.max(nowMs, ...knownMs.map((ms) => ms + 1))).toISOString();
+  return new Date(Math.max(nowMs, ...knownMs.map((ms) => ms + 1)) + aheadMs).toISOString();
 }
 
 /** RFC 3339 has four digits for the year. */

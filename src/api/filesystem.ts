@@ -1,28 +1,48 @@
 // Filesystem: what users and policies see of a claim's storage. To FilesystemLayout it is as a PVC is to a PV.
 import { z } from "zod";
 import type { KubeObject, Resource } from "../kube/object.ts";
+import { consolidationNeed } from "./consolidation.ts";
 import { GROUP, VERSION } from "./names.ts";
 import { conditions, epochNumber, observedGeneration, quantity, timestamp } from "./schema.ts";
 import { lastTrim, trimRequest } from "./trim.ts";
 
 /** The size that the engine wants, and the guards under which it may be carried out. */
-export const sizeTarget = z
-  .object({
-    size: quantity("The wanted size."),
-    from: quantity("The size this was decided on; a shrink is carried out only while it still holds."),
-    epoch: epochNumber("The number of the leader that wrote it; a lower one than was seen before is refused."),
-    decidedAt: timestamp("When it was decided; names the target, which is carried out at most once."),
-    notAfter: timestamp(
-      "A shrink of a filesystem that must be unmounted for it begins before this, or not at all; absent: such a shrink never begins.",
-    ).optional(),
-  })
-  .meta({
-    description: "The size that the filesystem should get. Absent: it keeps the size that it has.",
-    "x-kubernetes-validations": [
-      { rule: "self.epoch >= oldSelf.epoch", message: "epoch never falls: a newer leader has written" },
-    ],
-  });
+const targetFields = {
+  size: quantity("The wanted size."),
+  from: quantity("The size this was decided on; a shrink is carried out only while it still holds."),
+  epoch: epochNumber("The number of the leader that wrote it; a lower one than was seen before is refused."),
+  decidedAt: timestamp("When it was decided; names the target, which is carried out at most once."),
+  notAfter: timestamp(
+    "A shrink of a filesystem that must be unmounted for it begins before this, or not at all; absent: such a shrink never begins.",
+  ).optional(),
+};
+const targetMeta = {
+  description: "The size that the filesystem should get. Absent: it keeps the size that it has.",
+  "x-kubernetes-validations": [
+    { rule: "self.epoch >= oldSelf.epoch", message: "epoch never falls: a newer leader has written" },
+  ],
+};
+
+/** As a node carries it out. */
+export const sizeTarget = z.object(targetFields).meta(targetMeta);
 export type SizeTarget = z.infer<typeof sizeTarget>;
+
+/** As the policy-engine decides it: the operator carries it out in as many steps as its members take. */
+const wantedTarget = z
+  .object({
+    ...targetFields,
+    members: z
+      .int()
+      .min(1)
+      .max(4)
+      .meta({
+        description:
+          "The most members that it shall have then: its smallest ones are merged into a larger one (backend span). Absent: any.",
+      })
+      .optional(),
+  })
+  .meta(targetMeta);
+export type WantedTarget = z.infer<typeof wantedTarget>;
 
 const claimFields = {
   name: z.string().meta({ description: "The claim's name." }),
@@ -39,7 +59,7 @@ export const filesystemSpec = z
       .object(claimFields)
       .meta({ description: "The PersistentVolumeClaim of this namespace whose storage this is." })
       .optional(),
-    target: sizeTarget.optional(),
+    target: wantedTarget.optional(),
     trim: trimRequest.optional(),
   })
   .meta({
@@ -96,6 +116,7 @@ export const filesystemStatus = z
       .optional(),
     nodeName: z.string().meta({ description: "The node that has its data." }).optional(),
     scaling: scalingStatus.optional(),
+    consolidation: consolidationNeed.optional(),
     lastTrim: lastTrim.optional(),
     conditions: conditions.optional(),
   })

@@ -8,6 +8,7 @@ export const CHANGE_REASONS = [
   "BelowMinimum", // the size is under limits.min
   "RequestRaised", // the claim's request was raised over the size
   "EmergencySpent", // the agent spent its emergency grant
+  "SlotsWanted", // a pod lacks the attach slots that the filesystem's many members take
 ] as const;
 export type ChangeReason = (typeof CHANGE_REASONS)[number];
 

@@ -226,6 +226,8 @@ export interface Pod extends KubeObject {
   spec: {
     nodeName?: string;
     schedulerName?: string;
+    nodeSelector?: Record<string, string>;
+    affinity?: { nodeAffinity?: { requiredDuringSchedulingIgnoredDuringExecution?: object } };
     containers: PodContainer[];
     volumes?: PodVolume[];
     tolerations?: { key?: string; operator?: string; effect?: string }[];

@@ -1,6 +1,7 @@
 // The operator's part of a Filesystem's status, whole, as a server-side-apply configuration: the same for every backend. It
 // words nothing. Pure: time comes in.
 import { type ConditionType, datedCondition, type Statement } from "../api/condition.ts";
+import type { ConsolidationNeed } from "../api/consolidation.ts";
 import type { Filesystem } from "../api/filesystem.ts";
 import { API_VERSION } from "../api/names.ts";
 import type { LastTrim } from "../api/trim.ts";
@@ -13,6 +14,8 @@ export interface FilesystemFacts {
   readonly capacityBytes: number | undefined;
   readonly nodeName: string | undefined;
   readonly lastTrim: LastTrim | undefined;
+  /** Which pod wants it to have fewer members; undefined: none does. */
+  readonly consolidation: ConsolidationNeed | undefined;
   readonly ready: Statement;
   /** Undefined: it is not so, for what `ready` says. */
   readonly reconciling: Statement | undefined;
@@ -21,7 +24,7 @@ export interface FilesystemFacts {
 
 export function filesystemStatus(filesystem: Filesystem, facts: FilesystemFacts, nowMs: number): ApplyConfiguration {
   const { namespace, name, generation } = filesystem.metadata;
-  const { handle, capacityBytes, nodeName, lastTrim } = facts;
+  const { handle, capacityBytes, nodeName, lastTrim, consolidation } = facts;
   const capacity = capacityBytes === undefined ? filesystem.status?.capacity : formatQuantity(capacityBytes);
   return {
     apiVersion: API_VERSION,
@@ -33,6 +36,7 @@ export function filesystemStatus(filesystem: Filesystem, facts: FilesystemFacts,
       volumeHandle: handle,
       ...(nodeName === undefined ? {} : { nodeName }),
       ...(lastTrim === undefined ? {} : { lastTrim }),
+      ...(consolidation === undefined ? {} : { consolidation }),
       conditions: statementsOf(facts).map((statement) =>
         datedCondition(statement, filesystem.status?.conditions, generation, nowMs),
       ),

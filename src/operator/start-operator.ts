@@ -17,6 +17,8 @@ import { createClaimCaches } from "./claim/claim-caches.ts";
 import { createClaimLoop } from "./claim/claim-loop.ts";
 import { createOptIn } from "./claim/opt-in.ts";
 import type { OperatorConfig } from "./config.ts";
+import { consolidationSight, createWaitingPods } from "./consolidation/consolidation-sight.ts";
+import { createConsolidations } from "./consolidation/consolidations.ts";
 import { createCsiServices } from "./csi/csi-services.ts";
 import type { Duty } from "./led-queue.ts";
 import { createGuardKeeper } from "./member/guard-keeper.ts";
@@ -68,15 +70,22 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   const changes = createVolumeChanges(caches);
   const turns = createTurns();
   const budgetBytes = config.namespaceBudgetBytes;
-  const loop = createVolumeLoop(
-    { client, caches, layouts, events, metrics, clock, reselection, making, turns, budgetBytes },
-    log,
-  );
   const claimCaches = createClaimCaches(client, caches, log);
   const optIn = createOptIn(claimCaches);
   const claimLoop = createClaimLoop({ client, caches: claimCaches, optIn, events, clock }, metrics, log);
   const guard = config.userName === undefined ? undefined : createGuardKeeper(client, caches, config.userName, log);
   const capacityCaches = createCapacityCaches(client, claimCaches.storageClasses, config.leaseNamespace, log);
+  const waiting = createWaitingPods(client, log);
+  const consolidations = createConsolidations(
+    { ...consolidationSight({ ...caches, ...claimCaches }, capacityCaches), pods: waiting, events, metrics, clock },
+    Promise.all([claimCaches.synced, capacityCaches.synced, waiting.synced]).then(() => undefined),
+    log,
+  );
+  const loop = createVolumeLoop(
+    { client, caches, layouts, events, metrics, clock, reselection, making, turns, budgetBytes, consolidations },
+    log,
+  );
+  consolidations.onChange(loop.add);
   const capacities = createCapacityLoop(client, capacityCaches, config.leaseNamespace, log);
   const lossSynced = Promise.all([caches.synced, claimCaches.synced]).then(() => undefined);
   const { claims } = claimCaches;
@@ -96,7 +105,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
       drainMs: DRAIN_MS,
       log,
     });
-  const duties = [loop, claimLoop, capacities, pendingClaims, nodeLoss];
+  const duties = [loop, consolidations, claimLoop, capacities, pendingClaims, nodeLoss];
   if (guard !== undefined) duties.push(guard);
   if (webhook !== undefined) duties.push(webhook.duty);
   const election = elect(config, client, duties, log);
@@ -108,6 +117,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
   caches.start();
   claimCaches.start();
   capacityCaches.start();
+  waiting.start();
   const serving = { log, answered: metrics.csiCall, refusalOf: () => undefined };
   const isReady = (): boolean => ready;
   const serve = (driver: Driver, socket: string): ReturnType<typeof serveOnSocket> =>
@@ -144,11 +154,13 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
     { name: "caches", stop: () => caches.stop() },
     { name: "caches of claims", stop: () => claimCaches.stop() },
     { name: "caches of capacities", stop: () => capacityCaches.stop() },
+    { name: "cache of waiting pods", stop: () => waiting.stop() },
     { name: "events", stop: () => events.flush() },
     ...(webhook === undefined ? [] : [{ name: "pod webhook", stop: () => webhook.stop() }]),
     { name: "HTTP server", stop: () => http.close() },
     { name: "lease", stop: () => election.stop() },
     { name: "reconciler", stop: () => loop.end() },
+    { name: "consolidations", stop: () => consolidations.end() },
     { name: "reconciler of claims", stop: () => claimLoop.end() },
     { name: "capacities", stop: () => capacities.end() },
     { name: "pending claims", stop: () => pendingClaims.end() },

@@ -4,6 +4,7 @@ import { formatDuration } from "../units/duration.ts";
 import { forbiddenClass } from "./bounds.ts";
 import type { Ceilings } from "./ceilings.ts";
 import type { CompiledPolicy } from "./compiled-policy.ts";
+import { consolidationRuns, fewerMembersAreWanted } from "./consolidate.ts";
 import { extendAsDeclared, extendAsMeasured, extendAsRequested, extendForMinAvailable } from "./extend.ts";
 import { claimKey, type Facts } from "./facts.ts";
 import { doubtFigures, doubtReading, doubtRecords } from "./measurements.ts";
@@ -34,6 +35,7 @@ const CHECKS: readonly Check[] = [
   policyIsInvalid,
   ruleCannotBeTold,
   metricsAreStale, // from here on only shrinks remain, and in doubt nothing shrinks
+  consolidationRuns,
   smallerIsWanted,
   ruleStillWaits,
 ];
@@ -179,7 +181,9 @@ function metricsAreStale(question: Question): Plan | undefined {
 }
 
 function smallerIsWanted(question: Question): Plan | undefined {
-  return shrinkAsMeasured(question);
+  const shrink = shrinkAsMeasured(question);
+  // A shrink makes it have fewer members by itself; where none is to be had, merging them may be.
+  return shrink?.kind === "shrink" ? shrink : (fewerMembersAreWanted(question) ?? shrink);
 }
 
 function ruleStillWaits(question: Question): Plan | undefined {

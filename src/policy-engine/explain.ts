@@ -82,6 +82,7 @@ function explainFacts(facts: Facts, policy: CompiledPolicy | undefined): Explain
     lasting("size", formatBytes(filesystem.sizeBytes)),
     ...explainReading(facts, policy),
     lasting("operation", filesystem.operationInProgress ?? "none"),
+    ...(filesystem.consolidation === undefined ? [] : [lasting("fewer members", filesystem.consolidation.because)]),
     ...(last === undefined
       ? []
       : [{ name: "last operation", value: `${last.kind} ${last.outcome}`, ageMs: nowMs - last.endedAtMs }]),

@@ -67,6 +67,8 @@ export interface FilesystemFacts {
   readonly shrinksUnmounted: boolean;
   /** The shrink that waits for the next unmount; it does so until notAfterMs. */
   readonly plannedShrink: PlannedShrink | undefined;
+  /** Fewer members are wanted; absent: nobody wants that. */
+  readonly consolidation?: ConsolidationFacts | undefined;
 }
 
 export interface PlannedShrink {
@@ -74,6 +76,19 @@ export interface PlannedShrink {
   /** The size that it was decided on. */
   readonly fromBytes: number;
   readonly notAfterMs: number;
+}
+
+/** What a filesystem of fewer members would be, for a pod that lacks attach slots. */
+export interface ConsolidationFacts {
+  readonly members: number;
+  /** What it is larger by meanwhile; 0: it has that room already, from one that was not finished. */
+  readonly growthBytes: number;
+  /** What it has afterwards. */
+  readonly sizeBytes: number;
+  /** Who waits for what, in a sentence. */
+  readonly because: string;
+  /** It is decided, and not over. */
+  readonly underWay: boolean;
 }
 
 /** One sample: its figures belong together and are never combined with another sample's. */

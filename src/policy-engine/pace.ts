@@ -130,7 +130,8 @@ function detailsOf(wanted: WantedChange, more: { preview?: string; nextEligibleM
   return { rule: wanted.rule?.name, uncappedBytes: wanted.uncappedBytes, ...more };
 }
 
-function preview({ facts }: Question, { direction, sizeBytes }: WantedChange): string {
+function preview({ facts }: Question, { direction, sizeBytes, members }: WantedChange): string {
+  if (members !== undefined) return `merge its members into ${members}, of ${formatBytes(sizeBytes)}`;
   return `${direction} from ${formatBytes(facts.filesystem.sizeBytes)} to ${formatBytes(sizeBytes)}`;
 }
 

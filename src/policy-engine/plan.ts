@@ -26,6 +26,10 @@ export interface ChangePlan extends Conclusion {
   readonly sizeBytes: number;
   /** Of a shrink that waits for the next unmount: it is not begun from then on. */
   readonly notAfterMs?: number;
+  /** The most members that it shall have then; undefined: any. */
+  readonly members?: number | undefined;
+  /** What it is larger by meanwhile, for that. */
+  readonly growthBytes?: number | undefined;
 }
 
 export interface HoldPlan extends Conclusion {
@@ -35,6 +39,12 @@ export interface HoldPlan extends Conclusion {
   readonly preview: string | undefined;
   /** The earliest time of the next change, where only time stands against it. */
   readonly nextEligibleMs: number | undefined;
+}
+
+/** The most that a plan makes it have, if only for a while; 0: nothing more than it has. */
+export function mostBytes(plan: Plan): number {
+  if (plan.kind === "extend") return plan.sizeBytes;
+  return plan.kind === "shrink" && plan.growthBytes !== undefined ? plan.fromBytes + plan.growthBytes : 0;
 }
 
 /** Previews and wishes that differ by less are the same to a reader, so that a status is not rewritten with every sample. */

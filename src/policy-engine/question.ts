@@ -74,6 +74,8 @@ export class Question {
       uncappedBytes: wanted.uncappedBytes,
       fromBytes: this.facts.filesystem.sizeBytes,
       sizeBytes: wanted.sizeBytes,
+      members: wanted.members,
+      growthBytes: wanted.growthBytes,
       heldRules: this.#round?.held,
     };
   }
@@ -94,6 +96,10 @@ export interface WantedChange {
   readonly rule: CompiledRule | undefined;
   readonly uncappedBytes: number;
   readonly sizeBytes: number;
+  /** The most members that it shall have then; absent: any. */
+  readonly members?: number;
+  /** What it is larger by meanwhile, for that. */
+  readonly growthBytes?: number;
   /** Why this size, such as "86.0% of 1 GiB is used". */
   readonly because: string;
   /** What made it smaller than asked for. */

@@ -166,8 +166,12 @@ function changeOf(wish: Wish, because: string, sizeBytes: number, cap: string): 
   };
 }
 
-// A shrink that could not be finished is not tried again at once, unless less is asked of it this time.
-function holdAfterLastShrink(question: Question, policy: CompiledPolicy, change: WantedChange): HoldPlan | undefined {
+/** A shrink that could not be finished is not tried again at once, unless less is asked of it this time. */
+export function holdAfterLastShrink(
+  question: Question,
+  policy: CompiledPolicy,
+  change: WantedChange,
+): HoldPlan | undefined {
   const { nowMs, filesystem } = question.facts;
   const last = filesystem.lastOperation;
   if (last?.kind !== "Shrink") return undefined;

@@ -5,16 +5,15 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
 import { SELECTED_NODE } from "../../src/api/names.ts";
-import { CSI_NODES, CSI_STORAGE_CAPACITIES, PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
+import { CSI_STORAGE_CAPACITIES, PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
 import { GIB, MIB, parseQuantity } from "../../src/units/quantity.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { MEMBER_DRIVER } from "../member-driver/config.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
-import { NAMESPACE as MEMBER_DRIVER_NAMESPACE } from "../member-driver/manifests.ts";
-import { writeSwitches } from "../member-driver/switches.ts";
 import { applyObject } from "./apply-object.ts";
 import { claimingPod, claimOf, localClass, spanClass } from "./claiming-pod.ts";
 import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { giveSlots } from "./give-slots.ts";
 import { install, LVM_OVERLAY, loadImages, logsOf, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
 import { giveVolumeGroups, groupOnNode, volumesOnNodes } from "./lvm-in-cluster.ts";
 import { overCommits } from "./over-commits.ts";
@@ -114,19 +113,6 @@ async function allIsFree(): Promise<void> {
   }
 }
 
-/** A restarted part of the driver registers anew, and kubelet writes the number that it tells then. */
-async function slotsOf(node: string, memberDirectory: string, slots: number): Promise<void> {
-  writeSwitches(memberDirectory, { maxVolumesPerNode: slots });
-  const ofNode = ["--field-selector", `spec.nodeName=${node}`, "--selector", "app=member-node"];
-  await tested.kubectl("-n", MEMBER_DRIVER_NAMESPACE, "delete", "pod", "--wait", ...ofNode);
-  await until(tested, `${MEMBER_DRIVER} to take ${slots} volumes on ${node}`, async () => {
-    const { spec } = (await tested.client.get(CSI_NODES, { name: node })) ?? { spec: { drivers: [] } };
-    return spec.drivers.find(({ name }) => name === MEMBER_DRIVER)?.allocatable?.count === slots ? true : undefined;
-  });
-  // By it the driver's controller refuses at once, on every node.
-  writeSwitches(memberDirectory, {});
-}
-
 /** What the scheduler says of it, once that has this in it. */
 async function whyWaits(name: string, text: string): Promise<string> {
   return until(tested, `pod ${name} to wait: ${text}`, async () => {
@@ -224,7 +210,7 @@ else
     it(
       "tells a pod whose filesystem has four members which driver has three slots on its node, and keeps the data for a node with more",
       async () => {
-        await slotsOf(OTHER_NODE, memberDirectory, 3);
+        await giveSlots(tested, OTHER_NODE, memberDirectory, 3);
         await tested.kubectl("cordon", OTHER_NODE);
         await makePods(tested, ["wide"], { className: SPAN_CLASS, request: "1Gi" });
         expect(await runningOn(tested, "wide")).toEqual([NODE]);

@@ -35,7 +35,10 @@ export function createClaimCaches(client: KubeClient, volumes: VolumeCaches, log
       client,
       resource: VOLUME_ATTACHMENTS,
       log,
-      indexes: { volume: ({ spec }) => [spec.source.persistentVolumeName ?? ""] },
+      indexes: {
+        volume: ({ spec }) => [spec.source.persistentVolumeName ?? ""],
+        node: ({ spec }) => [spec.nodeName],
+      },
     }),
     storageClasses: of(STORAGE_CLASSES),
     namespaces: of(NAMESPACES),

@@ -19,7 +19,7 @@ export function claimStatus(facts: OrdinaryClaim, filesystem: Filesystem, nowMs:
   };
   return filesystemStatus(
     filesystem,
-    { handle, capacityBytes: resize?.capacityBytes, nodeName, lastTrim: undefined, ...said },
+    { handle, capacityBytes: resize?.capacityBytes, nodeName, lastTrim: undefined, consolidation: undefined, ...said },
     nowMs,
   );
 }

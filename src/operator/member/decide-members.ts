@@ -1,11 +1,12 @@
 // Which members a span volume shall have for a new target: decided in the write that carries the target. Pure. An extend covers
 // what is missing by growing the last member in place or by a new one; a shrink gives whole members back, or replaces the largest.
-import type { SizeTarget } from "../../api/filesystem.ts";
+import type { SizeTarget, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
 import { unnamedMembers } from "../volume/layout-facts.ts";
+import { type ConsolidationTarget, nextConsolidationStep } from "./decide-consolidation.ts";
 import { nextExtendStep } from "./decide-extend.ts";
 import { nextReplacementStep, replacingMember } from "./decide-replacement.ts";
 import { memberClaimName, memberIndex, memberName } from "./member-names.ts";
@@ -35,7 +36,7 @@ export type MembersPlan =
     }
   | { readonly do: "hold"; readonly reason: MemberHold; readonly message: string };
 
-export function decideMembers(layout: FilesystemLayout, target: SizeTarget, facts: MemberClassFacts): MembersPlan {
+export function decideMembers(layout: FilesystemLayout, target: WantedTarget, facts: MemberClassFacts): MembersPlan {
   const shares = sharesOf(layout);
   const unnamed = unnamedMembers(layout).join(", ");
   if (unnamed !== "")
@@ -53,11 +54,60 @@ export function decideMembers(layout: FilesystemLayout, target: SizeTarget, fact
       reason: "WaitingForNode",
       message: `the size of ${unknown.join(", ")} is not known before its node reports`,
     };
+  const plan = planFor(layout, target, shares, facts);
+  return withoutFormerReplacement(layout, overQuota(layout, shares, plan, facts.quota) ?? plan, target);
+}
+
+function planFor(
+  layout: FilesystemLayout,
+  wanted: WantedTarget,
+  shares: readonly Share[],
+  facts: MemberClassFacts,
+): MembersPlan {
+  const { members, ...target } = wanted;
+  if (members !== undefined) return consolidate(layout, { ...target, members }, shares, facts);
   const wantedBytes = parseQuantity(target.size);
   // An extend that something larger came before, an emergency for one, gives nothing back.
   const isShrink = wantedBytes < sumOf(shares.filter(stays)) && wantedBytes < parseQuantity(target.from);
-  const plan = isShrink ? shrink(layout, target, shares, facts.rules) : extend(layout, target, shares, facts);
-  return withoutFormerReplacement(layout, overQuota(layout, shares, plan, facts.quota) ?? plan, target);
+  return isShrink ? shrink(layout, target, shares, facts.rules) : extend(layout, target, shares, facts);
+}
+
+/** The same size of fewer members. */
+function consolidate(
+  layout: FilesystemLayout,
+  target: ConsolidationTarget,
+  shares: readonly Share[],
+  facts: MemberClassFacts,
+): MembersPlan {
+  const step = nextConsolidationStep(layout, target);
+  const members = shares.map(({ member }) => member);
+  const nextMember = nextMemberOf(layout);
+  switch (step.do) {
+    case "none":
+      return { do: "change", members, target: step.target, nextMember };
+    case "grow":
+      if (!growsInPlace(facts))
+        return {
+          do: "hold",
+          reason: "MemberLimitReached",
+          message: "its members are merged only where they grow in place",
+        };
+      return { do: "change", members: withSize(members, step.name, step.sizeBytes), target: step.target, nextMember };
+    case "leave": {
+      const leaving = new Set(step.names);
+      const left = members.map((one): MemberSpec => (leaving.has(one.name) ? { ...one, state: "Removed" } : one));
+      return { do: "change", members: left, target: step.target, nextMember };
+    }
+    case "wait":
+      return { do: "hold", reason: "WaitingForMember", message: step.message };
+    case "give-up":
+      return { do: "hold", reason: "ShrinkFloorReached", message: step.message };
+  }
+}
+
+/** Whether the class and its members' class let a member become larger. */
+export function growsInPlace({ rules, mayGrow }: Pick<MemberClassFacts, "rules" | "mayGrow">): boolean {
+  return mayGrow && rules.strategy !== "AddMember";
 }
 
 /** What was made to replace a member for a target that no longer counts is a member like any other, or goes if it is none yet. */

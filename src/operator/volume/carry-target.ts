@@ -1,9 +1,13 @@
 // Carries the size that the policy-engine wants into the layout, which is what a node acts on. One namespace's spans take their turns,
 // since they share its quotas.
-import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
+import { FILESYSTEMS, type Filesystem, type WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
+import { formatQuantity } from "../../units/quantity.ts";
+import type { Consolidations } from "../consolidation/consolidations.ts";
+import { hasBegun } from "../member/decide-consolidation.ts";
 import { readMemberClass } from "../member/member-class.ts";
 import type { Turns } from "../member/turns.ts";
 import { decideTarget } from "./decide-target.ts";
@@ -18,6 +22,7 @@ export interface TargetCarrying {
   readonly turns: Turns;
   /** What a namespace may have of a members' class where no ResourceQuota says it. */
   readonly budgetBytes: number;
+  readonly consolidations: Pick<Consolidations, "mayBegin">;
 }
 
 export interface Carried {
@@ -39,12 +44,33 @@ export function carryTarget(
     : carryNow();
 }
 
+/** Undefined: members may be merged now, or that has begun. */
+function beginningOf(
+  { mayBegin }: TargetCarrying["consolidations"],
+  layout: FilesystemLayout,
+  wanted: WantedTarget,
+): ReturnType<typeof targetFields> | undefined {
+  if (hasBegun(layout, wanted)) return undefined;
+  const beginning = mayBegin(layout);
+  if (beginning === "begin") return undefined;
+  const size = filesystemSizeBytes(layout);
+  if (beginning === "wait" || size === undefined)
+    return {
+      refusal: {
+        reason: "WaitingForMember",
+        message: `another filesystem of node ${layout.spec.nodeName} is merged first`,
+      },
+    };
+  const { epoch, decidedAt } = wanted;
+  return { fields: { target: { size: formatQuantity(size), from: formatQuantity(size), epoch, decidedAt } } };
+}
+
 /**
  * Copies a newer target to the layout, with the members that it takes. One that may take members is read from the API server first:
  * after etcd was put back, a cache may still show a target from before, and empty members would be made for it.
  */
 async function carry(
-  { client, layouts, events, budgetBytes }: TargetCarrying,
+  { client, layouts, events, budgetBytes, consolidations }: TargetCarrying,
   layout: FilesystemLayout,
   filesystem: Filesystem,
 ): Promise<Carried> {
@@ -57,7 +83,8 @@ async function carry(
     const plan = decideTarget(current, wanting);
     if (plan.do === "refuse") refusal = { reason: "StaleEpoch", message: plan.message };
     if (plan.do !== "copy") return undefined;
-    const decided = targetFields(current, plan.target, memberClass);
+    const merging = plan.target.members === undefined ? undefined : beginningOf(consolidations, current, plan.target);
+    const decided = merging ?? targetFields(current, plan.target, memberClass);
     if ("fields" in decided) return decided.fields;
     refusal = decided.refusal;
     return undefined;

@@ -1,6 +1,7 @@
 // What a Filesystem's status says of its layout, for people and for kstatus. Pure: time comes in. What is not known keeps
 // what was said last, it never becomes 0.
 import { type Statement, statement } from "../../api/condition.ts";
+import type { ConsolidationNeed } from "../../api/consolidation.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
@@ -24,15 +25,17 @@ export interface StatusFacts {
   readonly members: MemberReport | undefined;
   /** "node n1 is out of service", where the only data of the volume is there. */
   readonly lostNode: string | undefined;
+  /** For whose slots it is to have fewer members. */
+  readonly consolidation: ConsolidationNeed | undefined;
 }
 
 export function decideStatus(facts: StatusFacts, nowMs: number): ApplyConfiguration {
-  const { filesystem, layout, handle } = facts;
+  const { filesystem, layout, handle, consolidation } = facts;
   const capacityBytes = layout && filesystemSizeBytes(layout);
   const nodeName = layout?.status?.nodeName ?? layout?.spec.nodeName ?? filesystem.status?.nodeName;
   const lastTrim = layout?.status?.lastTrim ?? filesystem.status?.lastTrim;
   const said = { ready: readyOf(facts), reconciling: reconcilingOf(facts), stalled: stalledOf(facts) };
-  return filesystemStatus(filesystem, { handle, capacityBytes, nodeName, lastTrim, ...said }, nowMs);
+  return filesystemStatus(filesystem, { handle, capacityBytes, nodeName, lastTrim, consolidation, ...said }, nowMs);
 }
 
 function readyOf({ layout, missing, handle, lostNode }: StatusFacts): Statement {

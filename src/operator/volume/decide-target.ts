@@ -1,6 +1,6 @@
 // Whether the size that the policy-engine wants becomes the layout's target. Pure. The newest decision wins, whoever made
 // it, and nothing that a deposed leader writes is carried on.
-import type { Filesystem, SizeTarget } from "../../api/filesystem.ts";
+import type { Filesystem, SizeTarget, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { parseQuantity } from "../../units/quantity.ts";
@@ -9,7 +9,7 @@ import { highestEpoch, isRemoving } from "./layout-facts.ts";
 
 export type TargetPlan =
   | { readonly do: "keep" }
-  | { readonly do: "copy"; readonly target: SizeTarget }
+  | { readonly do: "copy"; readonly target: WantedTarget }
   /** The writer has been deposed; the message is for the Filesystem's condition. */
   | { readonly do: "refuse"; readonly message: string };
 
@@ -27,10 +27,17 @@ export function decideTarget(layout: FilesystemLayout, filesystem: Filesystem): 
         `the target of ${wanted.size}, decided at ${wanted.decidedAt}, carries epoch ${wanted.epoch}, but epoch ${seen} has been seen: ` +
         "a deposed leader wrote it, and it is not carried out; the present leader's next target replaces it",
     };
-  const { size, from, epoch, decidedAt, notAfter } = wanted;
+  const { size, from, epoch, decidedAt, notAfter, members } = wanted;
   return {
     do: "copy",
-    target: { size, from, epoch, decidedAt, ...(notAfter === undefined ? {} : { notAfter }) },
+    target: {
+      size,
+      from,
+      epoch,
+      decidedAt,
+      ...(notAfter === undefined ? {} : { notAfter }),
+      ...(members === undefined ? {} : { members }),
+    },
   };
 }
 

@@ -8,6 +8,7 @@ import { isKubeError } from "../../kube/kube-error.ts";
 import { NODES } from "../../kube/resources.ts";
 import type { Outcome } from "../../kube/work-queue.ts";
 import type { Clock } from "../../process/clock.ts";
+import type { Consolidations } from "../consolidation/consolidations.ts";
 import { tendLogicalVolume } from "../lvm/tend-logical-volume.ts";
 import type { Pace } from "../member/pace.ts";
 import { restoreClaims } from "../member/restore-claims.ts";
@@ -33,6 +34,7 @@ export interface VolumeReconciling extends TargetCarrying {
   readonly clock: Clock;
   readonly reselection: Pace;
   readonly making: Pace;
+  readonly consolidations: Pick<Consolidations, "needOf" | "mayBegin">;
 }
 
 /** What a member fails for, such as a quota or a node without room, comes and goes without a change of the volume. */
@@ -57,7 +59,8 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   const members = layout?.spec.backend === "span" ? await tendSpan(reconciling, layout) : undefined;
   if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcomeOf(members, refusal);
   const lostNode = layout && (await lostNodeOf(reconciling, layout));
-  const said = { handle, filesystem, layout, missing, refusal, members, lostNode };
+  const consolidation = reconciling.consolidations.needOf(handle, filesystem.status?.consolidation);
+  const said = { handle, filesystem, layout, missing, refusal, members, lostNode, consolidation };
   const untoldMs = await reportStatus(reconciling, said);
   return untoldMs === undefined ? outcomeOf(members, refusal) : { againAfterMs: untoldMs };
 }
@@ -97,6 +100,7 @@ async function tendSpan(reconciling: VolumeReconciling, layout: FilesystemLayout
 function outcomeOf(members: MemberReport | undefined, refusal: TargetRefusal | undefined): Outcome {
   if (members === undefined) return "done";
   if (refusal?.reason === "QuotaExceeded") return { againAfterMs: FAILED_RETRY_MS };
+  if (refusal?.reason === "WaitingForMember") return { againAfterMs: WAITING_RETRY_MS };
   if (members.problem !== undefined || members.spare !== undefined) return { againAfterMs: FAILED_RETRY_MS };
   return members.waiting.length > 0 ? { againAfterMs: WAITING_RETRY_MS } : "done";
 }

@@ -1,6 +1,6 @@
 // What a new target writes into a layout: the target alone, or for a span the members that it takes as well, in one write, so
 // that no node sees the one without the other. Pure.
-import type { SizeTarget } from "../../api/filesystem.ts";
+import type { WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { decideMembers, type MemberClassFacts } from "../member/decide-members.ts";
@@ -19,13 +19,14 @@ export function isHold({ reason }: TargetRefusal): boolean {
 
 export function targetFields(
   layout: FilesystemLayout,
-  target: SizeTarget,
+  wanted: WantedTarget,
   memberClass: MemberClassFacts | undefined,
 ): { readonly fields: LayoutFields } | { readonly refusal: TargetRefusal } {
+  const { members: _ofSpansOnly, ...target } = wanted;
   if (layout.spec.backend !== "span") return { fields: { target } };
   if (memberClass === undefined)
     return { refusal: { reason: "MembersMissing", message: "the layout does not say of which class its members are" } };
-  const plan = decideMembers(layout, target, memberClass);
+  const plan = decideMembers(layout, wanted, memberClass);
   if (plan.do === "hold") return { refusal: { reason: plan.reason, message: plan.message } };
   const { members, nextMember } = plan;
   return { fields: { ...(plan.target === undefined ? {} : { target: plan.target }), members, nextMember } };

@@ -54,6 +54,7 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
     indexes: {
       "claim-uid": ({ spec }) => oneOrNone(spec.claimRef?.uid),
       "local-node": (layout) => oneOrNone(nodeOfLocal(layout)),
+      "span-node": ({ spec }) => (spec.backend === "span" ? oneOrNone(spec.nodeName) : []),
     },
   });
   const filesystems = createReflector({ client, resource: FILESYSTEMS, log });

@@ -1,13 +1,13 @@
 // Runs the reconciler while this replica leads: every volume once when leadership begins, then each one that changes.
 import type { Logger } from "../../process/log.ts";
-import { createLedQueue, type Duty } from "../led-queue.ts";
+import { createLedQueue, type LedQueue } from "../led-queue.ts";
 import { reconcileVolume, type VolumeReconciling } from "./reconcile-volume.ts";
 
 const CONCURRENCY = 16;
 /** A filesystem that fills waits for its target: the first repetitions come quickly. */
 const BACK_OFF = { baseMs: 50, capMs: 60_000 };
 
-export function createVolumeLoop(reconciling: VolumeReconciling, log: Logger): Duty {
+export function createVolumeLoop(reconciling: VolumeReconciling, log: Logger): LedQueue {
   const { caches, metrics } = reconciling;
   const queue = createLedQueue(
     { synced: caches.synced, keys: caches.handles },

@@ -12,6 +12,8 @@ const OPTIONS = { fieldManager: FIELD_MANAGERS.policyEngine, force: true } as co
 export interface TargetToApply {
   readonly sizeBytes: number;
   readonly fromBytes: number;
+  /** The most members that it shall have then; undefined: any. */
+  readonly members?: number | undefined;
   readonly epoch: number;
   /** RFC 3339; names this target. */
   readonly decidedAt: string;
@@ -45,6 +47,7 @@ export async function applyTarget(
           epoch: target.epoch,
           decidedAt: target.decidedAt,
           ...(target.notAfterMs === undefined ? {} : { notAfter: new Date(target.notAfterMs).toISOString() }),
+          ...(target.members === undefined ? {} : { members: target.members }),
         },
         ...(trim === undefined ? {} : { trim }),
       },

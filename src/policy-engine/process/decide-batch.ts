@@ -5,7 +5,7 @@ import type { Ceilings } from "../ceilings.ts";
 import type { CompiledPolicy } from "../compiled-policy.ts";
 import { decide } from "../decide.ts";
 import type { Emergency } from "../emergency.ts";
-import type { Plan } from "../plan.ts";
+import { mostBytes, type Plan } from "../plan.ts";
 import { type Gathered, gather, pendingTarget, type World } from "./gather.ts";
 import type { PolicyBook } from "./policy-book.ts";
 import { newGuidance } from "./precautions.ts";
@@ -49,7 +49,7 @@ export function createDecideBatch(
     let asked: { readonly policy: CompiledPolicy; readonly sinceMs: number } | undefined;
     const decideOne = (state: VolumeState): void => {
       const pending = pendingTarget(state, nowMs);
-      world.promises.begin(state.handle, pending?.kind === "Extend" ? pending.sizeBytes : 0, nowMs);
+      world.promises.begin(state.handle, pending?.mostBytes ?? 0, nowMs);
       const gathered = gather(world, state, nowMs);
       if (gathered === undefined) return;
       const { policy, ceilings } = policies.forClaim(gathered.facts.claim);
@@ -57,7 +57,8 @@ export function createDecideBatch(
       const plan = decide(gathered.facts, policy, ceilings);
       const guidance = newGuidance(state, gathered.facts, policy, ceilings);
       const wish = wishFor(gathered.facts, policy, ceilings, plan);
-      if (plan.kind === "extend") world.promises.extending(state.handle, plan.sizeBytes);
+      const promisedBytes = mostBytes(plan);
+      if (promisedBytes > 0) world.promises.extending(state.handle, promisedBytes);
       if (wish !== undefined) world.promises.wishing(state.handle, wish);
       decided.push({ state, gathered, policy, ceilings, plan, guidance, grant: wish?.grant });
       if (asked !== undefined) addSpent(spentMs, asked);

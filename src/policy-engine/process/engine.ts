@@ -11,7 +11,7 @@ import type { CompiledPolicy } from "../compiled-policy.ts";
 import { grantLimit } from "../emergency.ts";
 import type { PlannedShrink } from "../facts.ts";
 import type { ChangePlan, Plan } from "../plan.ts";
-import { sameConclusion } from "../plan.ts";
+import { mostBytes, sameConclusion } from "../plan.ts";
 import { advanceRuleTimers } from "../rule-timers.ts";
 import { applyGrant, applyTarget, applyTrim } from "./apply.ts";
 import { BATCH_VOLUMES, createDecideBatch, type Decided } from "./decide-batch.ts";
@@ -212,11 +212,14 @@ async function change(
   epoch: number,
 ): Promise<void> {
   const { nowMs } = gathered.facts;
-  const decidedAt = decisionTime(nowMs, gathered.layout, gathered.filesystem);
+  // Merging members takes an extend first, which is decided a moment before.
+  const aheadMs = plan.members === undefined ? 0 : 1;
+  const decidedAt = decisionTime(nowMs, gathered.layout, gathered.filesystem, aheadMs);
   // Before the write: from here on it may have happened, whatever the answer says.
   state.pending = {
     kind: plan.kind === "extend" ? "Extend" : "Shrink",
     sizeBytes: plan.sizeBytes,
+    mostBytes: mostBytes(plan),
     decidedAt,
     writtenAtMs: nowMs,
     capacityBytes: gathered.facts.filesystem.reading?.capacityBytes,
@@ -224,8 +227,8 @@ async function change(
     attempt: gathered.facts.filesystem.extendsInVain + 1,
   };
   try {
-    const { sizeBytes, fromBytes, notAfterMs } = plan;
-    const target = { sizeBytes, fromBytes, epoch, decidedAt, notAfterMs };
+    const { sizeBytes, fromBytes, notAfterMs, members } = plan;
+    const target = { sizeBytes, fromBytes, epoch, decidedAt, notAfterMs, members };
     await applyTarget(options.client, gathered.filesystem, target, trim);
   } catch (error) {
     if (!(error instanceof KubeError && error.reason === "Unreachable")) state.pending = undefined;

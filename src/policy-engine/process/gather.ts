@@ -17,6 +17,7 @@ import {
   type PlannedShrink,
 } from "../facts.ts";
 import type { Caches } from "./caches.ts";
+import { consolidationFacts } from "./consolidation-facts.ts";
 import type { NamespacePromises } from "./namespace-promises.ts";
 import { raisedRequestBytes } from "./raised-request.ts";
 import type { PendingTarget, VolumeState } from "./volume-registry.ts";
@@ -58,6 +59,7 @@ export function gather(world: World, state: VolumeState, nowMs: number): Gathere
     claim,
     filesystem: {
       ...filesystemFacts(state, filesystem, layout, sizeBytes, nowMs),
+      consolidation: consolidationFacts(filesystem, layout, sizeBytes, nowMs),
       ...(resize === undefined ? {} : claimOperations(state, layout, resize, nowMs)),
     },
     node: state.node,

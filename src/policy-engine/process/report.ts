@@ -8,7 +8,7 @@ import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import { formatQuantity } from "../../units/quantity.ts";
 import type { RecentChanges } from "../facts.ts";
-import type { Plan } from "../plan.ts";
+import type { ChangePlan, Plan } from "../plan.ts";
 
 /** Holds that somebody should look at; the others are the quiet normal state and make no Event. */
 const NOTABLE_HOLDS: ReadonlySet<HoldReason> = new Set<HoldReason>([
@@ -86,9 +86,13 @@ function quantityOrNothing(bytes: number | undefined): string | undefined {
   return bytes === undefined || !Number.isSafeInteger(Math.ceil(bytes)) ? undefined : formatQuantity(Math.ceil(bytes));
 }
 
+function eventReason({ kind, members }: ChangePlan): string {
+  if (members !== undefined) return "Consolidating";
+  return kind === "extend" ? "Extending" : "Shrinking";
+}
+
 function eventOf(plan: Plan): { type: "Normal" | "Warning"; reason: string; message: string } | undefined {
-  if (plan.kind !== "hold")
-    return { type: "Normal", reason: plan.kind === "extend" ? "Extending" : "Shrinking", message: plan.message };
+  if (plan.kind !== "hold") return { type: "Normal", reason: eventReason(plan), message: plan.message };
   if (!NOTABLE_HOLDS.has(plan.reason)) return undefined;
   return { type: WARNINGS.has(plan.reason) ? "Warning" : "Normal", reason: plan.reason, message: plan.message };
 }

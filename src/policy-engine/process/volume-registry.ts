@@ -19,6 +19,8 @@ const DAY_MS = 86_400_000;
 export interface PendingTarget {
   readonly kind: "Extend" | "Shrink";
   readonly sizeBytes: number;
+  /** What it may have meanwhile; 0: nothing more than it has. */
+  readonly mostBytes: number;
   readonly decidedAt: string;
   readonly writtenAtMs: number;
   /** What the filesystem showed when it was decided. */

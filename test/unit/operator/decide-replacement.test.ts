@@ -1,24 +1,15 @@
 import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
 import type { SizeTarget } from "../../../src/api/filesystem.ts";
-import type { FilesystemLayout, LastOperation, MemberSpec } from "../../../src/api/filesystem-layout.ts";
+import type { FilesystemLayout, LastOperation } from "../../../src/api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../../src/api/filesystem-size.ts";
 import { decideMembers, type MembersPlan } from "../../../src/operator/member/decide-members.ts";
 import { takenBack, withoutEndedMark } from "../../../src/operator/member/decide-replacement.ts";
-import { settledState } from "../../../src/operator/member/settled-state.ts";
-import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.ts";
-import { buildSpan } from "../../builders/span.ts";
-import { memberStates } from "../../harness/member-states.ts";
+import { formatQuantity, GIB } from "../../../src/units/quantity.ts";
+import { carriedOut, mounted, summary, written } from "../../harness/span-steps.ts";
 
 const DECIDED = "2030-01-01T00:00:00.000Z";
 const RULES = { className: "member-class", maxMembers: 4, spareMembers: 0, strategy: "Auto" as const };
-
-/** Mounted, of these members. */
-function mounted(...sizes: string[]): FilesystemLayout {
-  const layout = buildSpan({ sizes });
-  const { nodeName } = layout.spec;
-  return { ...layout, status: { ...layout.status, nodeName } };
-}
 
 function shrinkOf(layout: FilesystemLayout, size: string, decidedAt = DECIDED): SizeTarget {
   return { size, from: formatQuantity(filesystemSizeBytes(layout) ?? 0), epoch: 3, decidedAt };
@@ -26,49 +17,6 @@ function shrinkOf(layout: FilesystemLayout, size: string, decidedAt = DECIDED): 
 
 const decide = (layout: FilesystemLayout, target: SizeTarget, maxMembers = 4): MembersPlan =>
   decideMembers(layout, target, { rules: { ...RULES, maxMembers }, mayGrow: false });
-
-/** As the operator writes it. */
-function written(layout: FilesystemLayout, plan: MembersPlan): FilesystemLayout {
-  if (plan.do === "hold") throw new Error(plan.message);
-  const target = plan.target ?? layout.spec.target;
-  return { ...layout, spec: { ...layout.spec, members: plan.members, ...(target === undefined ? {} : { target }) } };
-}
-
-/** As the node carries it out, and the operator then takes it: spares become ready, members come and go. */
-function carriedOut(layout: FilesystemLayout, outcome: LastOperation["outcome"] = "Succeeded"): FilesystemLayout {
-  const { members = [], target } = layout.spec;
-  const fits = outcome === "Succeeded";
-  const isInside = ({ name }: MemberSpec): boolean =>
-    layout.status?.members?.some((one) => one.name === name && one.state === "Present") === true;
-  const reported = members.map((member) => {
-    const { name, size = "0", state = "Present" } = member;
-    return { name, size, state: fits || state === "Spare" ? state : isInside(member) ? ("Present" as const) : state };
-  });
-  const lastOperation: LastOperation | undefined = target && {
-    kind: parseQuantity(target.size) > parseQuantity(target.from) ? "Extend" : "Shrink",
-    from: target.from,
-    to: target.size,
-    epoch: 3,
-    decidedAt: target.decidedAt,
-    startedAt: DECIDED,
-    outcome,
-    reached: fits ? target.size : target.from,
-    endedAt: DECIDED,
-  };
-  const told = { ...layout, status: { ...layout.status, members: reported, lastOperation } };
-  const settled = members.map((member) => ({ ...member, state: settledState(told, member) }));
-  const left = settled.filter(
-    ({ name, state }) => state !== "Removed" || isInside({ name } as MemberSpec) === false || !fits,
-  );
-  const gone = new Set(reported.filter(({ state }) => state === "Removed").map(({ name }) => name));
-  return {
-    ...told,
-    spec: { ...told.spec, members: left.filter(({ name }) => !gone.has(name)) },
-    status: { ...told.status, members: reported.filter(({ name }) => !gone.has(name)) },
-  };
-}
-
-const summary = ({ spec }: FilesystemLayout): string => memberStates(spec.members).join(", ");
 
 describe("a shrink that fits no whole member", () => {
   it("makes a smaller one, takes it in, and lets the large one leave, in this order", () => {

@@ -19,6 +19,7 @@ function statusOf(layout: FilesystemLayout | undefined, more: Partial<StatusFact
     refusal: undefined,
     members: undefined,
     lostNode: undefined,
+    consolidation: undefined,
     ...more,
   };
   return decideStatus(facts, NOW_MS)["status"] as FilesystemStatus;

@@ -10,6 +10,7 @@ import { emergencyGrant } from "../../../src/policy-engine/emergency.ts";
 import { explain } from "../../../src/policy-engine/explain.ts";
 import type { Facts } from "../../../src/policy-engine/facts.ts";
 import { nextExtendUsedBytes } from "../../../src/policy-engine/next-extend.ts";
+import { mostBytes } from "../../../src/policy-engine/plan.ts";
 import { PolicySet } from "../../../src/policy-engine/select-policy.ts";
 import { GIB, MIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { aVolume, NOW_MS, steadyHistory } from "../../builders/facts.ts";
@@ -62,6 +63,7 @@ const soundFacts: fc.Arbitrary<Facts> = fc
     namespaceGib: fc.constantFrom(0, 20, 100),
     changedAgoMs: fc.constantFrom(undefined, 1000, 3_600_000),
     ageMs: fc.integer({ min: 0, max: 9000 }),
+    merging: fc.constantFrom(undefined, undefined, { growthMib: 0, ratio: 0.6 }, { growthMib: 4096, ratio: 1 }),
   })
   .map((shape) =>
     aVolume({
@@ -69,7 +71,17 @@ const soundFacts: fc.Arbitrary<Facts> = fc
       usedRatio: shape.usedRatio,
       history: steadyHistory(Math.round(Math.max(shape.peakRatio, shape.usedRatio) * shape.sizeMib * MIB)),
       reading: { sampledAtMs: NOW_MS - shape.ageMs },
-      filesystem: { growthBytesPerSecond: shape.growth, peakWriteBytesPerSecond: shape.peakWrite },
+      filesystem: {
+        growthBytesPerSecond: shape.growth,
+        peakWriteBytesPerSecond: shape.peakWrite,
+        consolidation: shape.merging && {
+          members: 1,
+          growthBytes: shape.merging.growthMib * MIB,
+          sizeBytes: Math.ceil(shape.sizeMib * shape.merging.ratio) * MIB,
+          because: "a pod waits",
+          underWay: false,
+        },
+      },
       facts: {
         node: { name: "node-a", freeBytes: shape.freeGib * GIB, ioUtilizationRatio: 0 },
         namespaceBytes: shape.sizeMib * MIB + shape.namespaceGib * GIB,
@@ -163,7 +175,8 @@ describe("decide, for any facts", () => {
           expect(plan.sizeBytes).toBeGreaterThanOrEqual(
             facts.filesystem.history.maxUsedBytes(86_400_000, NOW_MS) as number,
           );
-        expect(plan.sizeBytes).toBeLessThan(plan.fromBytes);
+        // Members are merged to the size that there is.
+        expect(plan.sizeBytes).toBeLessThan(plan.fromBytes + (plan.members === undefined ? 0 : 1));
       }),
       RUNS,
     );
@@ -173,11 +186,12 @@ describe("decide, for any facts", () => {
     fc.assert(
       fc.property(anyFacts, policy, ceilings, (facts, compiled, bounds) => {
         const plan = decide(facts, compiled, bounds);
-        if (plan.kind !== "extend") return;
-        const grownBytes = plan.sizeBytes - plan.fromBytes;
+        const largestBytes = mostBytes(plan);
+        if (plan.kind === "hold" || largestBytes === 0 || plan.growthBytes === 0) return;
+        const grownBytes = largestBytes - plan.fromBytes;
         expect(grownBytes).toBeGreaterThan(0);
-        expect(plan.sizeBytes).toBeLessThanOrEqual(parseQuantity(MAX));
-        expect(plan.sizeBytes).toBeLessThanOrEqual(bounds.maxBytes?.value ?? 10 * facts.claim.nominalBytes);
+        expect(largestBytes).toBeLessThanOrEqual(parseQuantity(MAX));
+        expect(largestBytes).toBeLessThanOrEqual(bounds.maxBytes?.value ?? 10 * facts.claim.nominalBytes);
         expect(grownBytes).toBeLessThanOrEqual(facts.node?.freeBytes ?? 0);
         if (bounds.namespaceBytes !== undefined)
           expect(facts.namespaceBytes + grownBytes).toBeLessThanOrEqual(bounds.namespaceBytes.value);
@@ -218,7 +232,7 @@ describe("decide, for any facts", () => {
           const shared = { ...facts, namespaceBytes: facts.filesystem.sizeBytes + othersBytes };
           const plan = decide(shared, compiled, bounds);
           const wish = wishFor(shared, compiled, bounds, plan);
-          const takenBytes = plan.kind === "extend" ? plan.sizeBytes : stake.takenBytes;
+          const takenBytes = Math.max(mostBytes(plan), stake.takenBytes);
           stakes[index] = { ...stake, ...wish, takenBytes };
           return { shared, grant: wish?.grant };
         });

@@ -1,0 +1,62 @@
+// What is seen of pods, slots and members for merging members: read from the operator's caches, nothing of its own but the pods.
+import type { Filesystem } from "../../api/filesystem.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { SPAN_DRIVER } from "../../api/names.ts";
+import { MEMBER_CLASS_PARAMETER } from "../../csi/class-parameters.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { objectKey } from "../../kube/object.ts";
+import { createReflector, type Reflector } from "../../kube/reflector.ts";
+import { PODS, type Pod } from "../../kube/resources.ts";
+import type { Logger } from "../../process/log.ts";
+import type { CapacityCaches } from "../capacity/capacity-caches.ts";
+import type { ClaimCaches } from "../claim/claim-caches.ts";
+import { growsInPlace } from "../member/decide-members.ts";
+import { rulesOfRecords } from "../member/member-rules.ts";
+import type { VolumeCaches } from "../volume/volume-caches.ts";
+import type { ConsolidationWatching } from "./consolidations.ts";
+
+/** Those whose containers have not all been made. */
+export function createWaitingPods(client: KubeClient, log: Logger): Reflector<Pod> {
+  return createReflector({ client, resource: PODS, log, select: { fieldSelector: "status.phase=Pending" } });
+}
+
+type Caches = Pick<VolumeCaches, "layouts" | "filesystems" | "persistentVolumes" | "csiDrivers" | "nodes"> &
+  Pick<ClaimCaches, "claims" | "attachments" | "storageClasses">;
+
+export function consolidationSight(
+  { layouts, filesystems, persistentVolumes, csiDrivers, nodes, claims, attachments, storageClasses }: Caches,
+  { csiNodes }: Pick<CapacityCaches, "csiNodes">,
+): Pick<ConsolidationWatching, "layouts" | "filesystemOf" | "seen"> {
+  return {
+    layouts,
+    filesystemOf: ({ spec: { claimRef } }): Filesystem | undefined => {
+      const found = claimRef && filesystems.store.get(objectKey(claimRef));
+      return found?.spec.claimRef?.uid === claimRef?.uid ? found : undefined;
+    },
+    seen: {
+      claim: (namespace, name) => claims.store.get(objectKey({ namespace, name })),
+      volume: (name) => persistentVolumes.store.get(name),
+      layout: (handle) => layouts.store.get(handle),
+      driverOfNew: ({ spec }) => {
+        const ofClass = storageClasses.store.get(spec.storageClassName ?? "");
+        if (ofClass?.provisioner !== SPAN_DRIVER) return ofClass?.provisioner;
+        return storageClasses.store.get(ofClass.parameters?.[MEMBER_CLASS_PARAMETER] ?? "")?.provisioner;
+      },
+      nodes: () => nodes.store.list(),
+      attaches: (driver) => csiDrivers.store.get(driver)?.spec.attachRequired !== false,
+      attachmentsOn: (node) => attachments.store.byIndex("node", node),
+      runsOn: (node, driver) => driverOn(csiNodes, node, driver) !== undefined,
+      limitOn: (node, driver) => driverOn(csiNodes, node, driver)?.allocatable?.count,
+      layoutsOn: (node) => layouts.store.byIndex("span-node", node),
+      growsInPlace: ({ metadata }: FilesystemLayout) => {
+        const rules = rulesOfRecords(metadata.annotations);
+        const mayGrow = storageClasses.store.get(rules?.className ?? "")?.allowVolumeExpansion === true;
+        return rules !== undefined && growsInPlace({ rules, mayGrow });
+      },
+    },
+  };
+}
+
+function driverOn({ store }: CapacityCaches["csiNodes"], node: string, driver: string) {
+  return store.get(node)?.spec.drivers.find(({ name }) => name === driver);
+}

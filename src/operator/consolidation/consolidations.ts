@@ -1,0 +1,169 @@
+// What the leading replica knows of filesystems whose members are to be merged for a pod: looked at again every few seconds. It
+// tells people, lets one filesystem of a node be merged at a time, and counts how that ended. It changes no volume itself.
+import { isDeepStrictEqual } from "node:util";
+import type { ConsolidationNeed } from "../../api/consolidation.ts";
+import type { Filesystem } from "../../api/filesystem.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { EventRecorder } from "../../kube/events.ts";
+import { objectKey } from "../../kube/object.ts";
+import type { Reflector } from "../../kube/reflector.ts";
+import type { Pod } from "../../kube/resources.ts";
+import type { Clock } from "../../process/clock.ts";
+import type { Logger } from "../../process/log.ts";
+import { createLedQueue, type Duty } from "../led-queue.ts";
+import type { OperatorMetrics } from "../metrics.ts";
+import { decideNeeds, type SeenNeeds } from "./decide-needs.ts";
+import { isMerging, outcomeOf } from "./under-way.ts";
+
+export interface ConsolidationWatching {
+  /** Of pods that wait for their containers. */
+  readonly pods: Reflector<Pod>;
+  readonly layouts: Reflector<FilesystemLayout>;
+  readonly filesystemOf: (layout: FilesystemLayout) => Filesystem | undefined;
+  readonly seen: Omit<SeenNeeds, "pods">;
+  readonly events: Pick<EventRecorder, "record">;
+  readonly metrics: Pick<OperatorMetrics, "consolidated">;
+  readonly clock: Clock;
+}
+
+export interface Consolidations extends Duty {
+  /** What is wanted of it; `shown` until this replica has looked. */
+  needOf(handle: string, shown: ConsolidationNeed | undefined): ConsolidationNeed | undefined;
+  /** Whether merging it may begin: "wait" while another one of its node is merged, "drop" where no pod waits for it any more. */
+  mayBegin(layout: FilesystemLayout): Beginning;
+  /** `changed` hears of each filesystem of which something else is wanted than before. */
+  onChange(changed: (handle: string) => void): void;
+}
+
+export type Beginning = "begin" | "wait" | "drop";
+
+/** Pods come in bursts, and none is in a hurry that has waited that long: a look counts slots on each node. */
+const LOOK_INTERVAL_MS = 10_000;
+/** A cache shows what was begun well before. */
+const BEGINNING_MS = 10_000;
+
+export function createConsolidations(
+  watching: ConsolidationWatching,
+  synced: Promise<void>,
+  log: Logger,
+): Consolidations {
+  const { pods, layouts, filesystemOf, seen, clock } = watching;
+  const changed: ((handle: string) => void)[] = [];
+  let leading = false;
+  let needs: ReadonlyMap<string, ConsolidationNeed> | undefined;
+  /** By handle. */
+  const begun = new Map<string, Begun>();
+  /** Who waits for what is merged now, by handle. */
+  const merging = new Map<string, string | undefined>();
+
+  const look = (): void => {
+    const before = needs;
+    const found = decideNeeds({ ...seen, pods: pods.store.list() }, clock.nowMs());
+    needs = found;
+    for (const handle of new Set([...(before?.keys() ?? []), ...found.keys()])) {
+      const need = found.get(handle);
+      if (isDeepStrictEqual(before?.get(handle), need)) continue;
+      if (need !== undefined) tell(watching, handle, need);
+      for (const each of changed) each(handle);
+    }
+  };
+  const follow = (layout: FilesystemLayout): void => {
+    const handle = layout.metadata.name;
+    const filesystem = filesystemOf(layout);
+    if (isMerging(layout, filesystem)) {
+      if (!merging.has(handle)) merging.set(handle, needs?.get(handle)?.pod ?? filesystem?.status?.consolidation?.pod);
+    } else if (merging.has(handle)) {
+      // Every replica follows what goes on, and the leading one tells of it.
+      if (leading) tellEnd(watching, layout, merging.get(handle));
+      merging.delete(handle);
+      queue.add(ALL);
+    }
+  };
+  const queue = createLedQueue(
+    { synced, keys: () => [ALL] },
+    {
+      name: "consolidations",
+      concurrency: 1,
+      run: () => {
+        look();
+        return Promise.resolve({ againAfterMs: LOOK_INTERVAL_MS });
+      },
+      log,
+    },
+  );
+  layouts.subscribe({ added: follow, updated: follow, deleted: ({ metadata }) => void merging.delete(metadata.name) });
+  /** One of a node at a time, and one for a pod, which may be helped on several nodes if it has none. */
+  const isBusy = (node: string, handle: string, pod: string | undefined): boolean => {
+    const isInTheWay = (other: string, forPod: string | undefined, onNode: string | undefined): boolean =>
+      other !== handle && (onNode === node || (pod !== undefined && forPod === pod));
+    for (const [other, { atMs }] of begun) if (clock.nowMs() - atMs >= BEGINNING_MS) begun.delete(other);
+    const isBegun = [...begun].some(([other, one]) => isInTheWay(other, one.pod, one.node));
+    return isBegun || [...merging].some(([other, forPod]) => isInTheWay(other, forPod, nodeOf(layouts, other)));
+  };
+  return {
+    begin: () => {
+      leading = true;
+      queue.begin();
+    },
+    end: async () => {
+      leading = false;
+      await queue.end();
+      needs = undefined;
+    },
+    needOf: (handle, shown) => (needs === undefined ? shown : needs.get(handle)),
+    mayBegin: ({ metadata, spec }) => {
+      if (needs === undefined) return "wait";
+      const { nodeName } = spec;
+      const pod = needs.get(metadata.name)?.pod;
+      if (nodeName !== undefined && isBusy(nodeName, metadata.name, pod)) return "wait";
+      // What was merged a moment ago may be enough.
+      look();
+      if (nodeName === undefined || !needs.has(metadata.name)) return "drop";
+      begun.set(metadata.name, { node: nodeName, pod, atMs: clock.nowMs() });
+      return "begin";
+    },
+    onChange: (listener) => void changed.push(listener),
+  };
+}
+
+interface Begun {
+  readonly node: string;
+  readonly pod: string | undefined;
+  readonly atMs: number;
+}
+
+function nodeOf(layouts: Reflector<FilesystemLayout>, handle: string): string | undefined {
+  return layouts.store.get(handle)?.spec.nodeName;
+}
+
+/** One key: what helps one pod of a node depends on all others there. */
+const ALL = "all";
+
+function tell({ pods, layouts, filesystemOf, events }: ConsolidationWatching, handle: string, need: ConsolidationNeed) {
+  const layout = layouts.store.get(handle);
+  const filesystem = layout && filesystemOf(layout);
+  const pod = pods.store.get(need.pod);
+  const what = `Filesystem ${filesystem === undefined ? handle : objectKey(filesystem.metadata)}`;
+  if (filesystem !== undefined) events.record(filesystem, "Normal", "SlotsWanted", need.message);
+  if (pod !== undefined) events.record(pod, "Normal", "SlotsWanted", `${what}: ${need.message}; its policy decides`);
+}
+
+function tellEnd(
+  { pods, filesystemOf, events, metrics }: ConsolidationWatching,
+  layout: FilesystemLayout,
+  podKey: string | undefined,
+): void {
+  const filesystem = filesystemOf(layout);
+  const outcome = outcomeOf(layout, filesystem);
+  metrics.consolidated(outcome ?? "Superseded");
+  if (filesystem === undefined || outcome === undefined) return;
+  const count = (layout.status?.members ?? []).filter(({ state }) => state === "Present").length;
+  const message = `it has ${count} member${count === 1 ? "" : "s"} now`;
+  const why = layout.status?.lastOperation?.message;
+  const said = why === undefined ? message : `${message}: ${why}`;
+  const type = outcome === "Failed" ? "Warning" : "Normal";
+  events.record(filesystem, type, `Consolidation${outcome}`, said);
+  const pod = podKey === undefined ? undefined : pods.store.get(podKey);
+  if (pod !== undefined)
+    events.record(pod, type, `Consolidation${outcome}`, `Filesystem ${objectKey(filesystem.metadata)}: ${said}`);
+}

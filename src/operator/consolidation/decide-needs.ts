@@ -1,0 +1,141 @@
+// Which filesystems may help pods that lack attach slots on their node, and how: by fewer members. Pure. It says so of all that could,
+// since whether one may be changed is its own policy's; and of none where all of them together would not free enough.
+import type { ConsolidationNeed } from "../../api/consolidation.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
+import type { Pod } from "../../kube/resources.ts";
+import { formatQuantity } from "../../units/quantity.ts";
+import { isWhole, mergeInto } from "../member/decide-consolidation.ts";
+import { type Share, sharesOf, stays } from "../member/member-shares.ts";
+import { lacksNodeForSlots, nodesOf, type SeenNodes } from "./pod-nodes.ts";
+import { lacksOf, type SlotLack, volumesOf } from "./pod-slots.ts";
+
+export interface SeenNeeds extends SeenNodes {
+  /** Those that wait for their containers. */
+  readonly pods: readonly Pod[];
+  /** Whether its members may become larger in place, by its class and by theirs. */
+  growsInPlace(layout: FilesystemLayout): boolean;
+}
+
+/** A slot may be given back at any moment, and a pod that is on its way needs a moment. */
+export const PATIENCE_MS = 20_000;
+/** Of those without a node, the oldest at a look: for each of them slots are counted on every node. */
+const PODS_LIMIT = 20;
+/** Of a pod that has no node: its filesystems' policies may forbid it on some. */
+const NODES_LIMIT = 3;
+
+/** By the handle of the filesystem. */
+export function decideNeeds(seen: SeenNeeds, nowMs: number): Map<string, ConsolidationNeed> {
+  const needs = new Map<string, ConsolidationNeed>();
+  // The oldest pod of a node first; what it frees there the next look knows.
+  const served = new Set<string>();
+  const waiting = seen.pods.filter((pod) => isWaiting(pod, nowMs)).sort(byAge);
+  const placed = waiting.filter(({ spec }) => spec.nodeName);
+  for (const pod of [...placed, ...waiting.filter(lacksNodeForSlots).slice(0, PODS_LIMIT)]) {
+    for (const { node, helpful } of helpFor(pod, seen, served).slice(0, NODES_LIMIT)) {
+      served.add(node);
+      for (const [handle, need] of helpful) needs.set(handle, need);
+    }
+  }
+  return needs;
+}
+
+interface Help {
+  readonly node: string;
+  readonly missing: number;
+  readonly helpful: ReadonlyMap<string, ConsolidationNeed>;
+}
+
+/** The nodes on which it could be helped, those first that lack the least; none where one has the slots: it waits for something else. */
+function helpFor(pod: Pod, seen: SeenNeeds, served: ReadonlySet<string>): Help[] {
+  const volumes = volumesOf(pod, seen);
+  const nodes = volumes === undefined ? [] : nodesOf(pod, volumes, seen);
+  const lacking = nodes.map((node) => ({ node, lacks: lacksOf(volumes ?? [], node, seen) }));
+  if (lacking.some(({ lacks }) => lacks.length === 0)) return [];
+  return lacking
+    .filter(({ node }) => !served.has(node))
+    .map(({ node, lacks }): Help => {
+      const missing = lacks.reduce((sum, lack) => sum + lack.missing, 0);
+      return { node, missing, helpful: needsOf(pod, node, lacks, seen) };
+    })
+    .filter(({ helpful }) => helpful.size > 0)
+    .sort((a, b) => a.missing - b.missing || (a.node < b.node ? -1 : 1));
+}
+
+function byAge(a: Pod, b: Pod): number {
+  const [first, second] = [a, b].map(({ metadata }) => Date.parse(metadata.creationTimestamp ?? "") || 0);
+  return (first ?? 0) - (second ?? 0) || (keyOf(a) < keyOf(b) ? -1 : 1);
+}
+
+function keyOf({ metadata }: Pod): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}
+
+function isWaiting({ metadata, status }: Pod, nowMs: number): boolean {
+  const placed = status?.conditions?.find(({ type }) => type === "PodScheduled")?.lastTransitionTime;
+  const sinceMs = Date.parse(placed ?? metadata.creationTimestamp ?? "");
+  return metadata.deletionTimestamp === undefined && status?.phase === "Pending" && nowMs - sinceMs >= PATIENCE_MS;
+}
+
+function needsOf(pod: Pod, node: string, lacks: readonly SlotLack[], seen: SeenNeeds): Map<string, ConsolidationNeed> {
+  const candidates = seen.layoutsOn(node).flatMap((layout) => candidateOf(layout, seen) ?? []);
+  const needs = new Map<string, ConsolidationNeed>();
+  for (const lack of lacks) {
+    const ofDriver = candidates.filter(({ driver }) => driver === lack.driver);
+    // Data is not moved for a pod that waits all the same.
+    if (ofDriver.reduce((sum, { staying }) => sum + staying.length - 1, 0) < lack.missing) return new Map();
+    for (const candidate of ofDriver) {
+      const need = needOf(pod, node, lack, candidate);
+      if (need !== undefined) needs.set(candidate.layout.metadata.name, need);
+    }
+  }
+  return needs;
+}
+
+interface Candidate {
+  readonly layout: FilesystemLayout;
+  readonly driver: string;
+  readonly staying: readonly Share[];
+  readonly sizeBytes: number;
+}
+
+/** Mounted there, as it should be, with nothing on its way; all members of one driver. */
+function candidateOf(layout: FilesystemLayout, seen: SeenNeeds): Candidate | undefined {
+  const { spec, status } = layout;
+  const sizeBytes = filesystemSizeBytes(layout);
+  if (spec.backend !== "span" || sizeBytes === undefined || status?.operation || !isWhole(layout)) return undefined;
+  if (!isAtTarget(layout, sizeBytes) || !seen.growsInPlace(layout)) return undefined;
+  const staying = sharesOf(layout).filter(stays);
+  const drivers = new Set(staying.map(({ member }) => member.source.claim?.driver));
+  const [driver] = drivers;
+  return staying.length > 1 && drivers.size === 1 && driver !== undefined
+    ? { layout, driver, staying, sizeBytes }
+    : undefined;
+}
+
+function isAtTarget({ spec, status }: FilesystemLayout, sizeBytes: number): boolean {
+  if (spec.target === undefined || status?.lastOperation?.decidedAt === spec.target.decidedAt) return true;
+  return spec.target.size === formatQuantity(sizeBytes);
+}
+
+function needOf(
+  pod: Pod,
+  node: string,
+  lack: SlotLack,
+  { staying, sizeBytes }: Candidate,
+): ConsolidationNeed | undefined {
+  const members = Math.max(1, staying.length - lack.missing);
+  const merge = mergeInto(members, staying, sizeBytes);
+  if (merge === undefined) return undefined;
+  const key = keyOf(pod);
+  const leaving = merge.leaving.map(({ member }) => member.name).join(", ");
+  const message =
+    `pod ${key} lacks ${slots(lack.missing)} of ${lack.driver} on node ${node} (${lack.used} of ${lack.limit} are used, it needs ` +
+    `${lack.wanted}); ${leaving} merged into ${merge.growing.member.name} would free ${merge.leaving.length}`;
+  const growth = formatQuantity(merge.growthBytes);
+  return { pod: key, node, members, growth, message };
+}
+
+function slots(count: number): string {
+  return `${count} attach slot${count === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,112 @@
+// Which attach slots a pod lacks on a node that it was given, or could be: counted as ControllerPublishVolume counts them, from what its volumes'
+// drivers say on the CSINode and from every VolumeAttachment of the node. Pure.
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { SPAN_DRIVER } from "../../api/names.ts";
+import type { PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment } from "../../kube/resources.ts";
+import { settledState } from "../member/settled-state.ts";
+import { isOut } from "../volume/layout-facts.ts";
+
+/** What there is, as the caches show it. */
+export interface SeenSlots {
+  claim(namespace: string, name: string): PersistentVolumeClaim | undefined;
+  volume(name: string): PersistentVolume | undefined;
+  layout(handle: string): FilesystemLayout | undefined;
+  /** What a claim that has no volume yet will have attached, by its class; undefined: nobody can tell. */
+  driverOfNew(claim: PersistentVolumeClaim): string | undefined;
+  /** Whether volumes of a driver are attached at all. */
+  attaches(driver: string): boolean;
+  attachmentsOn(node: string): readonly VolumeAttachment[];
+  layoutsOn(node: string): readonly FilesystemLayout[];
+  /** Undefined: the driver has no limit there. */
+  limitOn(node: string, driver: string): number | undefined;
+}
+
+export interface SlotLack {
+  readonly driver: string;
+  readonly limit: number;
+  /** Without those that are being given back. */
+  readonly used: number;
+  /** What the pod has to have attached still. */
+  readonly wanted: number;
+  readonly missing: number;
+}
+
+/** What a pod has to have attached. */
+export interface AttachedVolume {
+  readonly driver: string;
+  /** Undefined: it is made once the pod has a node. */
+  readonly volumeName: string | undefined;
+}
+
+/** None: it lacks no slot there. */
+export function lacksOf(all: readonly AttachedVolume[], node: string, seen: SeenSlots): SlotLack[] {
+  const volumes = all.filter(({ driver }) => seen.attaches(driver));
+  const there = seen.attachmentsOn(node);
+  const here = new Set(there.map(({ spec }) => spec.source.persistentVolumeName));
+  const leaving = leavingVolumes(seen.layoutsOn(node));
+  const toAttach = volumes.filter(({ volumeName }) => volumeName === undefined || !here.has(volumeName));
+  return [...new Set(toAttach.map(({ driver }) => driver))].flatMap((driver) => {
+    const limit = seen.limitOn(node, driver);
+    if (limit === undefined) return [];
+    const wanted = toAttach.filter((volume) => volume.driver === driver).length;
+    const used = there.filter(
+      ({ spec, metadata }) =>
+        spec.attacher === driver &&
+        metadata.deletionTimestamp === undefined &&
+        !leaving.has(spec.source.persistentVolumeName),
+    ).length;
+    const missing = used + wanted - limit;
+    return missing > 0 ? [{ driver, limit, used, wanted, missing }] : [];
+  });
+}
+
+/** Of members that are asked to leave, or have left and are not detached yet. */
+function leavingVolumes(layouts: readonly FilesystemLayout[]): Set<string | undefined> {
+  const members = layouts.flatMap(({ spec }) => spec.members ?? []);
+  return new Set(members.filter(({ state }) => state === "Removed").map(({ source }) => source.claim?.volumeName));
+}
+
+/** Undefined: what one of its claims is made of, or will be, is not known. */
+export function volumesOf({ metadata, spec }: Pod, seen: SeenSlots): AttachedVolume[] | undefined {
+  const found: AttachedVolume[] = [];
+  for (const { name, persistentVolumeClaim, ephemeral } of spec.volumes ?? []) {
+    const claimName = persistentVolumeClaim?.claimName ?? (ephemeral && `${metadata.name}-${name}`);
+    if (claimName === undefined) continue;
+    const claim = seen.claim(metadata.namespace ?? "", claimName);
+    const volumes = claim && attachedVolumes(claim, spec.nodeName, seen);
+    if (volumes === undefined) return undefined;
+    found.push(...volumes);
+  }
+  return found;
+}
+
+function attachedVolumes(
+  claim: PersistentVolumeClaim,
+  nodeName: string | undefined,
+  seen: SeenSlots,
+): AttachedVolume[] | undefined {
+  const { volumeName } = claim.spec;
+  if (volumeName === undefined) {
+    // Of a pod that has its node it is being made.
+    const driver = nodeName ? undefined : seen.driverOfNew(claim);
+    return driver === undefined ? undefined : [{ driver, volumeName: undefined }];
+  }
+  const volume = seen.volume(volumeName);
+  if (volume === undefined) return undefined;
+  const { driver, volumeHandle } = volume.spec.csi ?? {};
+  if (driver === undefined) return [];
+  if (driver !== SPAN_DRIVER) return [{ driver, volumeName: volume.metadata.name }];
+  const layout = seen.layout(volumeHandle ?? "");
+  return layout && membersToAttach(layout);
+}
+
+function membersToAttach(layout: FilesystemLayout): AttachedVolume[] | undefined {
+  const needed = (layout.spec.members ?? []).filter(
+    (member) => !isOut(layout, member) && settledState(layout, member) !== "Spare",
+  );
+  const found = needed.flatMap(({ source }) => {
+    const { driver, volumeName } = source.claim ?? {};
+    return driver === undefined || volumeName === undefined ? [] : [{ driver, volumeName }];
+  });
+  return found.length === needed.length ? found : undefined;
+}

@@ -1,0 +1,66 @@
+// What Filesystem and layout say of merging a filesystem's members: that the operator wants it for a pod, or that one was decided and is
+// not over. One that ended before its last step is wanted still, whoever waits: until then the filesystem is larger than it was. Pure.
+import type { Filesystem, WantedTarget } from "../../api/filesystem.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { formatBytes, parseQuantity, readQuantity } from "../../units/quantity.ts";
+import type { ConsolidationFacts } from "../facts.ts";
+
+/** Nothing that takes longer keeps rules waiting: it is decided anew then, on what there is. */
+const UNDER_WAY_LIMIT_MS = 600_000;
+
+export function consolidationFacts(
+  filesystem: Filesystem,
+  layout: FilesystemLayout,
+  sizeBytes: number,
+  nowMs: number,
+): ConsolidationFacts | undefined {
+  if (layout.spec.backend !== "span") return undefined;
+  return unfinished(filesystem.spec.target, layout, sizeBytes, nowMs) ?? wantedByPod(filesystem, sizeBytes);
+}
+
+function wantedByPod({ status }: Filesystem, sizeBytes: number): ConsolidationFacts | undefined {
+  const need = status?.consolidation;
+  const growthBytes = readQuantity(need?.growth);
+  if (need === undefined || growthBytes === undefined) return undefined;
+  return { members: need.members, growthBytes, sizeBytes, because: need.message, underWay: false };
+}
+
+function unfinished(
+  target: WantedTarget | undefined,
+  layout: FilesystemLayout,
+  presentBytes: number,
+  nowMs: number,
+): ConsolidationFacts | undefined {
+  if (target?.members === undefined || isOvertaken(target, layout)) return undefined;
+  const { members, decidedAt } = target;
+  const wantedBytes = parseQuantity(target.size);
+  const isOver = hasEnded(target, layout) || hasFailedFirst(target, layout);
+  const underWay = !isOver && Math.abs(nowMs - Date.parse(decidedAt)) < UNDER_WAY_LIMIT_MS;
+  if (!underWay && wantedBytes >= presentBytes) return undefined;
+  const because = `merging its members into ${members}, decided at ${decidedAt}, is not over: it has ${formatBytes(presentBytes)}, and is to have ${formatBytes(wantedBytes)}`;
+  return { members, growthBytes: 0, sizeBytes: wantedBytes, because, underWay };
+}
+
+/** Carried out, given up, or with nothing left to do. */
+function hasEnded({ decidedAt }: WantedTarget, { spec, status }: FilesystemLayout): boolean {
+  const isCarried = spec.target?.decidedAt === decidedAt;
+  return status?.lastOperation?.decidedAt === decidedAt || (isCarried && spec.target?.size === spec.target?.from);
+}
+
+/** The extend that makes room for what leaves. */
+function hasFailedFirst({ decidedAt }: WantedTarget, { status }: FilesystemLayout): boolean {
+  const last = status?.lastOperation;
+  return (
+    last?.decidedAt !== undefined &&
+    Date.parse(last.decidedAt) === Date.parse(decidedAt) - 1 &&
+    last.outcome !== "Succeeded"
+  );
+}
+
+/** A raised request or an emergency has changed the size since: what is there now is what it is to have. */
+function isOvertaken({ decidedAt }: WantedTarget, { spec, status }: FilesystemLayout): boolean {
+  const atMs = Date.parse(decidedAt);
+  const last = status?.lastOperation;
+  const isEmergencyLater = last?.emergency === true && Date.parse(last.startedAt) > atMs;
+  return isEmergencyLater || Date.parse(spec.target?.decidedAt ?? "") > atMs;
+}

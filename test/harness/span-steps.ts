@@ -1,0 +1,62 @@
+// The steps that a change of a span's members takes, without operator and node: what one writes and the other carries out.
+import type { FilesystemLayout, LastOperation, MemberSpec } from "../../src/api/filesystem-layout.ts";
+import type { MembersPlan } from "../../src/operator/member/decide-members.ts";
+import { settledState } from "../../src/operator/member/settled-state.ts";
+import { parseQuantity } from "../../src/units/quantity.ts";
+import { buildSpan } from "../builders/span.ts";
+import { memberStates } from "./member-states.ts";
+
+const CARRIED = "2030-01-01T00:00:00.000Z";
+
+/** Mounted, of these members. */
+export function mounted(...sizes: string[]): FilesystemLayout {
+  const layout = buildSpan({ sizes });
+  const { nodeName } = layout.spec;
+  return { ...layout, status: { ...layout.status, nodeName } };
+}
+
+/** As the operator writes it. */
+export function written(layout: FilesystemLayout, plan: MembersPlan): FilesystemLayout {
+  if (plan.do === "hold") throw new Error(plan.message);
+  const target = plan.target ?? layout.spec.target;
+  return { ...layout, spec: { ...layout.spec, members: plan.members, ...(target === undefined ? {} : { target }) } };
+}
+
+/** As the node carries it out, and the operator then takes it: spares become ready, members come and go. */
+export function carriedOut(
+  layout: FilesystemLayout,
+  outcome: LastOperation["outcome"] = "Succeeded",
+): FilesystemLayout {
+  const { members = [], target } = layout.spec;
+  const fits = outcome === "Succeeded";
+  const isInside = ({ name }: MemberSpec): boolean =>
+    layout.status?.members?.some((one) => one.name === name && one.state === "Present") === true;
+  const reported = members.map((member) => {
+    const { name, size = "0", state = "Present" } = member;
+    return { name, size, state: fits || state === "Spare" ? state : isInside(member) ? ("Present" as const) : state };
+  });
+  const lastOperation: LastOperation | undefined = target && {
+    kind: parseQuantity(target.size) > parseQuantity(target.from) ? "Extend" : "Shrink",
+    from: target.from,
+    to: target.size,
+    epoch: 3,
+    decidedAt: target.decidedAt,
+    startedAt: CARRIED,
+    outcome,
+    reached: fits ? target.size : target.from,
+    endedAt: CARRIED,
+  };
+  const told = { ...layout, status: { ...layout.status, members: reported, lastOperation } };
+  const settled = members.map((member) => ({ ...member, state: settledState(told, member) }));
+  const left = settled.filter(
+    ({ name, state }) => state !== "Removed" || isInside({ name } as MemberSpec) === false || !fits,
+  );
+  const gone = new Set(reported.filter(({ state }) => state === "Removed").map(({ name }) => name));
+  return {
+    ...told,
+    spec: { ...told.spec, members: left.filter(({ name }) => !gone.has(name)) },
+    status: { ...told.status, members: reported.filter(({ name }) => !gone.has(name)) },
+  };
+}
+
+export const summary = ({ spec }: FilesystemLayout): string => memberStates(spec.members).join(", ");

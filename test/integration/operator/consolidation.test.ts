@@ -1,0 +1,237 @@
+// Members that are merged for a pod which lacks attach slots, as its parts see it: the operator says who waits, the policy-engine's target
+// comes, one member grows, and the others leave.
+import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import type { ConsolidationNeed } from "../../../src/api/consolidation.ts";
+import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
+import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../../../src/api/filesystem-layout.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
+import {
+  CSI_NODES,
+  EVENTS,
+  NODES,
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  PODS,
+  STORAGE_CLASSES,
+} from "../../../src/kube/resources.ts";
+import { parseQuantity } from "../../../src/units/quantity.ts";
+import { createMemberNode, MEMBER_CLASS, MEMBER_DRIVER } from "../../fakes/member-sidecars.ts";
+import { memberStates } from "../../harness/member-states.ts";
+import { untilRead } from "./cluster.ts";
+import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
+import { isAttached, type SpanUnderTest } from "./span-under-test.ts";
+
+const SLOTS = 6;
+const NODE = "node-a";
+const DECIDED_MS = Date.parse("2031-01-01T00:00:00Z");
+let tested: SpanCluster;
+let span: SpanUnderTest;
+let decisions = 0;
+
+beforeAll(async () => {
+  tested = await startSpanCluster();
+  ({ span } = tested);
+  await createMemberNode(tested.cluster.client, NODE, SLOTS);
+}, 60_000);
+afterAll(() => tested.stop(), 60_000);
+
+interface Wide {
+  readonly handle: string;
+  readonly claim: string;
+}
+
+const members = ({ spec }: FilesystemLayout): string => memberStates(spec.members).join(", ");
+
+function mounted(
+  sizes: Record<string, string>,
+  lastOperation?: LastOperation,
+  out: string[] = [],
+): FilesystemLayoutStatus {
+  const reported = Object.entries(sizes).map(([name, size]) => {
+    const state = out.includes(name) ? ("Removed" as const) : ("Present" as const);
+    return { name, size, state };
+  });
+  return { nodeName: NODE, mounted: true, members: reported, ...(lastOperation && { lastOperation }) };
+}
+
+function ended({ spec: { target } }: FilesystemLayout, outcome: LastOperation["outcome"] = "Succeeded"): LastOperation {
+  if (target === undefined) throw new Error("no target");
+  const { size, from, epoch, decidedAt } = target;
+  const kind = parseQuantity(size) > parseQuantity(from) ? "Extend" : "Shrink";
+  return { kind, from, to: size, epoch, decidedAt, startedAt: decidedAt, endedAt: decidedAt, outcome, reached: size };
+}
+
+async function expandsMembers(allowVolumeExpansion: boolean): Promise<void> {
+  const name = { name: MEMBER_CLASS };
+  await tested.cluster.client.mergePatch("test/expansion", STORAGE_CLASSES, name, { allowVolumeExpansion });
+}
+
+/** Of three members of 2Gi, made while none could grow. */
+async function wide(): Promise<Wide> {
+  await expandsMembers(false);
+  const { handle, claim } = await span.created();
+  await span.publish(handle, NODE);
+  await span.untilLayout("m0 is attached", handle, isAttached("m0"));
+  const sizes: Record<string, string> = { m0: "2Gi" };
+  await span.report(handle, mounted(sizes));
+  for (const [name, from, size] of [
+    ["m1", "2Gi", "4Gi"],
+    ["m2", "4Gi", "6Gi"],
+  ] as const) {
+    await span.target(claim, size, from);
+    const layout = await span.untilLayout(`${name} is attached`, handle, isAttached(name));
+    sizes[name] = "2Gi";
+    await span.report(handle, mounted(sizes, ended(layout)));
+  }
+  await expandsMembers(true);
+  return { handle, claim };
+}
+
+const PLACED = { status: "True", message: "" };
+
+/** With an ordinary volume of the members' driver, for long; `nodeName` undefined: the scheduler has none for it. */
+async function waitingPod(name: string, nodeName: string | undefined, said: object = PLACED): Promise<void> {
+  const { client } = tested.cluster;
+  const csi = { driver: MEMBER_DRIVER, volumeHandle: `device-of-${name}` };
+  const volume = { apiVersion: "v1", kind: "PersistentVolume", metadata: { name }, spec: { csi } };
+  await client.create("test/volume", PERSISTENT_VOLUMES, volume);
+  const metadata = { namespace: "shop", name };
+  const claim = { apiVersion: "v1", kind: "PersistentVolumeClaim", metadata, spec: { volumeName: name } };
+  await client.create("test/claim", PERSISTENT_VOLUME_CLAIMS, claim);
+  const volumes = [{ name: "data", persistentVolumeClaim: { claimName: name } }];
+  const pod = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata,
+    spec: { ...(nodeName && { nodeName }), containers: [], volumes },
+  };
+  await client.create("test/pod", PODS, pod);
+  const lastTransitionTime = new Date(Date.now() - 3_600_000).toISOString();
+  const condition = { type: "PodScheduled", reason: "", lastTransitionTime, ...said };
+  await client.mergePatch(
+    "test/pod",
+    PODS,
+    metadata,
+    { status: { phase: "Pending", conditions: [condition] } },
+    "status",
+  );
+}
+
+const needOf = async (claim: string): Promise<ConsolidationNeed | undefined> =>
+  (await tested.cluster.client.get(FILESYSTEMS, { namespace: "shop", name: claim }))?.status?.consolidation;
+
+const untilNeed = (claim: string, holds: (need: ConsolidationNeed | undefined) => boolean) =>
+  untilRead(`what is wanted of ${claim}`, () => needOf(claim), holds);
+
+/** As the policy-engine decides it. */
+async function merge({ claim }: Wide, most: number, size = "6Gi", from = "6Gi"): Promise<void> {
+  decisions += 1;
+  const decidedAt = new Date(DECIDED_MS + decisions * 1000).toISOString();
+  const target = { size, from, epoch: 1, decidedAt, members: most };
+  const metadata = { namespace: "shop", name: claim };
+  const filesystem = { apiVersion: API_VERSION, kind: "Filesystem", metadata, spec: { target } };
+  await tested.cluster.client.apply("test/merge", FILESYSTEMS, filesystem, {
+    fieldManager: FIELD_MANAGERS.policyEngine,
+  });
+}
+
+async function setSlots(count: number): Promise<void> {
+  const drivers = [{ name: MEMBER_DRIVER, nodeID: NODE, allocatable: { count } }];
+  await tested.cluster.client.mergePatch("test/slots", CSI_NODES, { name: NODE }, { spec: { drivers } });
+}
+
+async function eventsOf(name: string): Promise<string[]> {
+  const { items } = await tested.cluster.client.list(EVENTS, { namespace: "shop" });
+  return items.filter(({ involvedObject }) => involvedObject.name === name).map(({ reason }) => reason ?? "");
+}
+
+it("one member grows, the others leave; one filesystem of a node at a time, and none for a pod that waits no more", async () => {
+  // Its caches show the same, and it says nothing.
+  const stopSecond = await tested.cluster.startAnotherOperator();
+  const one = await wide();
+  const two = await wide();
+  expect((await span.attachments()).length).toBe(SLOTS);
+  await waitingPod("late", NODE);
+  for (const { claim } of [one, two])
+    expect(await untilNeed(claim, (need) => need !== undefined)).toMatchObject({
+      pod: "shop/late",
+      node: NODE,
+      members: 2,
+      growth: "2Gi",
+    });
+
+  await merge(one, 2);
+  const growing = await span.untilLayout("m0 to grow", one.handle, ({ spec }) => spec.target?.size === "8Gi");
+  expect(members(growing)).toBe("m0 4Gi Present, m1 2Gi Present, m2 2Gi Present");
+  // The other one is allowed as well, and waits for its turn.
+  await merge(two, 2);
+  await span.untilCondition("its turn", two.claim, "Reconciling", ({ message }) => message.includes("merged first"));
+  expect(members((await span.layout(two.handle)) as FilesystemLayout)).toBe(
+    "m0 2Gi Present, m1 2Gi Present, m2 2Gi Present",
+  );
+
+  const grown = { m0: "4Gi", m1: "2Gi", m2: "2Gi" };
+  await span.report(one.handle, mounted(grown, ended(growing)));
+  const leaving = await span.untilLayout("m2 to leave", one.handle, ({ spec }) => spec.target?.size === "6Gi");
+  expect(members(leaving)).toBe("m0 4Gi Present, m1 2Gi Present, m2 2Gi Removed");
+  expect(leaving.spec.target).toMatchObject({ from: "8Gi" });
+  await span.report(one.handle, mounted(grown, ended(leaving), ["m2"]));
+  const after = await span.untilLayout("m2 to be gone", one.handle, ({ spec }) => spec.members?.length === 2);
+  expect(members(after)).toBe("m0 4Gi Present, m1 2Gi Present");
+  expect(await span.claims(one.handle)).toEqual([`${one.handle}-m0`, `${one.handle}-m1`]);
+
+  // The slot is there: nobody needs the other one any more, and its target comes to nothing.
+  const left = await span.untilLayout("the other one's target", two.handle, ({ spec }) => spec.target?.from === "6Gi");
+  expect(left.spec.target?.size).toBe("6Gi");
+  expect(members(left)).toBe("m0 2Gi Present, m1 2Gi Present, m2 2Gi Present");
+  for (const { claim } of [one, two]) await untilNeed(claim, (need) => need === undefined);
+  for (const about of ["late", one.claim])
+    await untilRead(
+      `Events of ${about}`,
+      () => eventsOf(about),
+      (events) => events.includes("SlotsWanted") && events.includes("ConsolidationSucceeded"),
+    );
+  await stopSecond();
+  expect((await eventsOf(one.claim)).filter((reason) => reason === "ConsolidationSucceeded")).toHaveLength(1);
+  const metrics = await fetch(`http://127.0.0.1:${tested.cluster.operatorHttpPort()}/metrics`);
+  expect(await metrics.text()).toContain('tidemark_operator_consolidations_total{outcome="Succeeded"} 1');
+}, 120_000);
+
+it("an operator that is started between the steps goes on, and what found its floor is finished without growing again", async () => {
+  const { client } = tested.cluster;
+  await client.delete("test/pod", PODS, { namespace: "shop", name: "late" });
+  const third = await wide();
+  // The slots of the first test's filesystems, and of this one.
+  const used = (await span.attachments()).length;
+  await setSlots(used);
+  const conditions = [
+    { type: "Ready", status: "True", reason: "", message: "", lastTransitionTime: "2030-01-01T00:00:00Z" },
+  ];
+  await client.mergePatch("test/node", NODES, { name: NODE }, { status: { conditions } }, "status");
+  const message = "0/1 nodes are available: 1 node(s) exceed max volume count.";
+  await waitingPod("nowhere", undefined, { status: "False", message });
+  expect(await untilNeed(third.claim, (need) => need !== undefined)).toMatchObject({ pod: "shop/nowhere", node: NODE });
+
+  await merge(third, 2);
+  const growing = await span.untilLayout("m0 to grow", third.handle, ({ spec }) => spec.target?.size === "8Gi");
+  await tested.cluster.stopOperator();
+  const grown = { m0: "4Gi", m1: "2Gi", m2: "2Gi" };
+  await span.report(third.handle, mounted(grown, ended(growing)));
+  await tested.cluster.startOperator();
+  const leaving = await span.untilLayout("m2 to leave", third.handle, ({ spec }) => spec.target?.size === "6Gi");
+  await span.report(third.handle, mounted(grown, ended(leaving, "FloorReached")));
+  await span.untilLayout("m2 to stay", third.handle, (layout) => members(layout).endsWith("m2 2Gi Present"));
+
+  // As the policy-engine does it: down to the size that there was.
+  await merge(third, 2, "6Gi", "8Gi");
+  const again = await span.untilLayout(
+    "m2 to leave again",
+    third.handle,
+    ({ spec }) => spec.target?.decidedAt !== leaving.spec.target?.decidedAt,
+  );
+  expect(again.spec.target).toMatchObject({ size: "6Gi", from: "8Gi" });
+  expect(members(again)).toBe("m0 4Gi Present, m1 2Gi Present, m2 2Gi Removed");
+  await span.report(third.handle, mounted(grown, ended(again), ["m2"]));
+  await span.untilLayout("m2 to be gone", third.handle, ({ spec }) => spec.members?.length === 2);
+  await untilNeed(third.claim, (need) => need === undefined);
+}, 120_000);

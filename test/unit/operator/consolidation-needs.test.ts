@@ -1,0 +1,279 @@
+import { describe, expect, it } from "@jest/globals";
+import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
+import { SPAN_DRIVER } from "../../../src/api/names.ts";
+import { misfitSentence } from "../../../src/extender/misfit.ts";
+import type {
+  Node,
+  PersistentVolume,
+  PersistentVolumeClaim,
+  Pod,
+  VolumeAttachment,
+} from "../../../src/kube/resources.ts";
+import { decideNeeds, PATIENCE_MS, type SeenNeeds } from "../../../src/operator/consolidation/decide-needs.ts";
+import { isMerging, outcomeOf } from "../../../src/operator/consolidation/under-way.ts";
+import { buildFilesystem } from "../../builders/volume.ts";
+import { carriedOut, mounted } from "../../harness/span-steps.ts";
+
+const NOW_MS = Date.parse("2030-01-01T00:00:00Z");
+const DRIVER = "member.example.com";
+
+interface World {
+  readonly pods?: readonly Pod[];
+  /** By handle, all on node-a. */
+  readonly there?: Readonly<Record<string, FilesystemLayout>>;
+  /** Of ordinary claims, by pod name; as the drivers' names. */
+  readonly ordinary?: Readonly<Record<string, readonly string[]>>;
+  /** By pod name: of which filesystems its claims are. */
+  readonly spans?: Readonly<Record<string, FilesystemLayout>>;
+  readonly limit?: number | undefined;
+  readonly attached?: number;
+  readonly givenBack?: number;
+  readonly growsInPlace?: boolean;
+  readonly attaches?: boolean;
+  /** Whose node affinity names the zone "b". */
+  readonly elsewhere?: boolean;
+  /** Beside node-a. */
+  readonly nodes?: readonly Node[];
+}
+
+function pod(
+  name: string,
+  fields: { waitsMs?: number; node?: string; createdMs?: number; deleted?: boolean } = {},
+): Pod {
+  const { waitsMs = PATIENCE_MS, node = "node-a", createdMs = NOW_MS - 60_000, deleted = false } = fields;
+  const since = new Date(NOW_MS - waitsMs).toISOString();
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: {
+      namespace: "shop",
+      name,
+      uid: name,
+      creationTimestamp: new Date(createdMs).toISOString(),
+      ...(deleted ? { deletionTimestamp: since } : {}),
+    },
+    spec: {
+      containers: [],
+      ...(node === "" ? {} : { nodeName: node }),
+      volumes: [{ name: "data", persistentVolumeClaim: { claimName: name } }],
+    },
+    status: {
+      phase: "Pending",
+      conditions: [{ type: "PodScheduled", status: "True", reason: "", message: "", lastTransitionTime: since }],
+    },
+  };
+}
+
+function volume(driver: string, name: string, isElsewhere: boolean): PersistentVolume {
+  const matchExpressions = [{ key: "zone", operator: "In", values: ["b"] }];
+  const reach = isElsewhere ? { nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions }] } } } : {};
+  const spec = { csi: { driver, volumeHandle: name }, ...reach };
+  return { apiVersion: "v1", kind: "PersistentVolume", metadata: { name }, spec };
+}
+
+function node(name: string, labels: Record<string, string> = { zone: "a" }): Node {
+  const conditions = [{ type: "Ready", status: "True" as const, reason: "", message: "", lastTransitionTime: "" }];
+  return { apiVersion: "v1", kind: "Node", metadata: { name, labels }, status: { conditions } };
+}
+
+const attachment = (index: number, isGivenBack: boolean): VolumeAttachment => ({
+  apiVersion: "storage.k8s.io/v1",
+  kind: "VolumeAttachment",
+  metadata: { name: `va-${index}`, ...(isGivenBack ? { deletionTimestamp: "2029-12-31T00:00:00Z" } : {}) },
+  spec: { attacher: DRIVER, nodeName: "node-a", source: { persistentVolumeName: `pv-of-${index}` } },
+});
+
+/** One pod, "late", with an ordinary volume of the members' driver, and a filesystem of four members that take all slots. */
+function seen(world: World = {}): SeenNeeds {
+  const { there = { wide: mounted("1Gi", "1Gi", "1Gi", "1Gi") }, spans = {}, ordinary = { late: [DRIVER] } } = world;
+  const { attached = 4, givenBack = 0 } = world;
+  const named = Object.entries(there).map(([name, layout]) => ({ ...layout, metadata: { ...layout.metadata, name } }));
+  const attachments = Array.from({ length: attached }, (_, index) => attachment(index, index < givenBack));
+  const limit = "limit" in world ? world.limit : 4;
+  return {
+    pods: world.pods ?? [pod("late")],
+    claim: (namespace, name) => {
+      const spec = name.startsWith("new") ? {} : { volumeName: name };
+      return { metadata: { namespace, name }, spec } as PersistentVolumeClaim;
+    },
+    volume: (name) => {
+      if (spans[name] !== undefined) return volume(SPAN_DRIVER, name, false);
+      const [driver] = ordinary[name] ?? [];
+      return driver === undefined ? undefined : volume(driver, name, world.elsewhere ?? false);
+    },
+    layout: (handle) => spans[handle],
+    attaches: () => world.attaches ?? true,
+    attachmentsOn: (node) => (node === "node-a" ? attachments : []),
+    limitOn: (_node, driver) => (driver === DRIVER ? limit : undefined),
+    driverOfNew: ({ metadata }) => (metadata.name.startsWith("new") ? DRIVER : undefined),
+    nodes: () => [node("node-a"), ...(world.nodes ?? [])],
+    runsOn: (name) => name !== "node-without",
+    layoutsOn: (node) => (node === "node-a" ? named : []),
+    growsInPlace: () => world.growsInPlace ?? true,
+  };
+}
+
+const decide = (world: World) => Object.fromEntries(decideNeeds(seen(world), NOW_MS));
+
+function withTarget(layout: FilesystemLayout, size: string): FilesystemLayout {
+  const target = { size, from: "4Gi", epoch: 1, decidedAt: "2029-12-31T00:00:00.000Z" };
+  return { ...layout, spec: { ...layout.spec, target } };
+}
+
+describe("a pod that lacks attach slots on its node", () => {
+  it("wants as few members less as it lacks slots, and says so with figures", () => {
+    expect(decide({})).toEqual({
+      wide: {
+        pod: "shop/late",
+        node: "node-a",
+        members: 3,
+        growth: "1Gi",
+        message:
+          "pod shop/late lacks 1 attach slot of member.example.com on node node-a (4 of 4 are used, it needs 1); " +
+          "m3 merged into m0 would free 1",
+      },
+    });
+  });
+
+  it("is counted with every member of its filesystem", () => {
+    const late = mounted("1Gi", "1Gi", "1Gi");
+    expect(decide({ spans: { late } })["wide"]).toMatchObject({ members: 1, growth: "3Gi" });
+  });
+
+  it("has all filesystems said that could help, since each has a policy of its own", () => {
+    const there = { one: mounted("1Gi", "1Gi"), two: mounted("2Gi", "2Gi") };
+    expect(Object.keys(decide({ there }))).toEqual(["one", "two"]);
+  });
+
+  it("is not kept waiting by many that wait for something else", () => {
+    const others = Array.from({ length: 200 }, (_, index) =>
+      pod(`other-${index}`, { createdMs: 0, node: index < 100 ? "node-a" : "" }),
+    );
+    expect(decide({ pods: [...others, pod("late")] })["wide"]?.pod).toBe("shop/late");
+  });
+
+  it("is helped before a younger one of the same node", () => {
+    const pods = [pod("late"), pod("first", { createdMs: NOW_MS - 90_000 })];
+    expect(decide({ pods, ordinary: { late: [DRIVER], first: [DRIVER] } })["wide"]?.pod).toBe("shop/first");
+  });
+
+  const wide = mounted("1Gi", "1Gi", "1Gi", "1Gi");
+  const detaching = { ...wide, spec: leaving(wide, "pv-of-0") };
+  it.each<[string, World]>([
+    ["there is a slot", { limit: 5 }],
+    ["a slot is being given back", { givenBack: 1 }],
+    ["the driver has no limit", { limit: undefined }],
+    ["its driver attaches nothing", { attaches: false }],
+    ["it has only come", { pods: [pod("late", { waitsMs: PATIENCE_MS - 1 })] }],
+    ["it is being deleted", { pods: [pod("late", { deleted: true })] }],
+    ["it has no node", { pods: [pod("late", { node: "" })] }],
+    ["it is on another node", { pods: [pod("late", { node: "node-b" })] }],
+    ["its claim has no volume yet", { ordinary: {} }],
+    ["its volume is of another driver", { ordinary: { late: ["other.example.com"] } }],
+    ["it would wait all the same", { there: { wide: mounted("1Gi", "1Gi") }, spans: { late: mounted("1Gi", "1Gi") } }],
+    ["no filesystem there has two members", { there: { one: mounted("1Gi"), two: mounted("2Gi") } }],
+    ["members do not grow in place", { growsInPlace: false }],
+    ["the filesystem is not mounted", { there: { wide: { ...wide, status: { ...wide.status, mounted: false } } } }],
+    ["a target is under way", { there: { wide: withTarget(wide, "5Gi") } }],
+    ["a member is to leave", { there: { wide: { ...wide, spec: leaving(wide) } } }],
+    ["another filesystem's member leaves", { there: { wide, detaching } }],
+  ])("wants nothing where %s", (_where, world) => {
+    expect(decide(world)).toEqual({});
+  });
+
+  it("is helped by a filesystem whose last target has ended, or is met", () => {
+    expect(Object.keys(decide({ there: { wide: withTarget(wide, "4Gi") } }))).toEqual(["wide"]);
+    expect(Object.keys(decide({ there: { wide: carriedOut(withTarget(wide, "5Gi"), "Cancelled") } }))).toEqual([
+      "wide",
+    ]);
+  });
+});
+
+function leaving({ spec }: FilesystemLayout, volumeName = "other"): FilesystemLayout["spec"] {
+  const members = (spec.members ?? []).map((one, index) => {
+    const source = { claim: { name: one.name, ...one.source.claim, volumeName } };
+    return index === 1 ? { ...one, state: "Removed" as const, source } : one;
+  });
+  return { ...spec, members };
+}
+
+describe("a pod that no node takes for want of attach slots", () => {
+  const TAKEN = "0/2 nodes are available: 2 node(s) exceed max volume count.";
+  const refused = (message: string, fields: Partial<Pod["spec"]> = {}, name = "late"): Pod => {
+    const one = pod(name, { node: "" });
+    const conditions = (one.status?.conditions ?? []).map((each) => ({ ...each, status: "False" as const, message }));
+    return { ...one, spec: { ...one.spec, ...fields }, status: { ...one.status, conditions } };
+  };
+  const affinity = { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: {} } };
+
+  it.each<[string, string]>([
+    ["the stock scheduler", TAKEN],
+    [
+      "the extender",
+      `0/1 nodes are available: 1 ${misfitSentence({ reason: "NoSlots", subject: DRIVER, needed: 1, has: 0 }, 0, 1)}.`,
+    ],
+  ])("wants fewer members where %s says so", (_who, message) => {
+    expect(decide({ pods: [refused(message)] })["wide"]).toMatchObject({
+      pod: "shop/late",
+      node: "node-a",
+      members: 3,
+    });
+  });
+
+  it("is not told to wait for a node that does not run the driver", () => {
+    expect(decide({ pods: [refused(TAKEN)], nodes: [node("node-without")] })["wide"]).toMatchObject({ node: "node-a" });
+  });
+
+  it("is counted with the volumes that are made once it has a node", () => {
+    const pods = [refused(TAKEN, {}, "new-one")];
+    expect(decide({ pods })["wide"]).toMatchObject({ pod: "shop/new-one", members: 3 });
+  });
+
+  it.each<[string, World]>([
+    ["the scheduler says something else", { pods: [refused("0/1 nodes are available: 1 Insufficient cpu.")] }],
+    ["a node has the slots, and something else speaks against it", { pods: [refused(TAKEN)], limit: 5 }],
+    ["another node has the slots", { pods: [refused(TAKEN)], nodes: [node("node-b")] }],
+    ["it asks for other nodes", { pods: [refused(TAKEN, { nodeSelector: { zone: "b" } })] }],
+    ["it asks for nodes in a way that only the scheduler judges", { pods: [refused(TAKEN, { affinity })] }],
+    ["its volume is out of reach there", { pods: [refused(TAKEN)], elsewhere: true }],
+    ["nobody can tell what its claim will be", { pods: [refused(TAKEN, {}, "late")], ordinary: {} }],
+  ])("wants nothing where %s", (_where, world) => {
+    expect(decide(world)).toEqual({});
+  });
+
+  it.each<[string, Partial<Node>]>([
+    ["is cordoned", { spec: { unschedulable: true } }],
+    ["is tainted", { spec: { taints: [{ key: "gpu", effect: "NoSchedule" }] } }],
+    ["is not ready", { status: { conditions: [] } }],
+  ])("wants nothing of a node that %s", (_how, change) => {
+    const world = seen({ pods: [refused(TAKEN)] });
+    const nodes = () => [{ ...node("node-a"), ...change }];
+    expect(decideNeeds({ ...world, nodes }, NOW_MS).size).toBe(0);
+  });
+});
+
+describe("a merge", () => {
+  const DECIDED = "2030-01-01T00:00:00.000Z";
+  const FIRST = "2029-12-31T23:59:59.999Z";
+  const target = { size: "4Gi", from: "4Gi", epoch: 1, decidedAt: DECIDED, members: 1 };
+  const filesystem = { ...buildFilesystem(), spec: { ...buildFilesystem().spec, target } };
+  const layoutWith = (decidedAt: string, size = "7Gi"): FilesystemLayout => {
+    const layout = mounted("1Gi", "1Gi", "1Gi", "1Gi");
+    return { ...layout, spec: { ...layout.spec, target: { size, from: "4Gi", epoch: 1, decidedAt } } };
+  };
+
+  it.each<[string, FilesystemLayout, boolean, string | undefined]>([
+    ["is only decided", mounted("1Gi", "1Gi"), false, undefined],
+    ["makes room", layoutWith(FIRST), true, undefined],
+    ["has made room", carriedOut(layoutWith(FIRST)), true, undefined],
+    ["could not make room", carriedOut(layoutWith(FIRST), "Failed"), false, "Failed"],
+    ["lets members leave", layoutWith(DECIDED), true, undefined],
+    ["is done", carriedOut(layoutWith(DECIDED)), false, "Succeeded"],
+    ["has found its floor", carriedOut(layoutWith(DECIDED), "FloorReached"), false, "FloorReached"],
+    ["had nothing to do", layoutWith(DECIDED, "4Gi"), false, undefined],
+    ["was followed by another target", layoutWith("2030-01-01T00:05:00.000Z"), false, undefined],
+  ])("that %s is told from the others", (_how, layout, merging, outcome) => {
+    expect(isMerging(layout, filesystem)).toBe(merging);
+    expect(outcomeOf(layout, filesystem)).toBe(outcome);
+  });
+});

@@ -1,0 +1,196 @@
+import { describe, expect, it } from "@jest/globals";
+import fc from "fast-check";
+import type { WantedTarget } from "../../../src/api/filesystem.ts";
+import type { FilesystemLayout, LastOperation } from "../../../src/api/filesystem-layout.ts";
+import { filesystemSizeBytes } from "../../../src/api/filesystem-size.ts";
+import { hasBegun } from "../../../src/operator/member/decide-consolidation.ts";
+import { decideMembers, type MembersPlan } from "../../../src/operator/member/decide-members.ts";
+import { decideTarget } from "../../../src/operator/volume/decide-target.ts";
+import { targetFields } from "../../../src/operator/volume/target-fields.ts";
+import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.ts";
+import { buildFilesystem } from "../../builders/volume.ts";
+import { carriedOut, mounted, summary, written } from "../../harness/span-steps.ts";
+
+const DECIDED = "2030-01-01T00:00:00.000Z";
+const LATER = "2030-01-01T00:10:00.000Z";
+const FIRST = "2029-12-31T23:59:59.999Z";
+const RULES = { className: "member-class", maxMembers: 4, spareMembers: 0, strategy: "Auto" as const };
+const FACTS = { rules: RULES, mayGrow: true };
+
+type Merging = WantedTarget & { members: number };
+
+function mergeOf(layout: FilesystemLayout, members: number, change: Partial<WantedTarget> = {}): Merging {
+  const size = formatQuantity(filesystemSizeBytes(layout) ?? 0);
+  return { size, from: size, epoch: 3, decidedAt: DECIDED, ...change, members };
+}
+
+const decide = (layout: FilesystemLayout, target: WantedTarget): MembersPlan => decideMembers(layout, target, FACTS);
+const step = (layout: FilesystemLayout, target: WantedTarget): FilesystemLayout =>
+  written(layout, decide(layout, target));
+
+function withLast(layout: FilesystemLayout, change: Partial<LastOperation>): FilesystemLayout {
+  const lastOperation = { ...layout.status?.lastOperation, ...change } as LastOperation;
+  return { ...layout, status: { ...layout.status, lastOperation } };
+}
+
+describe("a filesystem whose members are merged", () => {
+  it("grows the one that stays by what leaves, and only then lets the others leave", () => {
+    let layout = mounted("1Gi", "1Gi", "1Gi", "1Gi");
+    const target = mergeOf(layout, 1);
+    layout = step(layout, target);
+    expect(summary(layout)).toBe("m0 4Gi Present, m1 1Gi Present, m2 1Gi Present, m3 1Gi Present");
+    expect(layout.spec.target).toEqual({ size: "7Gi", from: "4Gi", epoch: 3, decidedAt: FIRST });
+    // Not before its node has it.
+    expect(decide(layout, target)).toMatchObject({ do: "hold", reason: "WaitingForMember" });
+    layout = step(carriedOut(layout), target);
+    expect(summary(layout)).toBe("m0 4Gi Present, m1 1Gi Removed, m2 1Gi Removed, m3 1Gi Removed");
+    expect(layout.spec.target).toEqual({ size: "4Gi", from: "7Gi", epoch: 3, decidedAt: DECIDED });
+    expect(summary(carriedOut(layout))).toBe("m0 4Gi Present");
+  });
+
+  it.each<[string, string[], number, string, string]>([
+    ["the smallest leave", ["1Gi", "4Gi", "2Gi"], 2, "m0 1Gi Removed, m1 5Gi Present, m2 2Gi Present", "7Gi"],
+    ["of equal ones the last leave", ["2Gi", "2Gi", "2Gi"], 2, "m0 4Gi Present, m1 2Gi Present, m2 2Gi Removed", "6Gi"],
+    ["a member has whole GiB", ["3Gi", "1500Mi"], 1, "m0 5Gi Present, m1 1500Mi Removed", "5Gi"],
+  ])("%s", (_what, sizes, members, expected, size) => {
+    const layout = mounted(...sizes);
+    const target = mergeOf(layout, members);
+    const leaving = step(carriedOut(step(layout, target)), target);
+    expect(summary(leaving)).toBe(expected);
+    expect(leaving.spec.target?.size).toBe(size);
+  });
+
+  it("is left as it is where there are no more members than that", () => {
+    const layout = mounted("1Gi", "1Gi");
+    const after = step(layout, mergeOf(layout, 2));
+    expect(summary(after)).toBe("m0 1Gi Present, m1 1Gi Present");
+    expect(after.spec.target).toMatchObject({ size: "2Gi", from: "2Gi", decidedAt: DECIDED });
+  });
+
+  it.each<[string, FilesystemLayout, string]>([
+    ["it is not mounted", unmounted(mounted("1Gi", "1Gi")), "WaitingForMember"],
+    ["a member is leaving", leavingOne(mounted("1Gi", "1Gi", "1Gi")), "WaitingForMember"],
+    ["an operation runs", running(mounted("1Gi", "1Gi")), "WaitingForMember"],
+    ["it has another size than it was decided on", mounted("1Gi", "2Gi"), "ShrinkFloorReached"],
+  ])("is not touched while %s", (_when, layout, reason) => {
+    expect(decide(layout, mergeOf(mounted("1Gi", "1Gi"), 1))).toMatchObject({ do: "hold", reason });
+  });
+
+  it("is not touched where members do not grow in place", () => {
+    const layout = mounted("1Gi", "1Gi");
+    for (const facts of [
+      { ...FACTS, mayGrow: false },
+      { rules: { ...RULES, strategy: "AddMember" as const }, mayGrow: true },
+    ])
+      expect(decideMembers(layout, mergeOf(layout, 1), facts)).toMatchObject({
+        do: "hold",
+        reason: "MemberLimitReached",
+      });
+  });
+
+  it("counts to the quota with what it has meanwhile", () => {
+    const layout = mounted("2Gi", "2Gi");
+    const quota = { namespace: "shop", className: "member-class", name: "storage", limitBytes: 5 * GIB, takenBytes: 0 };
+    const plan = decideMembers(layout, mergeOf(layout, 1), { ...FACTS, quota });
+    expect(plan).toMatchObject({ do: "hold", reason: "QuotaExceeded", message: expect.stringContaining("6Gi") });
+  });
+
+  it("tells no node how many members were meant", () => {
+    const layout = mounted("1Gi", "1Gi");
+    const decided = targetFields(layout, mergeOf(layout, 1), FACTS);
+    expect("fields" in decided && decided.fields.target).not.toHaveProperty("members");
+  });
+});
+
+describe("what comes between the steps of a merge", () => {
+  const begun = mounted("1Gi", "1Gi", "1Gi");
+  const target = mergeOf(begun, 1);
+  const growing = step(begun, target);
+  const grown = carriedOut(growing);
+  const leaving = step(grown, target);
+
+  it("a removal that found its floor is tried again without growing anything once more", () => {
+    for (const outcome of ["FloorReached", "Cancelled"] as const) {
+      const layout = carriedOut(leaving, outcome);
+      expect(summary(layout)).toBe("m0 3Gi Present, m1 1Gi Present, m2 1Gi Present");
+      const again = mergeOf(layout, 1, { size: "3Gi", decidedAt: LATER });
+      expect(summary(step(layout, again))).toBe("m0 3Gi Present, m1 1Gi Removed, m2 1Gi Removed");
+      expect(step(layout, again).spec.target).toMatchObject({ size: "3Gi", from: "5Gi", decidedAt: LATER });
+    }
+  });
+
+  it("an emergency ends it: nothing leaves", () => {
+    const surged = withLast(grown, { decidedAt: undefined, emergency: true });
+    expect(decide(surged, target)).toMatchObject({ do: "hold", message: expect.stringContaining("decided anew") });
+  });
+
+  it("a member that could not grow ends it", () => {
+    const failed = carriedOut(growing, "Failed");
+    const unchanged = { ...failed, status: { ...failed.status, members: begun.status?.members } } as FilesystemLayout;
+    expect(decide(unchanged, target)).toMatchObject({ do: "hold", reason: "ShrinkFloorReached" });
+  });
+
+  it("an extend takes back what was to leave", () => {
+    const after = step(leaving, { size: "6Gi", from: "5Gi", epoch: 3, decidedAt: LATER });
+    expect(summary(after)).toBe("m0 3Gi Present, m1 1Gi Present, m2 2Gi Present");
+  });
+
+  it("a second decision waits for the same growth", () => {
+    const again = mergeOf(begun, 1, { decidedAt: LATER });
+    const repeated = step({ ...growing, status: begun.status }, again);
+    expect(summary(repeated)).toBe(summary(growing));
+    expect(repeated.spec.target).toMatchObject({ size: "5Gi", from: "3Gi" });
+  });
+
+  it("it has begun from the first write on, and not before", () => {
+    expect([begun, growing, grown, leaving].map((layout) => hasBegun(layout, target))).toEqual([
+      false,
+      true,
+      true,
+      true,
+    ]);
+  });
+
+  it("is carried on after each step, until the last one is written", () => {
+    const filesystem = buildFilesystem();
+    const wanted = { ...filesystem, spec: { ...filesystem.spec, target } };
+    const plans = [begun, growing, grown, leaving].map((layout) => decideTarget(layout, wanted).do);
+    expect(plans).toEqual(["copy", "copy", "copy", "keep"]);
+  });
+});
+
+it("whatever the sizes: it ends with no more members than wanted, and is never smaller than before", () => {
+  const sizes = fc.array(fc.integer({ min: 1, max: 64 * 1024 }), { minLength: 2, maxLength: 4 });
+  fc.assert(
+    fc.property(sizes, fc.integer({ min: 1, max: 3 }), (mibs, members) => {
+      let layout = mounted(...mibs.map((mib) => `${mib}Mi`));
+      const sizeBytes = filesystemSizeBytes(layout) ?? 0;
+      const target = mergeOf(layout, members);
+      for (let steps = 0; layout.spec.target?.decidedAt !== target.decidedAt; steps += 1) {
+        expect(steps).toBeLessThan(2);
+        layout = step(layout, target);
+        expect(parseQuantity(layout.spec.target?.size ?? "0")).toBeGreaterThanOrEqual(sizeBytes);
+        layout = carriedOut(layout);
+        expect(filesystemSizeBytes(layout)).toBeGreaterThanOrEqual(sizeBytes);
+      }
+      expect(layout.spec.members).toHaveLength(Math.min(members, mibs.length));
+      expect(filesystemSizeBytes(layout)).toBeLessThan(sizeBytes + GIB);
+    }),
+  );
+});
+
+function unmounted(layout: FilesystemLayout): FilesystemLayout {
+  return { ...layout, status: { ...layout.status, mounted: false } };
+}
+
+function leavingOne(layout: FilesystemLayout): FilesystemLayout {
+  const members = (layout.spec.members ?? []).map((one) =>
+    one.name === "m2" ? { ...one, state: "Removed" as const } : one,
+  );
+  return { ...layout, spec: { ...layout.spec, members } };
+}
+
+function running(layout: FilesystemLayout): FilesystemLayout {
+  const operation = { kind: "Extend", from: "2Gi", to: "3Gi", epoch: 1, startedAt: DECIDED, step: "resize" } as const;
+  return { ...layout, status: { ...layout.status, operation } };
+}
