@@ -48,6 +48,17 @@ export async function kernelPathOf({ major, minor }: DeviceNumber): Promise<stri
   }
 }
 
+/** Whether a discard does anything on it: Linux' queue-sysfs. */
+export async function discards(path: string): Promise<boolean> {
+  const device = (await readDeviceNode(path))?.device;
+  if (device === undefined) return false;
+  const limit = `/sys/dev/block/${device.major}:${device.minor}/queue/discard_max_bytes`;
+  return readFile(limit, "utf8").then(
+    (text) => Number(text) > 0,
+    () => false,
+  );
+}
+
 /** glibc's gnu_dev_major and gnu_dev_minor. */
 export function deviceNumber(rdev: bigint): DeviceNumber {
   return {

@@ -8,6 +8,7 @@ import { takenBytes } from "../classes/room.ts";
 import { reduceArguments } from "../lvm/arguments.ts";
 import { LvmError, refusalOfLvmError } from "../lvm/lvm-error.ts";
 import { letPoolZero } from "../pools/ready-pool.ts";
+import { type Clearing, clearCut, type HeldDevice, holdDevice } from "./clear-cut.ts";
 import { type Found, findFresh, groupOf, noVolume, placeOf } from "./find-by-uuid.ts";
 import { readSignature } from "./read-signature.ts";
 import {
@@ -23,7 +24,6 @@ import { type ReduceEnd, type ReduceRecord, type ReduceRequest, type ReduceToken
 import type { ReductionUnderWay, Stop } from "./reductions-under-way.ts";
 import { isUnusable, unusable, type VolumeHost } from "./volume-host.ts";
 import { refuseWiped } from "./wipe-mark.ts";
-import { type HeldDevice, holdDevice, zeroCut } from "./zero-cut.ts";
 
 /** The size now. */
 export async function reduceVolume(
@@ -118,12 +118,12 @@ interface Proved extends Found {
   readonly targetBytes: number;
 }
 
-/** Of a thick volume nothing is cut in the turn in which it is begun: its end is zeroed in between, in nobody's turn. */
+/** Nothing is cut in the turn in which it is begun: the end is cleared in between, in nobody's turn. */
 async function reduce(reduction: Reduction, group: string): Promise<ReduceEnd> {
   const { host } = reduction;
   const begun = await host.lanes.run(group, () => beginInTurn(reduction));
   if (!("held" in begun)) return begun;
-  const stopped = await zero(reduction, begun.held, begun.targetBytes);
+  const stopped = await clear(reduction, begun);
   if (stopped !== undefined) return stopped;
   return host.lanes.run(group, async () => {
     const proved = await proveInTurn(reduction);
@@ -131,9 +131,13 @@ async function reduce(reduction: Reduction, group: string): Promise<ReduceEnd> {
   });
 }
 
-async function beginInTurn(
-  reduction: Reduction,
-): Promise<ReduceEnd | { readonly held: HeldDevice; readonly targetBytes: number }> {
+interface Begun {
+  readonly held: HeldDevice;
+  readonly clearing: Clearing;
+  readonly targetBytes: number;
+}
+
+async function beginInTurn(reduction: Reduction): Promise<ReduceEnd | Begun> {
   const { host, tokens, request } = reduction;
   const proved = await proveInTurn(reduction);
   if (!("volume" in proved)) return proved;
@@ -141,8 +145,12 @@ async function beginInTurn(
   if (targetBytes === volume.sizeBytes) return tokens.end(request, { state: "Reduced", sizeBytes: targetBytes });
   await letPoolZero(host, state.group.name, state.thin?.pool);
   await tokens.begin(request, targetBytes);
-  if (state.thin !== undefined) return cutInTurn(reduction, proved);
-  return { held: await holdDevice(volume), targetBytes };
+  const held = await holdDevice(volume);
+  if (state.thin === undefined) return { held, clearing: "zero", targetBytes };
+  if (held.discards) return { held, clearing: "discard", targetBytes };
+  // Its pool takes nothing back: what is cut off stays this volume's, and is nobody else's to see.
+  await held.close();
+  return cutInTurn(reduction, proved);
 }
 
 /** By a report and a superblock that are read in this turn; or how it ends. */
@@ -164,14 +172,13 @@ async function proveInTurn({ host, tokens, request, underWay }: Reduction): Prom
   return stop === undefined ? { ...found, targetBytes } : stoppedEnd(tokens, request, stop);
 }
 
-/** Undefined: all of it is zeroed. LVM has not been asked, so that any other end is known; one that may still be written stays open. */
-async function zero(
+/** Undefined: all of it is cleared. LVM has not been asked, so that any other end is known; one that may still be written stays open. */
+async function clear(
   { host, tokens, request, underWay }: Reduction,
-  held: HeldDevice,
-  targetBytes: number,
+  { held, clearing, targetBytes }: Begun,
 ): Promise<ReduceEnd | undefined> {
   try {
-    const stop = await zeroCut(host, held, request, targetBytes, underWay);
+    const stop = await clearCut(host, held, clearing, { request, targetBytes, underWay });
     if (stop === undefined) return undefined;
     return stop instanceof Refusal
       ? await tokens.end(request, refusedEnd(stop))

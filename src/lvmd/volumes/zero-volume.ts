@@ -1,4 +1,4 @@
-// Overwrites parts of a thick volume that is held already with zeros; whoever calls syncs.
+// Overwrites parts of a thick volume that is held already with zeros, or discards parts of a thin one.
 import type { CommandOptions, CommandResult } from "../../process/command-port.ts";
 import { toolOutput } from "../lvm/lvm-error.ts";
 import type { VolumeHost } from "./volume-host.ts";
@@ -23,8 +23,23 @@ export async function zeroAll({ commands }: VolumeHost, path: string, sizeBytes:
 }
 
 /** The kernel lets the device do it where it can, and writes zeros where it cannot. Throws LvmError. */
-export async function zeroPiece(run: RunZeroing, path: string, offset: number, length: number): Promise<void> {
+export function zeroPiece(run: RunZeroing, path: string, offset: number, length: number): Promise<void> {
+  return clear(run, ["--zeroout"], path, offset, length);
+}
+
+/** Of a thin volume: what only it has goes back to its pool. Throws LvmError. */
+export function discardPiece(run: RunZeroing, path: string, offset: number, length: number): Promise<void> {
+  return clear(run, [], path, offset, length);
+}
+
+async function clear(
+  run: RunZeroing,
+  how: readonly string[],
+  path: string,
+  offset: number,
+  length: number,
+): Promise<void> {
   // It is held already: --force lets blkdiscard open it all the same.
-  const args = ["--force", "--zeroout", "--offset", String(offset), "--length", String(length), path];
+  const args = ["--force", ...how, "--offset", String(offset), "--length", String(length), path];
   await toolOutput(`blkdiscard of ${path}`, run(BLKDISCARD, args, { timeLimitMs: PIECE_LIMIT_MS }));
 }

@@ -103,6 +103,16 @@ const OPERATIONS: readonly Operation[] = [
     ends: (volume) => expect(lvs(`a/${volume}`, "lv_size")).toBe("200.00"),
   },
   {
+    name: "reduce-thin",
+    prepare: (volume) =>
+      void sh(`lvcreate -qq -y -V 300m -T b/pool -n ${volume}; mkfs.btrfs -q -f -K -b 200M /dev/b/${volume}`),
+    call: (calls, volume, uuid) => calls.reduce(uuid, LARGE, SMALL, `reduce-${volume}`),
+    ends: (volume) => {
+      expect(lvs(`b/${volume}`, "lv_size")).toBe("200.00");
+      sh(`btrfs check --readonly /dev/b/${volume}`);
+    },
+  },
+  {
     name: "cancel",
     prepare: formatted,
     call: async (calls, volume, uuid) => {

@@ -190,6 +190,24 @@ describe("a reduction", () => {
     for (const name of ["raw", "tenant"]) await calls.wipe(name);
   });
 
+  it("of a thin volume gives what is cut off back to its pool, and a snapshot keeps it", async () => {
+    const { uuid, path } = await makeVolume(
+      "returned",
+      "yes 'of the former tenant' | dd of=DEV bs=1M seek=400 count=200 iflag=fullblock oflag=direct status=none; mkfs.btrfs -q -f -K -b 400M DEV",
+      "thin",
+    );
+    const usedMiB = (): number => (Number(sh("sync; lvs --noheadings -o data_percent c/pool")) / 100) * 1024;
+    const cutMiB = (LARGE - SMALL) / MIB;
+    sh("lvcreate -qq -s -k n -n kept c/returned");
+    expect(await calls.reduce(uuid, LARGE, SMALL, "returned")).toBe(SMALL);
+    expect(sh("dd if=/dev/c/kept bs=1M skip=599 status=none | grep -cam1 'of the former tenant' || true")).toBe("1\n");
+    expect(usedMiB()).toBeGreaterThan(cutMiB);
+    sh("lvremove -qq -y c/kept");
+    await waitFor("the pool to have it back", async () => (usedMiB() < cutMiB / 4 ? true : undefined));
+    sh(`btrfs check --readonly ${path}`);
+    await calls.wipe("returned", "thin");
+  }, 120_000);
+
   describe("whose end is being zeroed", () => {
     const [FULL, CUT] = [400 * MIB, 300 * MIB];
     const PIECES = [

@@ -1,12 +1,12 @@
-// What is to be cut off is zeroed piece by piece, and only while it is nobody's. On a file that says it is ext4.
+// What is to be cut off is zeroed, or discarded, piece by piece, and only while it is nobody's. On a file that says it is ext4.
 import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { Refusal } from "../../../src/csi/refusal.ts";
+import { type Clearing, clearCut } from "../../../src/lvmd/volumes/clear-cut.ts";
 import type { Stop } from "../../../src/lvmd/volumes/reductions-under-way.ts";
 import type { VolumeHost } from "../../../src/lvmd/volumes/volume-host.ts";
-import { zeroCut } from "../../../src/lvmd/volumes/zero-cut.ts";
 import { MIB } from "./lvm-facts.ts";
 
 const REQUEST = { volumeUUID: "u", fromBytes: 600 * MIB, toBytes: 398 * MIB, token: "t" };
@@ -23,14 +23,14 @@ describe("the end of a volume that is to be cut off", () => {
   let path: string;
   let sizeBytes: number;
   let stop: Stop | undefined;
-  let zeroed: number[][];
+  let cleared: number[][];
   /** Called at each piece, with how many there were before. */
   let atPiece: (before: number) => void;
 
   beforeEach(() => {
-    directory = mkdtempSync(join(tmpdir(), "zero-cut-"));
+    directory = mkdtempSync(join(tmpdir(), "clear-cut-"));
     path = join(directory, "device");
-    [sizeBytes, stop, zeroed, atPiece] = [REQUEST.fromBytes, undefined, [], () => undefined];
+    [sizeBytes, stop, cleared, atPiece] = [REQUEST.fromBytes, undefined, [], () => undefined];
     endAt(REQUEST.toBytes);
     truncateSync(path, sizeBytes);
   });
@@ -49,48 +49,55 @@ describe("the end of a volume that is to be cut off", () => {
     closeSync(device);
   }
 
-  function zero(): Promise<Refusal | Stop | undefined> {
+  function clear(clearing: Clearing): Promise<Refusal | Stop | undefined> {
     const commands: Pick<VolumeHost["commands"], "run" | "query"> = {
       query: async () => ({ exitCode: 0, stdout: '{"signatures":[{"type":"ext4"}]}', stderr: "" }),
       run: async (_point, _program, args) => {
         const valueOf = (flag: string): number => Number(args[args.indexOf(flag) + 1]) / MIB;
-        atPiece(zeroed.length);
-        zeroed.push([valueOf("--offset"), valueOf("--length")]);
-        expect(args).toEqual(expect.arrayContaining(["--zeroout", path]));
+        atPiece(cleared.length);
+        cleared.push([valueOf("--offset"), valueOf("--length")]);
+        expect(args.at(-1)).toBe(path);
+        expect(args.includes("--zeroout")).toBe(clearing === "zero");
         return { exitCode: 0, stdout: "", stderr: "" };
       },
     };
-    const held = { path, sizeBytes: async () => sizeBytes, close: async () => undefined };
+    const held = { path, discards: true, sizeBytes: async () => sizeBytes, close: async () => undefined };
     const host = { commands } as Partial<VolumeHost> as VolumeHost;
-    return zeroCut(host, held, REQUEST, TARGET, { stopped: () => stop });
+    const underWay = { stopped: () => stop };
+    return clearCut(host, held, clearing, { request: REQUEST, targetBytes: TARGET, underWay });
   }
 
   it("is zeroed whole, and nothing in front of it", async () => {
-    expect(await zero()).toBeUndefined();
-    expect(zeroed).toEqual(ALL);
+    expect(await clear("zero")).toBeUndefined();
+    expect(cleared).toEqual(ALL);
+  });
+
+  it("is discarded where the volume is thin, in larger pieces", async () => {
+    expect(await clear("discard")).toBeUndefined();
+    expect(cleared).toEqual([[400, 200]]);
   });
 
   it("is zeroed no further once the reduction is to stop", async () => {
     atPiece = (before) => {
       if (before === 1) stop = { kind: "Cancelled" };
     };
-    expect(await zero()).toEqual({ kind: "Cancelled" });
-    expect(zeroed).toEqual(ALL.slice(0, 2));
+    expect(await clear("zero")).toEqual({ kind: "Cancelled" });
+    expect(cleared).toEqual(ALL.slice(0, 2));
   });
 
   it("is not touched once the filesystem has grown into it", async () => {
     atPiece = (before) => {
       if (before === 0) endAt(410 * MIB);
     };
-    const refusal = await zero();
+    const refusal = await clear("zero");
     expect(refusal).toBeInstanceOf(Refusal);
     expect(refusal).toMatchObject({ code: "FAILED_PRECONDITION", message: expect.stringContaining("ends at") });
-    expect(zeroed).toEqual(ALL.slice(0, 1));
+    expect(cleared).toEqual(ALL.slice(0, 1));
   });
 
   it("is not touched once the volume has another size", async () => {
     sizeBytes += 4 * MIB;
-    expect(await zero()).toMatchObject({ code: "ABORTED" });
-    expect(zeroed).toEqual([]);
+    expect(await clear("zero")).toMatchObject({ code: "ABORTED" });
+    expect(cleared).toEqual([]);
   });
 });

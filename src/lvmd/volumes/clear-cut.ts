@@ -1,8 +1,9 @@
-// Overwrites what is to be cut off a thick volume with zeros, while that is mounted: LVM gives its extents to whoever is next. In small
-// pieces, since whoever wants the volume to grow waits for one; before each the filesystem is proved to end in front of it once more.
+// Clears what is to be cut off a volume, while that is mounted. A thick one's end is overwritten with zeros, since LVM gives its extents to
+// whoever is next; a thin one's is discarded, since lvreduce leaves its blocks in their pool, taken for ever. In pieces, since whoever wants
+// the volume to grow waits for one; before each the filesystem is proved to end in front of it once more.
 import { type FileHandle, open } from "node:fs/promises";
 import { Refusal } from "../../csi/refusal.ts";
-import { deviceNumber, isDeviceOf, kernelPathOf, readDeviceNode } from "../device-node.ts";
+import { deviceNumber, discards, isDeviceOf, kernelPathOf, readDeviceNode } from "../device-node.ts";
 import { LvmError } from "../lvm/lvm-error.ts";
 import type { ReportedVolume } from "../lvm/report.ts";
 import { readSignature } from "./read-signature.ts";
@@ -10,14 +11,25 @@ import { refuseCut } from "./reduce-decision.ts";
 import type { ReduceRequest } from "./reduce-tokens.ts";
 import type { ReductionUnderWay, Stop } from "./reductions-under-way.ts";
 import type { VolumeHost } from "./volume-host.ts";
-import { zeroPiece } from "./zero-volume.ts";
+import { discardPiece, zeroPiece } from "./zero-volume.ts";
 
-/** An extend waits for one of them at most. */
-const PIECE_BYTES = 64 * 2 ** 20;
+export type Clearing = "zero" | "discard";
+
+/** An extend waits for one of them at most; nothing is written to discard one. */
+const PIECE_BYTES: Readonly<Record<Clearing, number>> = { zero: 64 * 2 ** 20, discard: 1024 * 2 ** 20 };
+
+export interface Cut {
+  readonly request: ReduceRequest;
+  /** Nothing of the filesystem is behind it. */
+  readonly targetBytes: number;
+  readonly underWay: ReductionUnderWay;
+}
 
 /** A device that no other volume can become while it is held: its name in LVM may change, the kernel's and its number do not. */
 export interface HeldDevice {
   readonly path: string;
+  /** Whether a discard reaches its pool. */
+  readonly discards: boolean;
   /** As the kernel has it now. */
   sizeBytes(): Promise<number | undefined>;
   close(): Promise<void>;
@@ -30,6 +42,7 @@ export async function holdDevice({ path, uuid, device }: ReportedVolume): Promis
   if (kernelPath !== undefined)
     return {
       path: kernelPath,
+      discards: await discards(kernelPath),
       sizeBytes: async () => (await readDeviceNode(kernelPath))?.sizeBytes,
       close: () => handle.close(),
     };
@@ -49,25 +62,29 @@ async function pathOfHeld(
   return kernelPath !== undefined && isOf((await readDeviceNode(kernelPath))?.device) ? kernelPath : undefined;
 }
 
-/** Returns why it did not come to its end, with nothing under way any more. What it has written, the caller syncs. */
-export async function zeroCut(
+/** Returns why it did not come to its end, with nothing under way any more. */
+export async function clearCut(
   host: VolumeHost,
   held: HeldDevice,
-  request: ReduceRequest,
-  targetBytes: number,
-  underWay: ReductionUnderWay,
+  clearing: Clearing,
+  { request, targetBytes, underWay }: Cut,
 ): Promise<Refusal | Stop | undefined> {
-  const { commands } = host;
   const { fromBytes } = request;
-  for (let offset = targetBytes; offset < fromBytes; offset += PIECE_BYTES) {
+  const pieceBytes = PIECE_BYTES[clearing];
+  for (let offset = targetBytes; offset < fromBytes; offset += pieceBytes) {
     const changed = await refuseChanged(host, held, request, targetBytes);
     // Last: nothing comes between this look and the piece.
     const end = underWay.stopped() ?? changed;
     if (end !== undefined) return end;
-    const length = Math.min(PIECE_BYTES, fromBytes - offset);
-    await zeroPiece((...command) => commands.run("lvmd-reduce/zero", ...command), held.path, offset, length);
+    await clearPiece(host, clearing, held.path, offset, Math.min(pieceBytes, fromBytes - offset));
   }
   return undefined;
+}
+
+function clearPiece({ commands }: VolumeHost, clearing: Clearing, path: string, offset: number, length: number) {
+  return clearing === "zero"
+    ? zeroPiece((...command) => commands.run("lvmd-reduce/zero", ...command), path, offset, length)
+    : discardPiece((...command) => commands.run("lvmd-reduce/discard", ...command), path, offset, length);
 }
 
 /** Nobody who keeps to the protocol lets it grow now; who does not is noticed here. */
@@ -79,6 +96,6 @@ async function refuseChanged(
 ): Promise<Refusal | undefined> {
   const sizeBytes = await held.sizeBytes();
   if (sizeBytes !== fromBytes)
-    return new Refusal("ABORTED", `the volume has come to ${sizeBytes} bytes while its end was zeroed`);
+    return new Refusal("ABORTED", `the volume has come to ${sizeBytes} bytes while its end was cleared`);
   return refuseCut(await readSignature(commands, held.path, targetBytes), toBytes);
 }
