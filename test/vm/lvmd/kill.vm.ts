@@ -244,7 +244,7 @@ describe("an lvmd that is killed", () => {
     writeFileSync(log, "");
     operation.prepare(volume);
     if (operation.name === "reduce") plantOldToken();
-    const uuid = lvs(`a/${volume}`, "lv_uuid");
+    const uuid = sh(`lvs --noheadings -o lv_uuid -S lv_name=${volume}`).trim();
     try {
       await start({ TIDEMARK_EFFECT_LOG: log, ...(fault === undefined ? {} : { TIDEMARK_FAULT: fault }) });
       await callUntilDone(operation, fault, volume, uuid);
