@@ -1,9 +1,8 @@
-import { spawnSync } from "node:child_process";
-import { expect, it } from "@jest/globals";
+import { it } from "@jest/globals";
 import { describeReal } from "../harness/real-parts.ts";
 import { KERNELS } from "../vm/kernels.ts";
+import { runVmSuite, VM_SUITE_LIMIT_MS } from "../vm/run-vm-suite.ts";
 
-const LIMIT_MS = 1_200_000;
 const MODULES = "dm-mod dm-thin-pool dm-snapshot dm-mirror dm-raid raid1 raid10 raid456 loop";
 
 /** With the sizes of their disks. */
@@ -24,24 +23,7 @@ for (const { name: kernel, environment, parts } of KERNELS)
     const isNewer = parts.includes("newer-uml");
     it.each(SUITES.filter(([suite]) => isNewer || !ONLY_UNDER_NEWER.includes(suite)))(
       "passes its suite %s",
-      (suite, disks) => {
-        const pattern = `**/test/vm/lvmd/${suite}.vm.ts`;
-        const jest = ["node_modules/.bin/jest", "--roots", "test/vm", "--testMatch", pattern];
-        const { status, stdout, stderr } = spawnSync("test/vm/run-in-vm.sh", [disks, ...jest], {
-          encoding: "utf8",
-          env: {
-            ...process.env,
-            ...environment,
-            CI: "true", // nobody watches: no progress
-            NODE_OPTIONS: "--experimental-vm-modules --disable-warning=ExperimentalWarning",
-            VM_MODULES: MODULES,
-            VM_SECONDS: String(LIMIT_MS / 1000),
-          },
-          timeout: LIMIT_MS,
-        });
-        expect({ status, output: status === 0 ? "" : `${stdout}\n${stderr}` }).toEqual({ status: 0, output: "" });
-        expect(stderr).toMatch(/Tests: +\d+ passed, \d+ total/);
-      },
-      LIMIT_MS,
+      (name, disks) => runVmSuite({ suite: `lvmd/${name}`, disks, modules: MODULES, environment }),
+      VM_SUITE_LIMIT_MS,
     );
   });

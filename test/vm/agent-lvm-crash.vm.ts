@@ -235,7 +235,8 @@ describe("an agent that is killed", () => {
         await death(passage);
       }
       await startAgent();
-      await waitFor("a trim", async () => (await subject.volume.layout()).status?.lastTrim !== undefined);
+      const { message } = await waitForValue("a trim", async () => (await subject.volume.layout()).status?.lastTrim);
+      expect(message).toBeUndefined();
     },
     LIMIT_MS,
   );
