@@ -1,8 +1,11 @@
 // VolumeSnapshots on a real Kubernetes: the snapshot-controller and csi-snapshotter as released, the component `snapshots` and its roles. The
 // nodes' volume groups are thick, so what a snapshot of a volume there is, is refused; what a thin pool makes of one is tested where there is
 // device-mapper (test/vm/lvm-copies.vm.ts).
+import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { snapshotIdOf } from "../../src/api/identity.ts";
 import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
+import { API_VERSION } from "../../src/api/names.ts";
 import { NODE_STORAGES } from "../../src/api/node-storage.ts";
 import { EVENTS } from "../../src/kube/resources.ts";
 import { GIB } from "../../src/units/quantity.ts";
@@ -12,7 +15,7 @@ import { applyObject } from "./apply-object.ts";
 import { claimingPod, claimOf, localClass } from "./claiming-pod.ts";
 import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
 import { install, loadImages, logsOf, SNAPSHOTS_OVERLAY } from "./installed-tidemark.ts";
-import { DEVICE_CLASS, giveVolumeGroups } from "./lvm-in-cluster.ts";
+import { DEVICE_CLASS, giveVolumeGroups, volumesOnNodes } from "./lvm-in-cluster.ts";
 import {
   CONTROLLER_NAMESPACE,
   giveSnapshots,
@@ -59,6 +62,10 @@ async function takeSnapshot(name: string, source: object): Promise<void> {
 /** Nothing of it is left in the API. */
 async function deleteSnapshot(name: string): Promise<void> {
   await tested.kubectl("delete", "volumesnapshot", name, "--timeout=120s");
+  await contentGone(name);
+}
+
+async function contentGone(name: string): Promise<void> {
   await until(`the content of ${name} to go`, async () => ((await contentOf(name)) === undefined ? true : undefined));
 }
 
@@ -84,7 +91,7 @@ else
     beforeAll(async () => {
       tested = await startClusterUnderTest();
       await loadImages(tested);
-      await giveVolumeGroups(clusterOf(tested), { [NODE]: 8 * GIB });
+      await giveVolumeGroups(clusterOf(tested), { [NODE]: 8 * GIB, node2: 8 * GIB });
       await giveSnapshots(tested);
       await install(tested, SNAPSHOTS_OVERLAY);
       await applyObject(tested, localClass(LVM ?? "", { backend: "lvm" }));
@@ -93,16 +100,17 @@ else
         ...{ apiVersion: SNAPSHOT_API, kind: "VolumeSnapshotClass", metadata: { name: SNAPSHOT_CLASS } },
         ...{ driver: "local.tidemark.dev", deletionPolicy: "Delete" },
       });
-      await until(`the class of ${NODE} to be told`, async () => {
-        const { status } = (await tested.client.get(NODE_STORAGES, { name: NODE })) ?? {};
-        return status?.deviceClasses?.find(({ backend }) => backend === "lvm");
-      });
+      for (const name of clusterOf(tested).nodes)
+        await until(`the class of ${name} to be told`, async () => {
+          const { status } = (await tested.client.get(NODE_STORAGES, { name })) ?? {};
+          return status?.deviceClasses?.find(({ backend }) => backend === "lvm");
+        });
     }, BUILD_LIMIT_MS);
 
     afterAll(() => tested?.close(), LIMIT_MS);
 
     it.each([
-      ["of a thick class", LVM ?? "", `device class ${DEVICE_CLASS} of node ${NODE}, which is thick`],
+      ["of a thick class", LVM ?? "", ", which is thick: snapshots and clones need"],
       ["of the backend loop", LOOP ?? "", "is of the backend loop"],
     ])(
       "of a volume %s is refused, and says so to its user; it is deleted, and the volume keeps every byte",
@@ -127,6 +135,40 @@ else
         expect(await writer.damaged()).toBe("");
         await tested.kubectl("delete", "pod", "--wait", name);
         await tested.kubectl("delete", "pvc", "--timeout=180s", name);
+      },
+      LIMIT_MS,
+    );
+
+    it(
+      "that there is already becomes ready, a copy of it in a thick class is refused to its claim, and its volume goes when it is deleted",
+      async () => {
+        const id = snapshotIdOf(randomUUID());
+        const spec = { nodeName: NODE, deviceClass: DEVICE_CLASS, size: "64Mi" };
+        await applyObject(tested, { apiVersion: API_VERSION, kind: "LogicalVolume", metadata: { name: id }, spec });
+        const volumeID = await until(`${id} to be made`, async () => {
+          const made = await tested.client.get(LOGICAL_VOLUMES, { name: id });
+          return made?.status?.volumeID;
+        });
+        const onNodes = async () => (await volumesOnNodes(clusterOf(tested))).map(({ name }) => name);
+        expect(await onNodes()).toContain(volumeID);
+        const kind = { apiVersion: SNAPSHOT_API, kind: "VolumeSnapshotContent", metadata: { name: "there" } };
+        const own = { driver: "local.tidemark.dev", deletionPolicy: "Delete", source: { snapshotHandle: id } };
+        const volumeSnapshotRef = { name: "there", namespace: tested.namespace };
+        const more = { volumeSnapshotClassName: SNAPSHOT_CLASS, sourceVolumeMode: "Filesystem", volumeSnapshotRef };
+        await applyObject(tested, { ...kind, spec: { ...own, ...more } });
+        await takeSnapshot("there", { volumeSnapshotContentName: "there" });
+        await until(
+          "the snapshot to be ready",
+          async () => (await snapshotOf("there"))?.status?.readyToUse || undefined,
+        );
+        const ofSnapshot = { apiGroup: "snapshot.storage.k8s.io", kind: "VolumeSnapshot", name: "there" };
+        const why = `${id} is in device class ${DEVICE_CLASS} of node ${NODE}, which is thick`;
+        expect(await refusalOfCopy("restored", ofSnapshot, why)).toContain(why);
+        // The object itself stays until csi-provisioner lets go of it after the refused claim (--snapshot-orphan-sweep-interval, 5m).
+        await tested.kubectl("delete", "volumesnapshot", "there", "--wait=false");
+        await contentGone("there");
+        expect(await namesOfSnapshots()).toEqual([]);
+        expect(await onNodes()).not.toContain(volumeID);
       },
       LIMIT_MS,
     );
