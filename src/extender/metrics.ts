@@ -78,7 +78,9 @@ function registerNodeStates(registry: Registry, view: ClusterView, nowMs: () => 
 function registerTaken(registry: Registry, ledger: Ledger): void {
   const gauge: Gauge<"kind"> = new Gauge({
     name: "tidemark_extender_ledger_entries",
-    help: "Volumes whose node does not show them yet (reservation), and pods that were answered a moment ago (hold).",
+    help:
+      "What nodes do not show yet of volumes, extends and other drivers' attach slots (reservation), " +
+      "and pods that were answered a moment ago (hold).",
     labelNames: ["kind"],
     registers: [registry],
     collect: () => {

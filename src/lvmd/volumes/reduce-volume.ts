@@ -1,6 +1,6 @@
 // Makes a volume smaller, once for each token, and never below what the superblock on it proves. Before anything is done a record says
-// what is to be done; after a crash the volume's size tells whether it was. What a thick volume loses is zeroed first, in the token's lane
-// alone: other volumes of its group do not wait for that, and whoever wants it to grow waits for one piece.
+// what is to be done; after a crash the volume's size tells whether it was. What it loses is cleared first, in the token's lane alone: other
+// volumes of its group do not wait for that, and whoever wants it to grow waits for one piece.
 import { Refusal } from "../../csi/refusal.ts";
 import { classState } from "../classes/class-state.ts";
 import { columnsOf } from "../classes/columns.ts";

@@ -1,5 +1,5 @@
 // The reductions that this lvmd is at, from their call to their end: each can be told to stop, which it does before its next piece is
-// zeroed and before LVM is asked. Of what a former lvmd has begun nothing is here.
+// cleared and before LVM is asked. Of what a former lvmd has begun nothing is here.
 import type { Refusal } from "../../csi/refusal.ts";
 import type { ReduceRequest } from "./reduce-tokens.ts";
 

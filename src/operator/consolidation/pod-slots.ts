@@ -1,5 +1,5 @@
-// Which attach slots a pod lacks on a node that it was given, or could be: counted as ControllerPublishVolume counts them, from what its volumes'
-// drivers say on the CSINode and from every VolumeAttachment of the node. Pure.
+// Which attach slots a pod lacks on a node that it was given, or could be: counted as member/attach-slots.ts does, from what its volumes' drivers
+// say on the CSINode and from the VolumeAttachments of the node, less what is being given back. Pure.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { SPAN_DRIVER } from "../../api/names.ts";
 import type { PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment } from "../../kube/resources.ts";

@@ -1,5 +1,5 @@
 // Makes a logical volume smaller, and makes sure what became of it. The token is on the node's disk before lvmd hears it, and stays there
-// until lvmd has said the outcome: a reduction that comes late would cut what has grown since. lvmd zeroes what is cut off first, which
+// until lvmd has said the outcome: a reduction that comes late would cut what has grown since. lvmd clears what is cut off first, which
 // takes its time: whoever needs the volume meanwhile has it cancelled.
 import { randomUUID } from "node:crypto";
 import { formatBytes } from "../../../units/quantity.ts";

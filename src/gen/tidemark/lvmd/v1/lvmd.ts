@@ -1813,9 +1813,9 @@ export const LvmdService = {
   },
   /**
    * Makes a volume smaller, once. Under the group's lock its size must still be from_bytes (ABORTED), and the superblock on the device
-   * itself must end at or before to_bytes (FAILED_PRECONDITION; a signature other than btrfs, ext4, xfs as well). What a thick volume
-   * loses is zeroed first, which takes its time: CancelReduce and ResizeLV stop that (ABORTED). The same token again gives the same
-   * answer, across restarts; for another volume or other sizes it is INVALID_ARGUMENT.
+   * itself must end at or before to_bytes (FAILED_PRECONDITION; a signature other than btrfs, ext4, xfs as well). What a volume
+   * loses is cleared first, zeroed on a thick one and discarded on a thin one, which takes its time: CancelReduce and ResizeLV stop that
+   * (ABORTED). The same token again gives the same answer, across restarts; for another volume or other sizes it is INVALID_ARGUMENT.
    */
   reduceLv: {
     path: "/tidemark.lvmd.v1.Lvmd/ReduceLV" as const,
@@ -1826,7 +1826,7 @@ export const LvmdService = {
     responseSerialize: (value: ReduceLVResponse): Buffer => Buffer.from(ReduceLVResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ReduceLVResponse => ReduceLVResponse.decode(value),
   },
-  /** Burns a token, or tells what became of it: after the answer no reduction of this token begins any more, and nothing is zeroed for it. */
+  /** Burns a token, or tells what became of it: after the answer no reduction of this token begins any more, and nothing is cleared for it. */
   cancelReduce: {
     path: "/tidemark.lvmd.v1.Lvmd/CancelReduce" as const,
     requestStream: false as const,
@@ -1924,12 +1924,12 @@ export interface LvmdServer extends UntypedServiceImplementation {
   getVolume: handleUnaryCall<GetVolumeRequest, Volume>;
   /**
    * Makes a volume smaller, once. Under the group's lock its size must still be from_bytes (ABORTED), and the superblock on the device
-   * itself must end at or before to_bytes (FAILED_PRECONDITION; a signature other than btrfs, ext4, xfs as well). What a thick volume
-   * loses is zeroed first, which takes its time: CancelReduce and ResizeLV stop that (ABORTED). The same token again gives the same
-   * answer, across restarts; for another volume or other sizes it is INVALID_ARGUMENT.
+   * itself must end at or before to_bytes (FAILED_PRECONDITION; a signature other than btrfs, ext4, xfs as well). What a volume
+   * loses is cleared first, zeroed on a thick one and discarded on a thin one, which takes its time: CancelReduce and ResizeLV stop that
+   * (ABORTED). The same token again gives the same answer, across restarts; for another volume or other sizes it is INVALID_ARGUMENT.
    */
   reduceLv: handleUnaryCall<ReduceLVRequest, ReduceLVResponse>;
-  /** Burns a token, or tells what became of it: after the answer no reduction of this token begins any more, and nothing is zeroed for it. */
+  /** Burns a token, or tells what became of it: after the answer no reduction of this token begins any more, and nothing is cleared for it. */
   cancelReduce: handleUnaryCall<CancelReduceRequest, CancelReduceResponse>;
   /** Makes a thin pool's data and metadata volumes at least this large; 0 leaves one as it is. The class' spare is not touched. */
   extendThinPool: handleUnaryCall<ExtendThinPoolRequest, ExtendThinPoolResponse>;
@@ -1971,9 +1971,9 @@ export interface LvmdClient extends Client {
   ): ClientUnaryCall;
   /**
    * Makes a volume smaller, once. Under the group's lock its size must still be from_bytes (ABORTED), and the superblock on the device
-   * itself must end at or before to_bytes (FAILED_PRECONDITION; a signature other than btrfs, ext4, xfs as well). What a thick volume
-   * loses is zeroed first, which takes its time: CancelReduce and ResizeLV stop that (ABORTED). The same token again gives the same
-   * answer, across restarts; for another volume or other sizes it is INVALID_ARGUMENT.
+   * itself must end at or before to_bytes (FAILED_PRECONDITION; a signature other than btrfs, ext4, xfs as well). What a volume
+   * loses is cleared first, zeroed on a thick one and discarded on a thin one, which takes its time: CancelReduce and ResizeLV stop that
+   * (ABORTED). The same token again gives the same answer, across restarts; for another volume or other sizes it is INVALID_ARGUMENT.
    */
   reduceLv(
     request: ReduceLVRequest,
@@ -1990,7 +1990,7 @@ export interface LvmdClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ReduceLVResponse) => void,
   ): ClientUnaryCall;
-  /** Burns a token, or tells what became of it: after the answer no reduction of this token begins any more, and nothing is zeroed for it. */
+  /** Burns a token, or tells what became of it: after the answer no reduction of this token begins any more, and nothing is cleared for it. */
   cancelReduce(
     request: CancelReduceRequest,
     callback: (error: ServiceError | null, response: CancelReduceResponse) => void,
