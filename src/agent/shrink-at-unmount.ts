@@ -20,7 +20,9 @@ export async function shrinkAtUnmount(environment: UnmountEnvironment, state: Vo
   await storage.finishUnmounted(volume);
   if (storage.shrinksUnmounted(volume) !== true) return;
   const layout = layoutOnThisNode(environment, state.handle);
-  if (layout?.spec.target?.notAfter === undefined) return;
+  const notAfter = layout?.spec.target?.notAfter;
+  // What is over is nothing to ask a node's lvmd for, which may be away.
+  if (notAfter === undefined || !(clock.nowMs() < Date.parse(notAfter))) return;
   await measureVolume(storage, state);
   const decision = decideUnmountedShrink(factsOf(environment, state, layout), clock.nowMs());
   if (decision !== undefined) await runner.shrinkUnmounted(state, operationFor(decision, clock.nowMs()));

@@ -9,6 +9,8 @@ export class LaneFullError extends Error {
 export interface VolumeLanes {
   /** Runs after what was given before for this volume. Throws LaneFullError. */
   run<T>(handle: string, work: () => Promise<T>): Promise<T>;
+  /** Whether what is run now would have to wait. */
+  isBusy(handle: string): boolean;
 }
 
 const WAITING_LIMIT = 8;
@@ -16,6 +18,7 @@ const WAITING_LIMIT = 8;
 export function createVolumeLanes(): VolumeLanes {
   const lanes = new Map<string, { tail: Promise<unknown>; length: number }>();
   return {
+    isBusy: (handle) => lanes.has(handle),
     run: async (handle, work) => {
       const lane = lanes.get(handle) ?? { tail: Promise.resolve(), length: 0 };
       if (lane.length >= WAITING_LIMIT)

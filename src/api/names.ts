@@ -59,6 +59,8 @@ export const REFUSAL_ANNOTATION = "tidemark.dev/refusal";
 
 /** On a logical volume, by lvmd: its wipe has begun, and all that is left to do with it is its removal. */
 export const WIPE_BEGUN_TAG = "tidemark.dev/wipe-begun";
+/** On a thin snapshot, with `=` and the name of the volume that it can take back: it goes when the volume's shrink has ended. */
+export const GUARD_TAG = "tidemark.dev/guards";
 
 /** On a claim: "Delete" has it deleted when its node is lost, so that its StatefulSet makes a new one elsewhere. */
 export const ON_NODE_LOSS_ANNOTATION = "tidemark.dev/on-node-loss";

@@ -75,7 +75,8 @@ async function make(parts: FindOrMakeParts, wanted: LogicalVolume): Promise<void
   // What is only read is as large as its source is in that moment: that may have grown since it was asked for.
   const sizeBytes = accessType === "ro" ? 0 : common.sizeBytes;
   await refuseWhileShrinking(parts, deviceClass, sourceVolume);
-  // A shrink of the unmounted source takes place in its lane, too: none begins in between.
+  // A shrink of the unmounted source takes place in its lane, too: none begins in between. It may take hours, for which no worker waits.
+  if (parts.lanes.isBusy(source)) throw notNow(sourceVolume, "it is being mounted or unmounted");
   await parts.lanes.run(source, async () => {
     await refuseWhileShrinking(parts, deviceClass, sourceVolume);
     await parts.lvmd.createSnapshot({ ...common, sizeBytes, sourceVolume, accessType });
@@ -86,11 +87,11 @@ async function make(parts: FindOrMakeParts, wanted: LogicalVolume): Promise<void
 async function refuseWhileShrinking({ lvmd }: FindOrMakeParts, deviceClass: string, name: string): Promise<void> {
   const found = await lvmd.volume(deviceClass, name);
   if (found?.tags.includes(UNMOUNTED_SHRINK_TAG) !== true) return;
-  throw new LvmdError(
-    status.UNAVAILABLE,
-    "its filesystem is being made smaller",
-    `making a snapshot of volume ${name}`,
-  );
+  throw notNow(name, "its filesystem is being made smaller");
+}
+
+function notNow(name: string, why: string): LvmdError {
+  return new LvmdError(status.UNAVAILABLE, why, `making a snapshot of volume ${name}`);
 }
 
 /** Throws where there is none, or not on this node, or not yet. */

@@ -1,9 +1,11 @@
 // Volumes of LVM that carry our tags and that no object names any more, or that were left half made. Pure: they are only reported, since what nobody names may be what
 // somebody wants back.
+
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { LogicalVolume } from "../../api/logical-volume.ts";
+import { GUARD_TAG } from "../../api/names.ts";
 import type { LogicalVolume as ListedVolume } from "../../gen/topolvm/lvmd.ts";
-import { GUARD_TAG, UNMOUNTED_SHRINK_TAG } from "../storage/lvm/content-tags.ts";
+import { UNMOUNTED_SHRINK_TAG } from "../storage/lvm/content-tags.ts";
 import { taggedVolumeUID } from "../storage/lvm/find-volume.ts";
 
 export function orphansAmong(

@@ -1,4 +1,5 @@
 // How many bytes one more volume can have. True rather than hopeful: what is promised here, LVM must be able to give. Pure.
+import { GUARD_TAG } from "../../api/names.ts";
 import type { ReportedGroup, ReportedVolume } from "../lvm/report.ts";
 import type { DeviceClass, ThinPoolClass } from "../settings/settings.ts";
 import { type Columns, columnsOf } from "./columns.ts";
@@ -31,11 +32,19 @@ export function thinRoomBytes(
   return wholeExtents(promisableBytes(group, pool, thin) - spareBytes, group.extentBytes);
 }
 
-/** What thin volumes may still promise, as TopoLVM reckons: the spare is not looked at. */
+/**
+ * What thin volumes may still promise, as TopoLVM reckons: the spare is not looked at. A snapshot that guards a shrink promises nobody
+ * anything: what it may take was looked for in the pool, and others must be able to grow meanwhile.
+ */
 export function promisableBytes(group: ReportedGroup, pool: ReportedVolume, thin: ThinPoolClass): number {
   let promisedBytes = 0;
-  for (const volume of group.volumes.values()) if (volume.pool === pool.name) promisedBytes += volume.sizeBytes;
+  for (const volume of group.volumes.values())
+    if (volume.pool === pool.name && !isGuard(volume)) promisedBytes += volume.sizeBytes;
   return Math.max(0, Math.floor(thin.overprovisionRatio * pool.sizeBytes) - promisedBytes);
+}
+
+function isGuard({ tags }: ReportedVolume): boolean {
+  return tags.some((tag) => tag.startsWith(`${GUARD_TAG}=`));
 }
 
 /** Sizes of a class' volumes are whole multiples of this. */

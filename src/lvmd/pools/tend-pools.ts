@@ -36,8 +36,10 @@ export function createPoolTending(host: VolumeHost): PoolTending {
       zeroing.add(pool.uuid);
       void inTurn(group.name, pool.name, () => letPoolZero(host, group.name, pool));
     }
-    if (!isInactive(pool)) host.poolProblems.delete(`${group.name}/${pool.name}`);
-    else if (!activated.has(pool.uuid)) {
+    if (!isInactive(pool)) {
+      activated.add(pool.uuid); // whoever did it: what becomes of it later is theirs
+      host.poolProblems.delete(`${group.name}/${pool.name}`);
+    } else if (!activated.has(pool.uuid)) {
       activated.add(pool.uuid);
       void activate(group.name, pool);
     }

@@ -27,7 +27,9 @@ export async function wipeAndRemove(host: VolumeHost, className: string, name: s
   // A wipe takes its time: the group's turn is for its beginning and its end.
   return host.lanes.run(`wipe of ${deviceClass.volumeGroup}/${name}`, async () => {
     for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-      const found = await freshVolumeOf(host, deviceClass, name);
+      // In the group's turn: what was asked for before, and waits for it still, is made by then.
+      const look = (): Promise<FoundVolume | Refusal> => freshVolumeOf(host, deviceClass, name);
+      const found = await host.lanes.run(deviceClass.volumeGroup, look);
       if (found instanceof Refusal) return found.code === "NOT_FOUND" ? undefined : found;
       const problem = refuseRemoval(found);
       if (problem !== undefined) return problem;

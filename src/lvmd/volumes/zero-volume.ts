@@ -11,8 +11,8 @@ export type RunZeroing = (
 ) => Promise<CommandResult>;
 
 export const BLKDISCARD = "/usr/sbin/blkdiscard";
-/** Written out within the time limit of one command by a disk of 10 MB/s. */
-const PIECE_BYTES = 512 * 2 ** 20;
+/** Written out within the time limit of one command by a disk of 10 MB/s that reductions are zeroed on as well. */
+const PIECE_BYTES = 128 * 2 ** 20;
 const PIECE_LIMIT_MS = 60_000;
 
 export async function zeroAll({ commands }: VolumeHost, path: string, sizeBytes: number): Promise<void> {

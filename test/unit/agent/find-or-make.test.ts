@@ -111,4 +111,15 @@ describe("a volume that is there already", () => {
     expect(await findOrMake(parts, wanted)).toEqual(present);
     expect(parts.asked).toEqual([]);
   });
+
+  it("is not copied, and nobody waits, while its source is being mounted or unmounted, which may take hours", async () => {
+    const wanted = objectOf(COPY, OF_SOURCE);
+    const parts = partsWith(volumeOf("copy", GIB, "Vwi-a-tz--"), wanted);
+    let unmounted = (): void => undefined;
+    const unmounting = parts.lanes.run(SOURCE, () => new Promise<void>((resolve) => (unmounted = resolve)));
+    await expect(findOrMake(parts, wanted)).rejects.toMatchObject({ code: status.UNAVAILABLE });
+    unmounted();
+    await unmounting;
+    expect(await findOrMake(parts, wanted)).toMatchObject({ sizeBytes: 2 * GIB });
+  });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import { columnsOf } from "../../../src/lvmd/classes/columns.ts";
-import { thickRoomBytes, thinRoomBytes } from "../../../src/lvmd/classes/room.ts";
+import { promisableBytes, thickRoomBytes, thinRoomBytes } from "../../../src/lvmd/classes/room.ts";
 import { deviceClass, EXTENT, GIB, groupOf, MIB, volume } from "./lvm-facts.ts";
 
 describe("the columns of a volume", () => {
@@ -67,5 +67,19 @@ describe("the room for one more thin volume", () => {
     ["is nothing where nobody can tell what the pool has left", 0, Number.NaN, 0],
   ])("%s", (_case, spareBytes, dataPercent, expected) => {
     expect(thinRoomBytes(group, { ...pool, dataPercent }, settings, spareBytes)).toBe(expected);
+  });
+
+  it("is not less for a snapshot that guards a shrink: others must be able to grow meanwhile", () => {
+    const volumes = [volume({ name: "shrinks", pool: "pool", sizeBytes: 2 * GIB })];
+    const guard = volume({
+      name: "guard",
+      pool: "pool",
+      sizeBytes: 2 * GIB,
+      tags: ["a", "tidemark.dev/guards=shrinks"],
+    });
+    const room = (...more: (typeof guard)[]): number =>
+      promisableBytes(groupOf([GIB], [...volumes, ...more]), pool, settings);
+    expect(room(guard)).toBe(room());
+    expect(room({ ...guard, tags: ["a"] })).toBe(room() - 2 * GIB);
   });
 });

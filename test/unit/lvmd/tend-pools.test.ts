@@ -98,6 +98,14 @@ describe("a class' thin pool", () => {
     expect(run).toEqual([ACTIVATE, ZERO]);
   });
 
+  it("that was active before lvmd looked is not activated once an administrator deactivates it", async () => {
+    const { run, look, setAttr } = hostOf("twi-aotz--");
+    await look();
+    setAttr("twi---tz--");
+    await look();
+    expect(run).toEqual([]);
+  });
+
   it("that cannot be activated is tried once, and LVM's words are told until it is active", async () => {
     const { run, look, setAttr, problem, host } = hostOf("twi---tz--", { fails: ACTIVATE });
     await look();

@@ -15,6 +15,3 @@ export const RAW_BLOCK_TAG = `${RECORDS.volumeMode}=Block`;
 
 /** From before a shrink of an unmounted filesystem touches anything until it is ended: without this node's record of it, nobody mounts. */
 export const UNMOUNTED_SHRINK_TAG = "tidemark.dev/unmounted-shrink";
-
-/** On the snapshot behind which that takes place: the volume that it guards. */
-export const GUARD_TAG = "tidemark.dev/guards";

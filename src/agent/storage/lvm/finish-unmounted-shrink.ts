@@ -1,11 +1,12 @@
 // Ends a shrink of an unmounted filesystem that was interrupted, one way or the other, before anybody mounts it: taken back by its snapshot,
 // or carried to its end where the smaller filesystem was found to be whole. Every step is one that a second call does again.
+import { GUARD_TAG } from "../../../api/names.ts";
 import { readExt4State } from "../ext4-superblock.ts";
 import { mountedAnywhere } from "../loop-device.ts";
 import { waitForExclusive } from "../probe-device.ts";
 import { type LvmMember, type LvmVolume, StorageError } from "../storage.ts";
 import { checkFilesystem } from "./check-filesystem.ts";
-import { GUARD_TAG, UNMOUNTED_SHRINK_TAG } from "./content-tags.ts";
+import { UNMOUNTED_SHRINK_TAG } from "./content-tags.ts";
 import { deviceOf, findVolume } from "./find-volume.ts";
 import { waitForTools } from "./leftover-tools.ts";
 import { askLvmd, type LvmHost, nameOf } from "./lvm-host.ts";

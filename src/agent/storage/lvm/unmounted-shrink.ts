@@ -1,6 +1,8 @@
 // Makes the ext4 of an unmounted thin volume smaller, behind a snapshot that takes back whatever goes wrong: the protocol of
 // docs/architecture/shrink.md. What is decided is in unmounted-shrink-decision.ts; each step is recorded before it begins.
+
 import { randomUUID } from "node:crypto";
+import { GUARD_TAG } from "../../../api/names.ts";
 import { formatBytes } from "../../../units/quantity.ts";
 import { type Ext4State, readExt4State } from "../ext4-superblock.ts";
 import { mountedAnywhere } from "../loop-device.ts";
@@ -9,7 +11,7 @@ import { type LvmVolume, type ShrinkControl, StorageError, type UnmountedShrinkR
 import { expectSuccess, type Finished } from "../tools.ts";
 import { waitUntil } from "../wait-until.ts";
 import { CHECK_LIMIT_MS, checkFilesystem } from "./check-filesystem.ts";
-import { GUARD_TAG, UNMOUNTED_SHRINK_TAG } from "./content-tags.ts";
+import { UNMOUNTED_SHRINK_TAG } from "./content-tags.ts";
 import { deviceOf, findVolume } from "./find-volume.ts";
 import { finishUnmountedShrink } from "./finish-unmounted-shrink.ts";
 import { askLvmd, type LvmHost, nameOf, requireClass } from "./lvm-host.ts";
