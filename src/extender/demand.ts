@@ -50,8 +50,8 @@ export interface Demand {
   readonly toleratesCordon: boolean;
   readonly volumes: readonly CountedVolume[];
   /**
-   * Handles of those whose places, once all of them are seen, are counted by themselves, so that nothing has to be held for the pod any more. None: the
-   * pod's own place has to be seen, since members that are there already change hands with it.
+   * Handles of those whose places, once all of them are seen, are counted by themselves, so that nothing has to be held for the pod any
+   * more. None: the pod's own place has to be seen, since members that are there already change hands with it.
    */
   readonly awaited: readonly string[];
 }

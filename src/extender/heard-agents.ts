@@ -21,7 +21,10 @@ export function createHeardAgents({ pods }: Pick<ClusterStores, "pods">): HeardA
   };
 }
 
-/** The best of several, as while one takes another's place. Where no agent runs as a pod nobody can tell, and nothing is held against the node. */
+/**
+ * The best of several, as while one takes another's place. Where no agent runs as a pod nobody can tell, and nothing is held against the
+ * node.
+ */
 function unheardSinceOf(agents: readonly Pod[], goneMs: number | undefined): number | undefined {
   if (agents.length === 0) return goneMs;
   const unheard = agents.map(unheardSince);

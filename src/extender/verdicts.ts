@@ -11,7 +11,10 @@ export interface Verdict {
 }
 
 export interface Verdicts {
-  /** `judge` has to follow from the demand and the node (its facts, what is taken of it) alone, and for a node that is not heard from the time. */
+  /**
+   * `judge` has to follow from the demand and the node (its facts, what is taken of it) alone, and for a node that is not heard from the
+   * time.
+   */
   of(demand: Demand, judge: (node: KnownNode) => Verdict): (node: KnownNode) => Verdict;
 }
 

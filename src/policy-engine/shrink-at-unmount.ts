@@ -14,7 +14,10 @@ const RENEWAL_MS = 120_000;
 /** Why an ext4 is not made smaller, completing "…, but"; undefined: it is, at the next unmount. */
 export function unmountedObstacle({ filesystem }: Facts, { shrink }: CompiledPolicy): string | undefined {
   if (!filesystem.shrinksUnmounted)
-    return "ext4 shrinks only while it is unmounted, and a crash in the middle of it can lose data";
+    return (
+      "ext4 shrinks only while it is unmounted, and a crash in the middle of it can lose data where no thin pool's snapshot takes it back; " +
+      "use btrfs where volumes should"
+    );
   if (shrink.windows.length > 0) return undefined;
   return "ext4 shrinks only while it is unmounted, and that it does in a window alone: name one in behavior.shrink.windows";
 }

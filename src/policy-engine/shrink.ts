@@ -32,7 +32,7 @@ function obstacleTo({ facts }: Question, policy: CompiledPolicy): Obstacle | und
       return text === undefined ? undefined : { reason: "ShrinkNotCrashSafe", text };
     }
     case "xfs":
-      return { reason: "ShrinkUnsupported", text: "xfs cannot shrink" };
+      return { reason: "ShrinkUnsupported", text: "xfs cannot shrink; use btrfs where volumes should" };
   }
 }
 
@@ -114,8 +114,7 @@ function boundedShrink(question: Question, policy: CompiledPolicy, reading: Read
   if (facts.claim.backend === "claim")
     return question.hold("ShrinkUnsupported", `${because}, ${savingText(policy, wish, fromBytes)}`, details);
   const obstacle = obstacleTo(question, policy);
-  if (obstacle !== undefined)
-    return question.hold(obstacle.reason, `${because}, but ${obstacle.text}; use btrfs where volumes should`, details);
+  if (obstacle !== undefined) return question.hold(obstacle.reason, `${because}, but ${obstacle.text}`, details);
   const minBytes = roundUpToMiB(lowerBound(question));
   if (fromBytes <= minBytes)
     return question.hold("AtMinimum", `${because}, and the size is at ${describeLowerBound(question)}`, details);

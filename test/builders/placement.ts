@@ -198,7 +198,10 @@ export function buildLogicalVolume(
   };
 }
 
-/** The filesystem of volume INDEX, so large, in the class "ssd" of the node. `targetGiB`: an extend to it is decided, and has ended where it is as large. */
+/**
+ * The filesystem of volume INDEX, so large, in the class "ssd" of the node. `targetGiB`: an extend to it is decided, and has ended where it
+ * is as large.
+ */
 export function buildLocalLayout(index: number, nodeName: string, gibibytes: number, targetGiB = gibibytes) {
   const at = new Date(NOW_MS).toISOString();
   const [size, to] = [`${gibibytes}Gi`, `${targetGiB}Gi`];

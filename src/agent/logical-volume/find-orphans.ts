@@ -1,6 +1,5 @@
-// Volumes of LVM that carry our tags and that no object names any more, or that were left half made. Pure: they are only reported, since what nobody names may be what
-// somebody wants back.
-
+// Volumes of LVM that carry our tags and that no object names any more, or that were left half made. Pure: they are only reported,
+// since what nobody names may be what somebody wants back.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { LogicalVolume } from "../../api/logical-volume.ts";
 import { GUARD_TAG } from "../../api/names.ts";

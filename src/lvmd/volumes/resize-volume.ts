@@ -30,7 +30,7 @@ export async function resizeVolume(
     if (typeof resized === "number" || resized instanceof Refusal) return resized;
     // Not in the group's turn: the reduction may wait for it, and other volumes need not wait for a piece that is zeroed.
     await host.reductions.preempt(resized.reducing, preempted());
-    if (attempt === ATTEMPTS) return preempted();
+    if (attempt === REPEATS_LIMIT) return preempted();
   }
 }
 
@@ -38,7 +38,7 @@ export async function resizeVolume(
 type Resized = number | Refusal | { readonly reducing: string };
 
 /** As many reductions of one volume, one right after the other, nobody asks for. */
-const ATTEMPTS = 3;
+const REPEATS_LIMIT = 3;
 
 function preempted(): Refusal {
   return new Refusal("ABORTED", "the volume is to be grown, or is to stay as it is: its reduction was stopped");

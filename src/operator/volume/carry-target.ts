@@ -58,10 +58,11 @@ function beginningOf(
     return {
       refusal: {
         reason: "WaitingForMember",
-        message: `another filesystem of node ${layout.spec.nodeName} is merged first`,
+        message: "members are merged for one pod and on one node at a time: it is tried again",
       },
     };
   const { epoch, decidedAt } = wanted;
+  // Nobody waits for it any more: a size that is there already is nothing to do, and the decision counts as carried out.
   return { fields: { target: { size: formatQuantity(size), from: formatQuantity(size), epoch, decidedAt } } };
 }
 

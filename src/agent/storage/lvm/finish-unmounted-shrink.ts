@@ -25,12 +25,10 @@ export async function finishUnmountedShrink(host: LvmHost, volume: LvmVolume): P
   const record = readUnmountedShrink(host, volume);
   const finish = await decideNow(host, volume, record);
   if (finish.act === "Nothing") return;
-  if (finish.act === "Doubt") throw inDoubt(volume, finish.message);
-  if (finish.act === "Wait" || record === undefined)
-    throw new StorageError(
-      "WaitingForMember",
-      `${nameOf(volume)} of ${volume.handle}: ${"message" in finish ? finish.message : ""}`,
-    );
+  if (finish.act === "Doubt") throw inDoubt(host, volume, finish.message);
+  if (finish.act === "Wait")
+    throw new StorageError("WaitingForMember", `${nameOf(volume)} of ${volume.handle}: ${finish.message}`);
+  if (record === undefined) throw new Error(`bug: ${finish.act} of ${volume.handle} without a record`);
   switch (finish.act) {
     case "Forget":
       return forget(host, volume, record);
@@ -111,12 +109,13 @@ async function rollBack(host: LvmHost, volume: LvmVolume, record: UnmountedShrin
   const filesystem = ownFilesystem(volume, device);
   if (filesystem?.sizeBytes !== record.filesystemBytes)
     throw inDoubt(
+      host,
       volume,
       `a shrink of it was rolled back, and its superblock says ${filesystem?.sizeBytes} bytes, and not ${record.filesystemBytes}`,
     );
   const complaint = await checkFilesystem(tools, device);
   if (complaint !== undefined)
-    throw inDoubt(volume, `a shrink of it was rolled back, and e2fsck finds fault: ${complaint}`);
+    throw inDoubt(host, volume, `a shrink of it was rolled back, and e2fsck finds fault: ${complaint}`);
   await askLvmd(volume, lvmd.removeTag(deviceClass, volumeID, `${GUARD_TAG}=${volumeID}`));
   // It is as it was at the beginning. A record whose removal a power cut takes back must not speak of a way back after the next mount.
   const rolledBack = unmountedShrinkText({ ...record, phase: "Begun" });
@@ -144,11 +143,11 @@ async function activeDevice(host: LvmHost, volume: LvmVolume): Promise<string | 
   return found && deviceOf(found);
 }
 
-function inDoubt(volume: LvmVolume, why: string): StorageError {
+function inDoubt(host: LvmHost, volume: LvmVolume, why: string): StorageError {
   return new StorageError(
     "ShrinkInDoubt",
     `${nameOf(volume)} of ${volume.handle} is not mounted, since nobody can tell which of its contents is the last one: ${why}. Compare the ` +
       `volume with its snapshot (lvs -o +tags: ${GUARD_TAG}=${volume.volumeID}), keep the right one by hand (lvconvert --merge, or lvremove), ` +
-      `and take away the record in the node's state directory and the volume's tag ${UNMOUNTED_SHRINK_TAG}`,
+      `and take away the record ${unmountedShrinkPath(host, volume)} on its node and the volume's tag ${UNMOUNTED_SHRINK_TAG}`,
   );
 }

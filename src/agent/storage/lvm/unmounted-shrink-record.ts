@@ -4,13 +4,14 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { type LvmMember, StorageError } from "../storage.ts";
+import { UNMOUNTED_SHRINK_TAG } from "./content-tags.ts";
 import { type LvmHost, nameOf } from "./lvm-host.ts";
 
 const unmountedShrinkRecord = z.object({
   /**
-   * Begun: the snapshot may be there, and the filesystem is untouched, or is again what it was. Guarded: the snapshot is there, and the filesystem may have been
-   * changed in any way. Proven: the filesystem is smaller, and was found to be whole; there is no way back. RollingBack: from Guarded,
-   * what has happened since the snapshot is being taken back.
+   * Begun: the snapshot may be there, and the filesystem is untouched, or is again what it was. Guarded: the snapshot is there, and the
+   * filesystem may have been changed in any way. Proven: the filesystem is smaller, and was found to be whole; there is no way back.
+   * RollingBack: from Guarded, what has happened since the snapshot is being taken back.
    */
   phase: z.enum(["Begun", "Guarded", "Proven", "RollingBack"]),
   /** Of this attempt alone. */
@@ -42,7 +43,7 @@ export function readUnmountedShrink(host: LvmHost, volume: LvmMember): Unmounted
     throw new StorageError(
       "ShrinkInDoubt",
       `the record ${path} cannot be understood, so nobody can tell how far a shrink of ${nameOf(volume)} of ${volume.handle} has come; ` +
-        "restore it, or check the filesystem by e2fsck and delete the record together with the volume's tag tidemark.dev/unmounted-shrink",
+        `restore it, or check the filesystem by e2fsck and delete the record together with the volume's tag ${UNMOUNTED_SHRINK_TAG}`,
       error,
     );
   }
