@@ -48,7 +48,7 @@ export interface OperationFacts {
   readonly removalWanted: boolean;
   readonly removed: boolean;
   /** It is never made smaller while it is mounted: decideUnmountedShrink says when. */
-  readonly shrinksUnmounted: boolean;
+  readonly shrinksOnlyUnmounted: boolean;
   /** Undefined: its one member takes any size. */
   readonly members: MemberFacts | undefined;
   readonly target: TargetFacts | undefined;
@@ -138,8 +138,8 @@ function whatRuns({ running, target, sizeBytes, highestEpoch }: OperationFacts):
 }
 
 /** Storage has ended it, one way or the other, before the volume is mounted or decided upon. */
-function interruptedUnmounted({ interrupted, shrinksUnmounted }: OperationFacts): OperationDecision | undefined {
-  if (!shrinksUnmounted || interrupted?.kind !== "Shrink") return undefined;
+function interruptedUnmounted({ interrupted, shrinksOnlyUnmounted }: OperationFacts): OperationDecision | undefined {
+  if (!shrinksOnlyUnmounted || interrupted?.kind !== "Shrink") return undefined;
   return { act: "Abandon", operation: interrupted, message: "interrupted while it was not mounted" };
 }
 
@@ -195,12 +195,12 @@ function endedTarget({ target, endedDecidedAt }: OperationFacts): OperationDecis
   return nothing("TargetEnded", `the target of ${target.decidedAt} has been carried out or given up`);
 }
 
-function towardsTarget({ target, sizeBytes, members, shrinksUnmounted }: OperationFacts): OperationDecision {
+function towardsTarget({ target, sizeBytes, members, shrinksOnlyUnmounted }: OperationFacts): OperationDecision {
   if (target === undefined || sizeBytes === undefined) return nothing("NoTarget", "no size has been decided");
   if (target.sizeBytes === sizeBytes) return nothing("AtTarget", `the size is ${formatBytes(sizeBytes)}, as decided`);
   if (target.sizeBytes > sizeBytes) return extend(target, sizeBytes, members);
   if (target.fromBytes === sizeBytes)
-    return shrinksUnmounted
+    return shrinksOnlyUnmounted
       ? nothing("WaitingForUnmount", `the shrink to ${formatBytes(target.sizeBytes)} waits for the next unmount`)
       : shrink(target, sizeBytes, members);
   return nothing(

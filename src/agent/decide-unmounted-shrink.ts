@@ -6,10 +6,10 @@ export type UnmountedShrinkDecision = OperationDecision & { readonly act: "Start
 
 /** Undefined: it stays as it is. */
 export function decideUnmountedShrink(facts: OperationFacts, nowMs: number): UnmountedShrinkDecision | undefined {
-  const { shrinksUnmounted, mounted, layoutKnown, target } = facts;
-  if (!shrinksUnmounted || mounted || !layoutKnown || target?.notAfter === undefined) return undefined;
+  const { shrinksOnlyUnmounted, mounted, layoutKnown, target } = facts;
+  if (!shrinksOnlyUnmounted || mounted || !layoutKnown || target?.notAfter === undefined) return undefined;
   // A time that cannot be read is no time.
   if (!(nowMs < Date.parse(target.notAfter))) return undefined;
-  const decision = decideOperation({ ...facts, mounted: true, shrinksUnmounted: false });
+  const decision = decideOperation({ ...facts, mounted: true, shrinksOnlyUnmounted: false });
   return decision.act === "Start" && decision.kind === "Shrink" ? decision : undefined;
 }

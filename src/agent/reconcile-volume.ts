@@ -127,7 +127,7 @@ export function factsOf(
     // The claims of a span's members are the operator's to delete, once nothing is attached any more.
     removalWanted: record.backend !== "span" && layout !== undefined && isRemovalWanted(layout),
     removed: state.removed,
-    shrinksUnmounted: record.fsType === "ext4",
+    shrinksOnlyUnmounted: record.fsType === "ext4",
     members: memberFactsOf(state),
     target: layout === undefined ? undefined : targetOf(layout),
     highestEpoch: record.epoch,

@@ -18,3 +18,15 @@ export function decisionTime(
 
 /** RFC 3339 has four digits for the year. */
 const LATEST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
+/** What takes two steps has the first one decided this much before it. */
+export const STEP_AHEAD_MS = 1;
+
+/** When the first step of what was decided then is decided. */
+export function stepBefore(decidedAt: string): string {
+  return new Date(Date.parse(decidedAt) - STEP_AHEAD_MS).toISOString();
+}
+
+export function isStepBefore(stepAt: string, decidedAt: string): boolean {
+  return Date.parse(stepAt) === Date.parse(decidedAt) - STEP_AHEAD_MS;
+}

@@ -1,5 +1,6 @@
 // What a pod asks of a node for its volumes: counted from its claims, never from what stands on the pod itself, which anybody may have
 // written there. Pure.
+import { ephemeralClaimName } from "../api/ephemeral-claim.ts";
 import type { FilesystemLayout, MemberSpec } from "../api/filesystem-layout.ts";
 import { volumeHandleOf } from "../api/identity.ts";
 import {
@@ -76,7 +77,7 @@ export interface PodClaim {
 export function claimsOf({ metadata, spec }: ClaimingPod): PodClaim[] {
   return (spec.volumes ?? []).flatMap(({ name, persistentVolumeClaim, ephemeral }): PodClaim[] => {
     if (persistentVolumeClaim !== undefined) return [{ name: persistentVolumeClaim.claimName, isEphemeral: false }];
-    return ephemeral === undefined ? [] : [{ name: `${metadata.name}-${name}`, isEphemeral: true }];
+    return ephemeral === undefined ? [] : [{ name: ephemeralClaimName(metadata.name, name), isEphemeral: true }];
   });
 }
 

@@ -15,6 +15,10 @@ export function mounted(...sizes: string[]): FilesystemLayout {
   return { ...layout, status: { ...layout.status, nodeName } };
 }
 
+export function unmounted(layout: FilesystemLayout): FilesystemLayout {
+  return { ...layout, status: { ...layout.status, mounted: false } };
+}
+
 /** As the operator writes it. */
 export function written(layout: FilesystemLayout, plan: MembersPlan): FilesystemLayout {
   if (plan.do === "hold") throw new Error(plan.message);
@@ -57,6 +61,12 @@ export function carriedOut(
     spec: { ...told.spec, members: left.filter(({ name }) => !gone.has(name)) },
     status: { ...told.status, members: reported.filter(({ name }) => !gone.has(name)) },
   };
+}
+
+/** Its last operation was this otherwise. */
+export function withLast(layout: FilesystemLayout, change: Partial<LastOperation>): FilesystemLayout {
+  const lastOperation = { ...layout.status?.lastOperation, ...change } as LastOperation;
+  return { ...layout, status: { ...layout.status, lastOperation } };
 }
 
 export const summary = ({ spec }: FilesystemLayout): string => memberStates(spec.members).join(", ");

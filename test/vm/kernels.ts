@@ -14,9 +14,16 @@ export interface VmKernel {
   readonly parts: readonly ("uml" | "newer-uml")[];
 }
 
+/** Twice as fast as the other: for suites that are no different under either. */
+export const NEWER_KERNEL: VmKernel = {
+  name: "of Debian sid",
+  environment: { VM_HOME: NEWER_HOME },
+  parts: ["uml", "newer-uml"],
+};
+
 export const KERNELS: readonly VmKernel[] = [
   { name: "of Debian stable", environment: {}, parts: ["uml"] },
-  { name: "of Debian sid", environment: { VM_HOME: NEWER_HOME }, parts: ["uml", "newer-uml"] },
+  NEWER_KERNEL,
 ];
 
 export function newerKernelProblem(): string | undefined {

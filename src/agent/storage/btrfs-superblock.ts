@@ -3,6 +3,7 @@
 // no cached value replaces it.
 import { closeSync, openSync, readSync } from "node:fs";
 import type { FileRange } from "../../process/file-port.ts";
+import { uuidText } from "./uuid-text.ts";
 
 export interface CommittedSize {
   readonly fsid: string;
@@ -60,9 +61,4 @@ export function deviceOfBlock(block: Buffer): { readonly fsid: string; readonly 
     fsid: uuidText(block.subarray(FSID_OFFSET, FSID_OFFSET + 16)),
     deviceUUID: uuidText(block.subarray(DEVICE_UUID_OFFSET, DEVICE_UUID_OFFSET + 16)),
   };
-}
-
-function uuidText(bytes: Buffer): string {
-  const hex = bytes.toString("hex");
-  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-");
 }

@@ -1,6 +1,7 @@
 // What an ext4 says of itself in its superblock: its size, of which statfs leaves out what its own tables take, and how it was left. Read
 // through the device's page cache, which is the kernel's own copy while it is mounted.
 import { closeSync, openSync, readSync } from "node:fs";
+import { uuidText } from "./uuid-text.ts";
 
 // On-disk format: struct ext4_super_block, at 1 KiB.
 const OFFSET_BYTES = 1024;
@@ -58,7 +59,7 @@ export function readExt4State(device: string): Ext4State | undefined {
   const state = block.readUInt16LE(STATE_OFFSET);
   const mustReplay = (block.readUInt32LE(INCOMPATIBLE_OFFSET) & INCOMPATIBLE_RECOVER) !== 0;
   return {
-    fsid: uuidText(block.toString("hex", UUID_OFFSET, UUID_OFFSET + UUID_BYTES)),
+    fsid: uuidText(block.subarray(UUID_OFFSET, UUID_OFFSET + UUID_BYTES)),
     sizeBytes: blocks * blockBytes,
     occupiedBytes: (blocks - wideNumber(block, FREE_BLOCKS_LOW_OFFSET, FREE_BLOCKS_HIGH_OFFSET)) * blockBytes,
     reservedBytes: wideNumber(block, RESERVED_BLOCKS_LOW_OFFSET, RESERVED_BLOCKS_HIGH_OFFSET) * blockBytes,
@@ -75,10 +76,6 @@ function wideNumber(block: Buffer, lowOffset: number, highOffset: number): numbe
 
 function blockBytesOf(block: Buffer): number {
   return 1024 * 2 ** block.readUInt32LE(LOG_BLOCK_SIZE_OFFSET);
-}
-
-function uuidText(hex: string): string {
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }
 
 /** Whether its blocks of metadata carry checksums, into which its UUID goes. */

@@ -4,7 +4,7 @@ import { type ClassState, classState } from "../classes/class-state.ts";
 import { kernelPathOf } from "../device-node.ts";
 import { LvmError } from "../lvm/lvm-error.ts";
 import type { ReportedVolume } from "../lvm/report.ts";
-import { findLeftoverReduce, findLeftoverZeroing } from "./leftover-commands.ts";
+import { findLeftoverClearing, findLeftoverReduce } from "./leftover-commands.ts";
 import { isUnusable, latestReport, type VolumeHost } from "./volume-host.ts";
 
 export interface Found {
@@ -31,7 +31,7 @@ async function findLeftover({ state, volume }: Found): Promise<string | undefine
   const kernelPath = volume.device && (await kernelPathOf(volume.device));
   return (
     findLeftoverReduce(state.group.name, volume.name) ??
-    (kernelPath === undefined ? undefined : findLeftoverZeroing(kernelPath))
+    (kernelPath === undefined ? undefined : findLeftoverClearing(kernelPath))
   );
 }
 

@@ -13,7 +13,7 @@ import type { Logger } from "../../process/log.ts";
 import { createLedQueue, type Duty } from "../led-queue.ts";
 import type { OperatorMetrics } from "../metrics.ts";
 import { decideNeeds, type SeenNeeds } from "./decide-needs.ts";
-import { isMerging, outcomeOf } from "./under-way.ts";
+import { isInTheWay, isMerging, type NodeMerge, outcomeOf } from "./under-way.ts";
 
 export interface ConsolidationWatching {
   /** Of pods that wait for their containers. */
@@ -29,8 +29,11 @@ export interface ConsolidationWatching {
 export interface Consolidations extends Duty {
   /** What is wanted of it; `shown` until this replica has looked. */
   needOf(handle: string, shown: ConsolidationNeed | undefined): ConsolidationNeed | undefined;
-  /** Whether merging it may begin: "wait" while another one of its node is merged, "drop" where no pod waits for it any more. */
-  mayBegin(layout: FilesystemLayout): Beginning;
+  /**
+   * Looks again, and "begin" takes the node's and the pod's turn for it: "wait" while another one is merged for the pod or on the node, or
+   * before the first look; "drop" where no pod waits for it any more.
+   */
+  tryBegin(layout: FilesystemLayout): Beginning;
   /** `changed` hears of each filesystem of which something else is wanted than before. */
   onChange(changed: (handle: string) => void): void;
 }
@@ -92,13 +95,12 @@ export function createConsolidations(
     },
   );
   layouts.subscribe({ added: follow, updated: follow, deleted: ({ metadata }) => void merging.delete(metadata.name) });
-  /** One of a node at a time, and one for a pod, which may be helped on several nodes if it has none. */
-  const isBusy = (node: string, handle: string, pod: string | undefined): boolean => {
-    const isInTheWay = (other: string, forPod: string | undefined, onNode: string | undefined): boolean =>
-      other !== handle && (onNode === node || (pod !== undefined && forPod === pod));
+  const mergesUnderWay = (): NodeMerge[] => {
     for (const [other, { atMs }] of begun) if (clock.nowMs() - atMs >= BEGINNING_MS) begun.delete(other);
-    const isBegun = [...begun].some(([other, one]) => isInTheWay(other, one.pod, one.node));
-    return isBegun || [...merging].some(([other, forPod]) => isInTheWay(other, forPod, nodeOf(layouts, other)));
+    return [
+      ...[...begun].map(([handle, { node, pod }]) => ({ handle, node, pod })),
+      ...[...merging].map(([handle, pod]) => ({ handle, node: layouts.store.get(handle)?.spec.nodeName, pod })),
+    ];
   };
   return {
     begin: () => {
@@ -111,11 +113,12 @@ export function createConsolidations(
       needs = undefined;
     },
     needOf: (handle, shown) => (needs === undefined ? shown : needs.get(handle)),
-    mayBegin: ({ metadata, spec }) => {
+    tryBegin: ({ metadata, spec }) => {
       if (needs === undefined) return "wait";
       const { nodeName } = spec;
       const pod = needs.get(metadata.name)?.pod;
-      if (nodeName !== undefined && isBusy(nodeName, metadata.name, pod)) return "wait";
+      const wanted = { handle: metadata.name, node: nodeName, pod };
+      if (nodeName !== undefined && mergesUnderWay().some((one) => isInTheWay(one, wanted))) return "wait";
       // What was merged a moment ago may be enough.
       look();
       if (nodeName === undefined || !needs.has(metadata.name)) return "drop";
@@ -130,10 +133,6 @@ interface Begun {
   readonly node: string;
   readonly pod: string | undefined;
   readonly atMs: number;
-}
-
-function nodeOf(layouts: Reflector<FilesystemLayout>, handle: string): string | undefined {
-  return layouts.store.get(handle)?.spec.nodeName;
 }
 
 /** One key: what helps one pod of a node depends on all others there. */

@@ -1,10 +1,10 @@
 // Which attach slots a pod lacks on a node that it was given, or could be: counted as member/attach-slots.ts does, from what its volumes' drivers
 // say on the CSINode and from the VolumeAttachments of the node, less what is being given back. Pure.
+import { ephemeralClaimName } from "../../api/ephemeral-claim.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { SPAN_DRIVER } from "../../api/names.ts";
 import type { PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment } from "../../kube/resources.ts";
-import { settledState } from "../member/settled-state.ts";
-import { isOut } from "../volume/layout-facts.ts";
+import { neededMembers } from "../member/needed-members.ts";
 
 /** What there is, as the caches show it. */
 export interface SeenSlots {
@@ -70,7 +70,7 @@ function leavingVolumes(layouts: readonly FilesystemLayout[]): Set<string | unde
 export function volumesOf({ metadata, spec }: Pod, seen: SeenSlots): AttachedVolume[] | undefined {
   const found: AttachedVolume[] = [];
   for (const { name, persistentVolumeClaim, ephemeral } of spec.volumes ?? []) {
-    const claimName = persistentVolumeClaim?.claimName ?? (ephemeral && `${metadata.name}-${name}`);
+    const claimName = persistentVolumeClaim?.claimName ?? (ephemeral && ephemeralClaimName(metadata.name, name));
     if (claimName === undefined) continue;
     const claim = seen.claim(metadata.namespace ?? "", claimName);
     const volumes = claim && attachedVolumes(claim, spec.nodeName, seen);
@@ -101,9 +101,7 @@ function attachedVolumes(
 }
 
 function membersToAttach(layout: FilesystemLayout): AttachedVolume[] | undefined {
-  const needed = (layout.spec.members ?? []).filter(
-    (member) => !isOut(layout, member) && settledState(layout, member) !== "Spare",
-  );
+  const needed = neededMembers(layout);
   const found = needed.flatMap(({ source }) => {
     const { driver, volumeName } = source.claim ?? {};
     return driver === undefined || volumeName === undefined ? [] : [{ driver, volumeName }];

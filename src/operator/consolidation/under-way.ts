@@ -1,4 +1,5 @@
 // How far merging a filesystem's members has come, by what Filesystem and layout say. Pure.
+import { isStepBefore } from "../../api/decision-time.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../api/filesystem-layout.ts";
 
@@ -23,7 +24,20 @@ export function outcomeOf(
   return last.outcome !== "Succeeded" && isStepOf(last.decidedAt, wanted.decidedAt) ? last.outcome : undefined;
 }
 
+/** A filesystem whose members are merged, or are to be. */
+export interface NodeMerge {
+  readonly handle: string;
+  readonly node: string | undefined;
+  /** Who waits for it. */
+  readonly pod: string | undefined;
+}
+
+/** One of a node at a time, and one for a pod, which may be helped on several nodes if it has none. */
+export function isInTheWay(other: NodeMerge, wanted: NodeMerge): boolean {
+  if (other.handle === wanted.handle) return false;
+  return other.node === wanted.node || (wanted.pod !== undefined && other.pod === wanted.pod);
+}
+
 function isStepOf(decidedAt: string, wantedAt: string): boolean {
-  const aheadMs = Date.parse(wantedAt) - Date.parse(decidedAt);
-  return aheadMs === 0 || aheadMs === 1;
+  return Date.parse(decidedAt) === Date.parse(wantedAt) || isStepBefore(decidedAt, wantedAt);
 }

@@ -10,9 +10,9 @@ import { CSI_DRIVERS, NODES, PERSISTENT_VOLUMES, type PersistentVolume } from ".
 import { lackOfSlots } from "../member/attach-slots.ts";
 import { withoutAttachment } from "../member/claim-source.ts";
 import { attachMember } from "../member/member-steps.ts";
-import { settledState } from "../member/settled-state.ts";
+import { neededMembers } from "../member/needed-members.ts";
 import { attachmentsOf } from "../member/tear-down-member.ts";
-import { isOut, isRemoving, saidHolder } from "../volume/layout-facts.ts";
+import { isRemoving, saidHolder } from "../volume/layout-facts.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { describeHolder, holdingNode, isHeldSince, isLost } from "./holding-node.ts";
 import { OBJECT_NAME } from "./member-parameters.ts";
@@ -103,22 +103,12 @@ export interface MemberToAttach {
   readonly driver: string;
 }
 
-/**
- * One that is to leave, and has not yet, is needed to mount. Members that are not bound yet, or whose driver attaches nothing, are the
- * reconciler's, and so is a spare: no pod waits for its slot.
- */
+/** Members that are not bound yet, or whose driver attaches nothing, are the reconciler's, and so is a spare. */
 async function membersToAttach(client: KubeClient, layout: FilesystemLayout): Promise<MemberToAttach[]> {
   const found: MemberToAttach[] = [];
-  for (const member of layout.spec.members ?? []) {
-    const { name, source } = member;
+  for (const { name, source } of neededMembers(layout)) {
     const { volumeName, driver } = source.claim ?? {};
-    if (
-      isOut(layout, member) ||
-      settledState(layout, member) === "Spare" ||
-      volumeName === undefined ||
-      driver === undefined
-    )
-      continue;
+    if (volumeName === undefined || driver === undefined) continue;
     const csiDriver = await client.get(CSI_DRIVERS, { name: driver });
     const volume = await client.get(PERSISTENT_VOLUMES, { name: volumeName });
     if (volume !== undefined && csiDriver?.spec.attachRequired !== false) found.push({ name, volume, driver });

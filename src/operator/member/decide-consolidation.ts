@@ -1,6 +1,7 @@
 // A filesystem of fewer members and the same size, for the attach slots that the others take: its smallest members are merged into a
 // larger one. That one grows first, in an extend that is decided a moment before the target; then they leave, as members do in any
 // shrink. So it takes no slot more, and the filesystem is never smaller than before. Pure, and decided anew at each step.
+import { stepBefore } from "../../api/decision-time.ts";
 import type { SizeTarget, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
@@ -43,7 +44,7 @@ export function mergeInto(count: number, staying: readonly Share[], sizeBytes: n
 export function nextConsolidationStep(layout: FilesystemLayout, wanted: ConsolidationTarget): ConsolidationStep {
   const { members: most, ...target } = wanted;
   const presentBytes = filesystemSizeBytes(layout);
-  const growth = { ...target, decidedAt: before(target.decidedAt) };
+  const growth = { ...target, decidedAt: stepBefore(target.decidedAt) };
   if (presentBytes === undefined || !isWhole(layout) || layout.status?.operation)
     return { do: "wait", message: `its members are merged into ${most} once it is mounted and made of all of them` };
   const staying = reportedShares(layout).filter(stays);
@@ -64,7 +65,7 @@ export function nextConsolidationStep(layout: FilesystemLayout, wanted: Consolid
 /** Its first step is decided, or one that came to nothing left the filesystem larger than it is to be. */
 export function hasBegun(layout: FilesystemLayout, { size, decidedAt }: WantedTarget): boolean {
   const { spec, status } = layout;
-  const first = before(decidedAt);
+  const first = stepBefore(decidedAt);
   const isLarger = (filesystemSizeBytes(layout) ?? 0) > parseQuantity(size);
   return isLarger || spec.target?.decidedAt === first || status?.lastOperation?.decidedAt === first;
 }
@@ -113,8 +114,4 @@ export function isWhole(layout: FilesystemLayout): boolean {
     (member) =>
       member.replaces === undefined && member.state !== "Removed" && isPresent(member) === (member.state !== "Spare"),
   );
-}
-
-function before(decidedAt: string): string {
-  return new Date(Date.parse(decidedAt) - 1).toISOString();
 }

@@ -1,6 +1,7 @@
 // A shrink for which no whole member fits: the largest member is replaced by a smaller one, which is made first, kept beside the
 // filesystem, and taken in; only then does the large one leave. Pure, and decided anew at each step from what the layout says, so that
 // whatever comes between leaves members as any others. It never asks for less than the target, and never while anything else goes on.
+import { stepBefore } from "../../api/decision-time.ts";
 import type { SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
@@ -78,7 +79,7 @@ function add(layout: FilesystemLayout, target: SizeTarget, { name, size = "0" }:
   return {
     do: "add",
     name,
-    target: { ...target, size: formatQuantity(addedBytes), decidedAt: before(target.decidedAt) },
+    target: { ...target, size: formatQuantity(addedBytes), decidedAt: stepBefore(target.decidedAt) },
   };
 }
 
@@ -88,7 +89,7 @@ function leave(layout: FilesystemLayout, target: SizeTarget, { name, size = "0" 
   if (!isPresent(layout, name) || layout.status?.operation)
     return { do: "wait", message: `member ${name} is taken in to replace a larger one` };
   const from = formatQuantity(parseQuantity(target.from) + parseQuantity(size));
-  const isOurs = last?.outcome === "Succeeded" && last.decidedAt === before(target.decidedAt);
+  const isOurs = last?.outcome === "Succeeded" && last.decidedAt === stepBefore(target.decidedAt);
   return isOurs && isAsDecided(layout, from) ? { do: "leave", from } : NONE;
 }
 
@@ -127,10 +128,6 @@ function isAsDecided(layout: FilesystemLayout, size: string): boolean {
 
 function isPresent({ status }: FilesystemLayout, name: string): boolean {
   return status?.members?.some((member) => member.name === name && member.state === "Present") === true;
-}
-
-function before(decidedAt: string): string {
-  return new Date(Date.parse(decidedAt) - 1).toISOString();
 }
 
 function after(decidedAt: string): string {

@@ -22,7 +22,7 @@ export interface TargetCarrying {
   readonly turns: Turns;
   /** What a namespace may have of a members' class where no ResourceQuota says it. */
   readonly budgetBytes: number;
-  readonly consolidations: Pick<Consolidations, "mayBegin">;
+  readonly consolidations: Pick<Consolidations, "tryBegin">;
 }
 
 export interface Carried {
@@ -46,12 +46,12 @@ export function carryTarget(
 
 /** Undefined: members may be merged now, or that has begun. */
 function beginningOf(
-  { mayBegin }: TargetCarrying["consolidations"],
+  { tryBegin }: TargetCarrying["consolidations"],
   layout: FilesystemLayout,
   wanted: WantedTarget,
 ): ReturnType<typeof targetFields> | undefined {
   if (hasBegun(layout, wanted)) return undefined;
-  const beginning = mayBegin(layout);
+  const beginning = tryBegin(layout);
   if (beginning === "begin") return undefined;
   const size = filesystemSizeBytes(layout);
   if (beginning === "wait" || size === undefined)

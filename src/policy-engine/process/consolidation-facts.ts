@@ -1,5 +1,6 @@
 // What Filesystem and layout say of merging a filesystem's members: that the operator wants it for a pod, or that one was decided and is
 // not over. One that ended before its last step is wanted still, whoever waits: until then the filesystem is larger than it was. Pure.
+import { isStepBefore } from "../../api/decision-time.ts";
 import type { Filesystem, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { formatBytes, parseQuantity, readQuantity } from "../../units/quantity.ts";
@@ -50,11 +51,7 @@ function hasEnded({ decidedAt }: WantedTarget, { spec, status }: FilesystemLayou
 /** The extend that makes room for what leaves. */
 function hasFailedFirst({ decidedAt }: WantedTarget, { status }: FilesystemLayout): boolean {
   const last = status?.lastOperation;
-  return (
-    last?.decidedAt !== undefined &&
-    Date.parse(last.decidedAt) === Date.parse(decidedAt) - 1 &&
-    last.outcome !== "Succeeded"
-  );
+  return last?.decidedAt !== undefined && isStepBefore(last.decidedAt, decidedAt) && last.outcome !== "Succeeded";
 }
 
 /** A raised request or an emergency has changed the size since: what is there now is what it is to have. */

@@ -1,7 +1,7 @@
 // One decision from end to end: gather → decide → apply → report, for one volume at a time. Whatever asks (a sample, a changed
 // object, the slow path) comes through `evaluate`; a volume whose last write is still under way is asked again afterwards.
 
-import { decisionTime } from "../../api/decision-time.ts";
+import { decisionTime, STEP_AHEAD_MS } from "../../api/decision-time.ts";
 import type { TrimRequest } from "../../api/trim.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
@@ -213,7 +213,7 @@ async function change(
 ): Promise<void> {
   const { nowMs } = gathered.facts;
   // Merging members takes an extend first, which is decided a moment before.
-  const aheadMs = plan.members === undefined ? 0 : 1;
+  const aheadMs = plan.members === undefined ? 0 : STEP_AHEAD_MS;
   const decidedAt = decisionTime(nowMs, gathered.layout, gathered.filesystem, aheadMs);
   // Before the write: from here on it may have happened, whatever the answer says.
   state.pending = {

@@ -22,7 +22,7 @@ const facts = (change: Partial<OperationFacts> = {}): OperationFacts => ({
   layoutKnown: true,
   removalWanted: false,
   removed: false,
-  shrinksUnmounted: false,
+  shrinksOnlyUnmounted: false,
   members: undefined,
   target: undefined,
   highestEpoch: 3,
@@ -32,7 +32,7 @@ const facts = (change: Partial<OperationFacts> = {}): OperationFacts => ({
   ...change,
 });
 const unmountedShrink: Partial<OperationFacts> = {
-  shrinksUnmounted: true,
+  shrinksOnlyUnmounted: true,
   sizeBytes: 4 * GIB,
   target: target({ sizeBytes: 1 * GIB, fromBytes: 4 * GIB, notAfter: "2026-01-01T00:05:10Z" }),
 };
@@ -182,7 +182,7 @@ describe("a filesystem that shrinks only while it is unmounted", () => {
 
   it("keeps its size while it is mounted, and grows all the same", () => {
     expect(decideOperation(facts(unmountedShrink))).toMatchObject({ act: "Nothing", reason: "WaitingForUnmount" });
-    expect(decideOperation(facts({ shrinksUnmounted: true, target: target() }))).toMatchObject({
+    expect(decideOperation(facts({ shrinksOnlyUnmounted: true, target: target() }))).toMatchObject({
       act: "Start",
       kind: "Extend",
     });
@@ -205,7 +205,7 @@ describe("a filesystem that shrinks only while it is unmounted", () => {
       nowMs,
     ],
     ["while it is mounted", { mounted: true }, nowMs],
-    ["where nothing could take it back", { shrinksUnmounted: false }, nowMs],
+    ["what shrinks while it is mounted", { shrinksOnlyUnmounted: false }, nowMs],
     ["before the API server was heard", { layoutKnown: false }, nowMs],
     ["at a size that it was not decided on", { sizeBytes: 5 * GIB }, nowMs],
     ["at a size that is not known", { sizeBytes: undefined }, nowMs],

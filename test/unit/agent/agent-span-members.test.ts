@@ -273,7 +273,7 @@ describe("deciding about the size of a span", () => {
       layoutKnown: true,
       removalWanted: false,
       removed: false,
-      shrinksUnmounted: false,
+      shrinksOnlyUnmounted: false,
       members: memberFactsOf(state),
       target: { sizeBytes, fromBytes, epoch: 1, decidedAt: "2026-01-01T00:00:00Z" },
       highestEpoch: 1,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
 import type { WantedTarget } from "../../../src/api/filesystem.ts";
-import type { FilesystemLayout, LastOperation } from "../../../src/api/filesystem-layout.ts";
+import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../../src/api/filesystem-size.ts";
 import { hasBegun } from "../../../src/operator/member/decide-consolidation.ts";
 import { decideMembers, type MembersPlan } from "../../../src/operator/member/decide-members.ts";
@@ -9,7 +9,7 @@ import { decideTarget } from "../../../src/operator/volume/decide-target.ts";
 import { targetFields } from "../../../src/operator/volume/target-fields.ts";
 import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { buildFilesystem } from "../../builders/volume.ts";
-import { carriedOut, mounted, summary, written } from "../../harness/span-steps.ts";
+import { carriedOut, mounted, summary, unmounted, withLast, written } from "../../harness/span-steps.ts";
 
 const DECIDED = "2030-01-01T00:00:00.000Z";
 const LATER = "2030-01-01T00:10:00.000Z";
@@ -27,11 +27,6 @@ function mergeOf(layout: FilesystemLayout, members: number, change: Partial<Want
 const decide = (layout: FilesystemLayout, target: WantedTarget): MembersPlan => decideMembers(layout, target, FACTS);
 const step = (layout: FilesystemLayout, target: WantedTarget): FilesystemLayout =>
   written(layout, decide(layout, target));
-
-function withLast(layout: FilesystemLayout, change: Partial<LastOperation>): FilesystemLayout {
-  const lastOperation = { ...layout.status?.lastOperation, ...change } as LastOperation;
-  return { ...layout, status: { ...layout.status, lastOperation } };
-}
 
 describe("a filesystem whose members are merged", () => {
   it("grows the one that stays by what leaves, and only then lets the others leave", () => {
@@ -178,10 +173,6 @@ it("whatever the sizes: it ends with no more members than wanted, and is never s
     }),
   );
 });
-
-function unmounted(layout: FilesystemLayout): FilesystemLayout {
-  return { ...layout, status: { ...layout.status, mounted: false } };
-}
 
 function leavingOne(layout: FilesystemLayout): FilesystemLayout {
   const members = (layout.spec.members ?? []).map((one) =>

@@ -6,7 +6,7 @@ import { filesystemSizeBytes } from "../../../src/api/filesystem-size.ts";
 import { decideMembers, type MembersPlan } from "../../../src/operator/member/decide-members.ts";
 import { takenBack, withoutEndedMark } from "../../../src/operator/member/decide-replacement.ts";
 import { formatQuantity, GIB } from "../../../src/units/quantity.ts";
-import { carriedOut, mounted, summary, written } from "../../harness/span-steps.ts";
+import { carriedOut, mounted, summary, unmounted, withLast, written } from "../../harness/span-steps.ts";
 
 const DECIDED = "2030-01-01T00:00:00.000Z";
 const RULES = { className: "member-class", maxMembers: 4, spareMembers: 0, strategy: "Auto" as const };
@@ -71,15 +71,6 @@ describe("a shrink that fits no whole member", () => {
     expect(plan).toMatchObject({ do: "hold", reason: "QuotaExceeded", message: expect.stringContaining("6Gi") });
   });
 });
-
-function unmounted(layout: FilesystemLayout): FilesystemLayout {
-  return { ...layout, status: { ...layout.status, mounted: false } };
-}
-
-function withLast(layout: FilesystemLayout, change: Partial<LastOperation>): FilesystemLayout {
-  const lastOperation = { ...layout.status?.lastOperation, ...change } as LastOperation;
-  return { ...layout, status: { ...layout.status, lastOperation } };
-}
 
 describe("what comes between the steps of a replacement", () => {
   const begun = mounted("4Gi", "4Gi");

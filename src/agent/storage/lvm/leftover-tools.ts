@@ -1,6 +1,6 @@
 // What a dead agent has begun on a device and that still runs: it may not even have opened it yet.
-import { readdirSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
+import { runningCommands } from "../../../process/running-commands.ts";
 import { StorageError, type VolumeIdentity } from "../storage.ts";
 import { waitUntil } from "../wait-until.ts";
 
@@ -18,18 +18,9 @@ export async function waitForTools(volume: VolumeIdentity, device: string): Prom
 }
 
 function leftoverTool(device: string): string | undefined {
-  for (const pid of readdirSync("/proc")) {
-    if (!/^\d+$/.test(pid)) continue;
-    const [program = "", ...args] = commandLine(pid);
+  for (const { pid, words } of runningCommands()) {
+    const [program = "", ...args] = words;
     if (CHANGING.includes(basename(program)) && args.includes(device)) return `${program} (process ${pid})`;
   }
   return undefined;
-}
-
-function commandLine(pid: string): string[] {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
-  } catch {
-    return []; // ended meanwhile
-  }
 }
