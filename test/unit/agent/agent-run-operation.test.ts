@@ -2,11 +2,8 @@ import { describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import type { AgentMetrics } from "../../../src/agent/metrics.ts";
 import type { NodeRecord } from "../../../src/agent/node-records.ts";
-import {
-  createOperationRunner,
-  EMERGENCY_RETRY_MS,
-  type OperationEnvironment,
-} from "../../../src/agent/run-operation.ts";
+import type { OperationEnvironment } from "../../../src/agent/record-operation.ts";
+import { createOperationRunner, EMERGENCY_RETRY_MS } from "../../../src/agent/run-operation.ts";
 import { createSampleSink } from "../../../src/agent/sample-sink.ts";
 import type { Sampler } from "../../../src/agent/sampler.ts";
 import { saveRecord } from "../../../src/agent/save-record.ts";
