@@ -268,6 +268,12 @@ describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
 
   it.each(Object.entries(uses))("finishes %s, wherever it was killed", finishWhereverKilled, LIMIT_MS);
 
+  it("passes every effect point of shrinks of unmounted filesystems that there is", () => {
+    const listed = JSON.parse(readFileSync("test/effect-points.json", "utf8")) as string[];
+    const passed = new Set(Object.values(uses).flatMap(({ passes }) => passes));
+    expect(listed.filter((point) => point.startsWith("unmounted-shrink/") && !passed.has(point))).toEqual([]);
+  });
+
   it("has both ended and taken back shrinks of unmounted filesystems", () => {
     expect(reached).toEqual(new Set([GIB, 2 * GIB]));
   });
