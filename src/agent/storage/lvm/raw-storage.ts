@@ -1,6 +1,5 @@
 // The storage port on logical volumes that pods get as they are. Nothing here formats, mounts or reads what is on the device: staging
 // binds its node, an extend grows the logical volume alone, and nothing makes it smaller.
-
 import { existsSync } from "node:fs";
 import { formatBytes } from "../../../units/quantity.ts";
 import { blockDeviceAt } from "../../member/block-device.ts";

@@ -1,6 +1,5 @@
 // Makes the ext4 of an unmounted thin volume smaller, behind a snapshot that takes back whatever goes wrong: the protocol of
 // docs/architecture/shrink.md. What is decided is in unmounted-shrink-decision.ts; each step is recorded before it begins.
-
 import { randomUUID } from "node:crypto";
 import { GUARD_TAG } from "../../../api/names.ts";
 import { formatBytes } from "../../../units/quantity.ts";
