@@ -1,10 +1,12 @@
 // What a raised request means for a volume: the size that it must at least have from now on. Pure.
+
 import { decisionTime } from "../../api/decision-time.ts";
 import type { SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { highestEpoch } from "../../api/highest-epoch.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
-import { highestEpoch, isRemoving, presentBytes } from "../volume/layout-facts.ts";
+import { isRemoving, presentBytes } from "../volume/layout-facts.ts";
 import { sizesOfRecords } from "../volume/volume-record.ts";
 import { roundUpToBlock } from "./volume-size.ts";
 

@@ -1,11 +1,13 @@
 // Whether the size that the policy-engine wants becomes the layout's target. Pure. The newest decision wins, whoever made
 // it, and nothing that a deposed leader writes is carried on.
+
 import type { Filesystem, SizeTarget, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
+import { highestEpoch } from "../../api/highest-epoch.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { takenBack } from "../member/decide-replacement.ts";
-import { highestEpoch, isRemoving } from "./layout-facts.ts";
+import { isRemoving } from "./layout-facts.ts";
 
 export type TargetPlan =
   | { readonly do: "keep" }

@@ -19,18 +19,6 @@ function orderedBytes({ spec, status }: FilesystemLayout): number | undefined {
   return sum;
 }
 
-/** The highest epoch that the layout carries: a write under a lower one is a deposed leader's. */
-export function highestEpoch({ spec, status }: FilesystemLayout): number {
-  return Math.max(
-    0,
-    spec.target?.epoch ?? 0,
-    spec.emergency?.epoch ?? 0,
-    status?.epoch ?? 0,
-    status?.operation?.epoch ?? 0,
-    status?.lastOperation?.epoch ?? 0,
-  );
-}
-
 /** Whether the node has confirmed that every member of the layout is gone. */
 export function isRemoved({ spec, status }: FilesystemLayout): boolean {
   const reported = new Map((status?.members ?? []).map(({ name, state }) => [name, state]));

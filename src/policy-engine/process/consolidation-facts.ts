@@ -3,6 +3,7 @@
 import { isStepBefore } from "../../api/decision-time.ts";
 import type { Filesystem, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import { highestEpoch } from "../../api/highest-epoch.ts";
 import { formatBytes, parseQuantity, readQuantity } from "../../units/quantity.ts";
 import type { ConsolidationFacts } from "../facts.ts";
 
@@ -35,7 +36,9 @@ function unfinished(
   if (target?.members === undefined || isOvertaken(target, layout)) return undefined;
   const { members, decidedAt } = target;
   const wantedBytes = parseQuantity(target.size);
-  const isOver = hasEnded(target, layout) || hasFailedFirst(target, layout);
+  // What a deposed leader decided is carried on by nobody once the present one has been heard of there, by its grant for one.
+  const isDeposed = target.epoch < highestEpoch(layout);
+  const isOver = isDeposed || hasEnded(target, layout) || hasFailedFirst(target, layout);
   const underWay = !isOver && Math.abs(nowMs - Date.parse(decidedAt)) < UNDER_WAY_LIMIT_MS;
   if (!underWay && wantedBytes >= presentBytes) return undefined;
   const because = `merging its members into ${members}, decided at ${decidedAt}, is not over: it has ${formatBytes(presentBytes)}, and is to have ${formatBytes(wantedBytes)}`;

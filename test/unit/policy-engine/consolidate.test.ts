@@ -156,6 +156,7 @@ describe("what Filesystem and layout say of fewer members", () => {
     };
     return { ...wide, status: { ...wide.status, lastOperation } } as FilesystemLayout;
   };
+  const GRANT = { size: "8Gi", minAvailable: "300Mi", expiry: at(NOW_MS + 60_000) };
   const FOR_POD = { members: 2, growthBytes: 2 * GIB, underWay: false };
 
   it.each<[string, FilesystemLayout, number, WantedTarget | undefined, Partial<ConsolidationFacts>]>([
@@ -175,6 +176,20 @@ describe("what Filesystem and layout say of fewer members", () => {
       7,
       target,
       { members: 1, underWay: false, sizeBytes: 4 * GIB, growthBytes: 0 },
+    ],
+    [
+      "its leader was deposed in the middle, and it is finished by the next one",
+      { ...wide, spec: { ...wide.spec, emergency: { ...GRANT, epoch: 2 } } },
+      6,
+      target,
+      { members: 1, underWay: false, sizeBytes: 4 * GIB, growthBytes: 0 },
+    ],
+    [
+      "its leader was deposed before it began",
+      { ...wide, spec: { ...wide.spec, emergency: { ...GRANT, epoch: 2 } } },
+      4,
+      target,
+      FOR_POD,
     ],
     ["it is done, and another pod waits", ended({ outcome: "Succeeded" }), 4, target, FOR_POD],
     ["its member could not grow", ended({ outcome: "Failed", decidedAt: at(DECIDED_MS - 1) }), 4, target, FOR_POD],
