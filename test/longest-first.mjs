@@ -7,12 +7,15 @@ const LONGEST = [
   "/test/real/kill-matrix.test.ts",
   "/test/real/lvmd.test.ts",
   "/test/real/power-cut.test.ts",
+  "/test/real/lvm-storage.test.ts",
+  "/test/e2e/placement.test.ts",
+  "/test/e2e/consolidation.test.ts",
+  "/test/real/lvm-copies.test.ts",
+  "/test/real/agent-lvm-crash.test.ts",
   "/test/real/span-crash.test.ts",
   "/test/e2e/lvm.test.ts",
   "/test/e2e/recovery.test.ts",
   "/test/e2e/outages.test.ts",
-  "/test/real/lvm-storage.test.ts",
-  "/test/e2e/placement.test.ts",
   "/test/e2e/placement-scale.test.ts",
 ];
 
