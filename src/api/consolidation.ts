@@ -5,7 +5,13 @@ import { quantity } from "./schema.ts";
 
 export const consolidationNeed = z
   .object({
-    pod: z.string().max(320).meta({ description: "NAMESPACE/NAME of the pod that waits for attach slots." }),
+    pod: z
+      .string()
+      .max(320)
+      .meta({
+        description: "NAMESPACE/NAME of the pod that waits for attach slots. Absent: it is of another namespace.",
+      })
+      .optional(),
     node: z.string().max(253).meta({ description: "The node that has this filesystem, and too few slots." }),
     members: z.int().min(1).max(4).meta({ description: "How many members it would have then." }),
     growth: quantity("What the member that stays grows by first, until the others have left."),

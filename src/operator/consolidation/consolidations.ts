@@ -12,7 +12,7 @@ import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
 import { createLedQueue, type Duty } from "../led-queue.ts";
 import type { OperatorMetrics } from "../metrics.ts";
-import { decideNeeds, type SeenNeeds } from "./decide-needs.ts";
+import { decideNeeds, isOfNamespace, type Need, type SeenNeeds } from "./decide-needs.ts";
 import { isInTheWay, isMerging, type NodeMerge, outcomeOf } from "./under-way.ts";
 
 export interface ConsolidationWatching {
@@ -53,7 +53,7 @@ export function createConsolidations(
   const { pods, layouts, filesystemOf, seen, clock } = watching;
   const changed: ((handle: string) => void)[] = [];
   let leading = false;
-  let needs: ReadonlyMap<string, ConsolidationNeed> | undefined;
+  let needs: ReadonlyMap<string, Need> | undefined;
   /** By handle. */
   const begun = new Map<string, Begun>();
   /** Who waits for what is merged now, by handle. */
@@ -112,7 +112,7 @@ export function createConsolidations(
       await queue.end();
       needs = undefined;
     },
-    needOf: (handle, shown) => (needs === undefined ? shown : needs.get(handle)),
+    needOf: (handle, shown) => (needs === undefined ? shown : readable(watching, handle, needs.get(handle))),
     tryBegin: ({ metadata, spec }) => {
       if (needs === undefined) return "wait";
       const { nodeName } = spec;
@@ -138,13 +138,30 @@ interface Begun {
 /** One key: what helps one pod of a node depends on all others there. */
 const ALL = "all";
 
-function tell({ pods, layouts, filesystemOf, events }: ConsolidationWatching, handle: string, need: ConsolidationNeed) {
+/** For the Filesystem's status. */
+function readable(
+  { pods, layouts }: ConsolidationWatching,
+  handle: string,
+  need: Need | undefined,
+): ConsolidationNeed | undefined {
+  const layout = layouts.store.get(handle);
+  const waiting = need && pods.store.get(need.pod);
+  if (need === undefined || (layout && waiting && isOfNamespace(layout, waiting))) return need;
+  const { pod: _ofAnother, ...rest } = need;
+  return rest;
+}
+
+function tell({ pods, layouts, filesystemOf, events }: ConsolidationWatching, handle: string, need: Need): void {
   const layout = layouts.store.get(handle);
   const filesystem = layout && filesystemOf(layout);
+  if (layout === undefined || filesystem === undefined) return;
+  events.record(filesystem, "Normal", "SlotsWanted", need.message);
   const pod = pods.store.get(need.pod);
-  const what = `Filesystem ${filesystem === undefined ? handle : objectKey(filesystem.metadata)}`;
-  if (filesystem !== undefined) events.record(filesystem, "Normal", "SlotsWanted", need.message);
-  if (pod !== undefined) events.record(pod, "Normal", "SlotsWanted", `${what}: ${need.message}; its policy decides`);
+  if (pod === undefined) return;
+  const said = isOfNamespace(layout, pod)
+    ? `Filesystem ${objectKey(filesystem.metadata)}: ${need.message}`
+    : `a filesystem of another namespace could have ${need.members} members on node ${need.node}, which would free attach slots`;
+  events.record(pod, "Normal", "SlotsWanted", `${said}; its policy decides`);
 }
 
 function tellEnd(
@@ -163,6 +180,9 @@ function tellEnd(
   const type = outcome === "Failed" ? "Warning" : "Normal";
   events.record(filesystem, type, `Consolidation${outcome}`, said);
   const pod = podKey === undefined ? undefined : pods.store.get(podKey);
-  if (pod !== undefined)
-    events.record(pod, type, `Consolidation${outcome}`, `Filesystem ${objectKey(filesystem.metadata)}: ${said}`);
+  if (pod === undefined) return;
+  const toPod = isOfNamespace(layout, pod)
+    ? `Filesystem ${objectKey(filesystem.metadata)}: ${said}`
+    : `a filesystem of another namespace: ${message}`;
+  events.record(pod, type, `Consolidation${outcome}`, toPod);
 }

@@ -24,9 +24,12 @@ const PODS_LIMIT = 20;
 /** Of a pod that has no node: its filesystems' policies may forbid it on some. */
 const NODES_LIMIT = 3;
 
+/** As the operator knows it, whoever may read which pod it is for. */
+export type Need = ConsolidationNeed & { readonly pod: string };
+
 /** By the handle of the filesystem. */
-export function decideNeeds(seen: SeenNeeds, nowMs: number): Map<string, ConsolidationNeed> {
-  const needs = new Map<string, ConsolidationNeed>();
+export function decideNeeds(seen: SeenNeeds, nowMs: number): Map<string, Need> {
+  const needs = new Map<string, Need>();
   // The oldest pod of a node first; what it frees there the next look knows.
   const served = new Set<string>();
   const waiting = seen.pods.filter((pod) => isWaiting(pod, nowMs)).sort(byAge);
@@ -43,7 +46,7 @@ export function decideNeeds(seen: SeenNeeds, nowMs: number): Map<string, Consoli
 interface Help {
   readonly node: string;
   readonly missing: number;
-  readonly helpful: ReadonlyMap<string, ConsolidationNeed>;
+  readonly helpful: ReadonlyMap<string, Need>;
 }
 
 /** The nodes on which it could be helped, those first that lack the least; none where one has the slots: it waits for something else. */
@@ -77,9 +80,9 @@ function isWaiting({ metadata, status }: Pod, nowMs: number): boolean {
   return metadata.deletionTimestamp === undefined && status?.phase === "Pending" && nowMs - sinceMs >= PATIENCE_MS;
 }
 
-function needsOf(pod: Pod, node: string, lacks: readonly SlotLack[], seen: SeenNeeds): Map<string, ConsolidationNeed> {
+function needsOf(pod: Pod, node: string, lacks: readonly SlotLack[], seen: SeenNeeds): Map<string, Need> {
   const candidates = seen.layoutsOn(node).flatMap((layout) => candidateOf(layout, seen) ?? []);
-  const needs = new Map<string, ConsolidationNeed>();
+  const needs = new Map<string, Need>();
   for (const lack of lacks) {
     const ofDriver = candidates.filter(({ driver }) => driver === lack.driver);
     // Data is not moved for a pod that waits all the same.
@@ -118,22 +121,23 @@ function isAtTarget({ spec, status }: FilesystemLayout, sizeBytes: number): bool
   return spec.target.size === formatQuantity(sizeBytes);
 }
 
-function needOf(
-  pod: Pod,
-  node: string,
-  lack: SlotLack,
-  { staying, sizeBytes }: Candidate,
-): ConsolidationNeed | undefined {
+function needOf(pod: Pod, node: string, lack: SlotLack, { layout, staying, sizeBytes }: Candidate): Need | undefined {
   const members = Math.max(1, staying.length - lack.missing);
   const merge = mergeInto(members, staying, sizeBytes);
   if (merge === undefined) return undefined;
   const key = keyOf(pod);
+  const who = isOfNamespace(layout, pod) ? `pod ${key}` : "a pod of another namespace";
   const leaving = merge.leaving.map(({ member }) => member.name).join(", ");
   const message =
-    `pod ${key} lacks ${slots(lack.missing)} of ${lack.driver} on node ${node} (${lack.used} of ${lack.limit} are used, it needs ` +
+    `${who} lacks ${slots(lack.missing)} of ${lack.driver} on node ${node} (${lack.used} of ${lack.limit} are used, it needs ` +
     `${lack.wanted}); ${leaving} merged into ${merge.growing.member.name} would free ${merge.leaving.length}`;
   const growth = formatQuantity(merge.growthBytes);
   return { pod: key, node, members, growth, message };
+}
+
+/** Tenants do not read each other's names. */
+export function isOfNamespace({ spec }: FilesystemLayout, { metadata }: Pick<Pod, "metadata">): boolean {
+  return spec.claimRef?.namespace === metadata.namespace;
 }
 
 function slots(count: number): string {

@@ -135,6 +135,15 @@ describe("a pod that lacks attach slots on its node", () => {
     });
   });
 
+  it("is not named to another namespace", () => {
+    const { spec, ...rest } = mounted("1Gi", "1Gi");
+    const claimRef = spec.claimRef && { ...spec.claimRef, namespace: "other" };
+    const message = decide({ there: { wide: { ...rest, spec: { ...spec, ...(claimRef && { claimRef }) } } } })["wide"]
+      ?.message;
+    expect(message).toMatch(/^a pod of another namespace lacks /);
+    expect(message).not.toContain("late");
+  });
+
   it("is counted with every member of its filesystem", () => {
     const late = mounted("1Gi", "1Gi", "1Gi");
     expect(decide({ spans: { late } })["wide"]).toMatchObject({ members: 1, growth: "3Gi" });
