@@ -5,7 +5,6 @@ import { basename } from "node:path";
 import { WIPE_BEGUN_TAG } from "../../../api/names.ts";
 import { formatBytes } from "../../../units/quantity.ts";
 import type { BlockMembers } from "../block-member.ts";
-import { readCommittedSize } from "../btrfs-superblock.ts";
 import { deviceSizeBytes, mountedAnywhere } from "../loop-device.ts";
 import { readMemberRecord } from "../member-record.ts";
 import { probe } from "../probe-device.ts";
@@ -172,7 +171,7 @@ async function grow(
   presentBytes: number,
   toBytes: number,
 ): Promise<void> {
-  if (toBytes === presentBytes && !endsWithinVolume(volume, presentBytes)) return;
+  if (toBytes === presentBytes) return;
   await askLvmd(volume, lvmd.resize(volume.deviceClass, volume.volumeID, toBytes));
   const shownBytes = deviceSizeBytes(volume.device);
   if (shownBytes >= toBytes) return;
@@ -181,16 +180,6 @@ async function grow(
     `member ${nameOf(volume)} of ${volume.handle} was grown to ${formatBytes(toBytes)}, but ${volume.device} has ${shownBytes} bytes; ` +
       `see dmesg on the node, and run lvchange --refresh on it`,
   );
-}
-
-/**
- * A btrfs that a shrink has left behind: it grows back next, and lvmd, which may be clearing the end of the volume for a reduction that this
- * node has no record of any more, must hear of it before, whatever the size. What is on disk is what lvmd goes by.
- */
-function endsWithinVolume(volume: Mounted<LvmMember>, volumeBytes: number): boolean {
-  if (!("fsType" in volume) || volume.fsType !== "btrfs") return false;
-  const committed = readCommittedSize(volume.device);
-  return committed !== undefined && committed.deviceBytes < volumeBytes;
 }
 
 function gone(volume: LvmMember): StorageError {
