@@ -165,7 +165,9 @@ it("one member grows, the others leave; one filesystem of a node at a time, and 
   expect(members(growing)).toBe("m0 4Gi Present, m1 2Gi Present, m2 2Gi Present");
   // The other one is allowed as well, and waits for its turn.
   await merge(two, 2);
-  await span.untilCondition("its turn", two.claim, "Reconciling", ({ message }) => message.includes("on one node at a time"));
+  await span.untilCondition("its turn", two.claim, "Reconciling", ({ message }) =>
+    message.includes("on one node at a time"),
+  );
   expect(members((await span.layout(two.handle)) as FilesystemLayout)).toBe(
     "m0 2Gi Present, m1 2Gi Present, m2 2Gi Present",
   );
