@@ -43,8 +43,9 @@ export function promisableBytes(group: ReportedGroup, pool: ReportedVolume, thin
   return Math.max(0, Math.floor(thin.overprovisionRatio * pool.sizeBytes) - promisedBytes);
 }
 
-function isGuard({ tags }: ReportedVolume): boolean {
-  return tags.some((tag) => tag.startsWith(`${GUARD_TAG}=`));
+/** What is guarded may have got its snapshot's tag by a merge. */
+function isGuard({ name, tags }: ReportedVolume): boolean {
+  return tags.some((tag) => tag.startsWith(`${GUARD_TAG}=`) && tag !== `${GUARD_TAG}=${name}`);
 }
 
 /** Sizes of a class' volumes are whole multiples of this. */

@@ -81,5 +81,6 @@ describe("the room for one more thin volume", () => {
       promisableBytes(groupOf([GIB], [...volumes, ...more]), pool, settings);
     expect(room(guard)).toBe(room());
     expect(room({ ...guard, tags: ["a"] })).toBe(room() - 2 * GIB);
+    expect(room({ ...guard, tags: ["tidemark.dev/guards=guard"] })).toBe(room() - 2 * GIB);
   });
 });
