@@ -62,7 +62,8 @@ export function readArgs(body: Buffer): ExtenderArgs {
 }
 
 function argsOf(body: Buffer): ExtenderArgs {
-  const read = argsShape.safeParse(body.length <= PARSED_LIMIT_BYTES ? parsed(body) : largeArgs(body));
+  const large = body.length > PARSED_LIMIT_BYTES ? largeArgs(body) : undefined;
+  const read = argsShape.safeParse(large === undefined ? parsed(body) : large.args);
   if (!read.success) {
     const [issue] = read.error.issues;
     throw new WireError(`no ExtenderArgs of kube-scheduler: ${issue?.path.join(".") || "the body"}: ${issue?.message}`);
@@ -76,7 +77,7 @@ function argsOf(body: Buffer): ExtenderArgs {
   };
   if (NodeNames) return { pod: claiming, nodeNames: NodeNames, nodes: undefined };
   const names = (Nodes?.items ?? []).map(({ metadata }) => metadata.name);
-  const whole = wholeNodes(body);
+  const whole = large?.wholeNodes ?? wholeNodesOf(membersOf(body));
   return {
     pod: claiming,
     nodeNames: names,
@@ -91,14 +92,16 @@ const OBJECT_LIMIT_BYTES = 3 * MIB;
 const NULL = Buffer.from("null");
 
 /** Of a large body what argsShape looks at, and nothing else. */
-function largeArgs(body: Buffer): object {
+function largeArgs(body: Buffer): { readonly args: object; readonly wholeNodes: readonly Buffer[] } {
   const members = membersOf(body);
   const names = given(members.get("NodeNames"));
-  return {
+  const wholeNodes = wholeNodesOf(members);
+  const args = {
     Pod: parsed(members.get("Pod") ?? NULL),
     NodeNames: names === undefined ? undefined : elementsOf(names, NAMES_LIMIT).map(parsed),
-    Nodes: given(members.get("Nodes")) === undefined ? undefined : { items: wholeNodes(body).map(nameOnly) },
+    Nodes: given(members.get("Nodes")) === undefined ? undefined : { items: wholeNodes.map(nameOnly) },
   };
+  return { args, wholeNodes };
 }
 
 function nameOnly(item: Buffer): object {
@@ -106,8 +109,8 @@ function nameOnly(item: Buffer): object {
   return { metadata: { name: (Object(metadata) as { name?: unknown }).name } };
 }
 
-function wholeNodes(body: Buffer): readonly Buffer[] {
-  const nodes = given(membersOf(body).get("Nodes"));
+function wholeNodesOf(args: ReadonlyMap<string, Buffer>): readonly Buffer[] {
+  const nodes = given(args.get("Nodes"));
   const items = nodes === undefined ? undefined : given(membersOf(nodes).get("items"));
   return items === undefined ? [] : elementsOf(items, NAMES_LIMIT);
 }

@@ -55,7 +55,7 @@ export function createConsolidations(
   let leading = false;
   let needs: ReadonlyMap<string, Need> | undefined;
   /** By handle. */
-  const begun = new Map<string, Begun>();
+  const begun = new Map<string, NodeMerge & { readonly atMs: number }>();
   /** Who waits for what is merged now, by handle. */
   const merging = new Map<string, string | undefined>();
 
@@ -98,7 +98,7 @@ export function createConsolidations(
   const mergesUnderWay = (): NodeMerge[] => {
     for (const [other, { atMs }] of begun) if (clock.nowMs() - atMs >= BEGINNING_MS) begun.delete(other);
     return [
-      ...[...begun].map(([handle, { node, pod }]) => ({ handle, node, pod })),
+      ...begun.values(),
       ...[...merging].map(([handle, pod]) => ({ handle, node: layouts.store.get(handle)?.spec.nodeName, pod })),
     ];
   };
@@ -122,17 +122,11 @@ export function createConsolidations(
       // What was merged a moment ago may be enough.
       look();
       if (nodeName === undefined || !needs.has(metadata.name)) return "drop";
-      begun.set(metadata.name, { node: nodeName, pod, atMs: clock.nowMs() });
+      begun.set(metadata.name, { ...wanted, atMs: clock.nowMs() });
       return "begin";
     },
     onChange: (listener) => void changed.push(listener),
   };
-}
-
-interface Begun {
-  readonly node: string;
-  readonly pod: string | undefined;
-  readonly atMs: number;
 }
 
 /** One key: what helps one pod of a node depends on all others there. */
