@@ -95,6 +95,7 @@ function createHost(config: LvmdConfig, settings: FollowedSettings, metrics: Lvm
     reports,
     reductions: createReductionsUnderWay(),
     poolProblems: new Map(),
+    waitingTags: new Map(),
     commands,
     files: createFilePort(effects),
     log,

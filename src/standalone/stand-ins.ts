@@ -22,7 +22,8 @@ export type StandInSettings = Pick<
   "nodeName" | "operatorSocket" | "agentSocket" | "kubeletDirectory"
 >;
 
-const CONCURRENCY = 8;
+/** As csi-provisioner has it where nothing else is said (--worker-threads); kubelet mounts as many at once as it is asked to. */
+const CONCURRENCY = 100;
 const BACK_OFF = { baseMs: 100, capMs: 5000 };
 
 /** The cluster must be bootstrapped. Stop the parts in reverse order. */

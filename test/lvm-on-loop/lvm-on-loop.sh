@@ -108,15 +108,21 @@ forget() {
   rm "$1"
 }
 
-is_mounted() { grep -q "^$1 " /proc/self/mounts; }
+declare -A mounted # devices
+read_mounted() {
+  local device rest
+  mounted=()
+  while read -r device rest; do mounted[$device]=yes; done </proc/self/mounts
+}
 
 # With device-mapper LVM refuses to remove such a volume.
 refuse_mounted() {
   local group name uuid bytes word
+  read_mounted
   while read -r group name uuid bytes; do
     for word in "$@"; do
       [[ $word == "$group/$name" || $word == "/dev/$group/$name" ]] || continue
-      is_mounted "${loops[$directory/volumes/$group/$uuid]:-none}" || continue
+      [ -n "${mounted[${loops[$directory/volumes/$group/$uuid]:-none}]:-}" ] || continue
       echo "  Logical volume $group/$name is used by another device." >&2
       exit $failed
     done
@@ -125,12 +131,14 @@ refuse_mounted() {
 
 # Rows by lv_uuid or lv_path, one on a line, as LVM writes them. Fields and the letters of lv_attr: lvs(8).
 tell_devices() {
-  local group name uuid bytes device number
+  local group name uuid bytes device number open
+  read_mounted
   while read -r group name uuid bytes; do
     device=${loops[$directory/volumes/$group/$uuid]:-}
     [ -n "$device" ] || continue # somebody has detached it: LVM's report is right then
     read -r number <"/sys/block/${device#/dev/}/dev"
-    echo "$uuid /dev/$group/$name ${number/:/ } $(is_mounted "$device" && echo o || echo -)"
+    [ -n "${mounted[$device]:-}" ] && open=o || open=-
+    echo "$uuid /dev/$group/$name ${number/:/ } $open"
   done <"$directory/volumes.txt" >"$directory/devices"
   awk -v devices="$directory/devices" '
     function value(field) { return match($0, "\"" field "\":\"[^\"]*") ? substr($0, RSTART + length(field) + 4, RLENGTH - length(field) - 4) : "" }
@@ -153,6 +161,10 @@ if attach_groups || [ -e "$directory/unsettled" ]; then settle; fi
 case ${1:-} in
   lvs | vgs | pvs | fullreport | version | lvmconfig | dumpconfig | formats | segtypes)
     run "$@" | tell_devices
+    exit $?
+    ;;
+  lvchange) # tags: no size, no name
+    run "$@"
     exit $?
     ;;
   lvremove) refuse_mounted "$@" ;;

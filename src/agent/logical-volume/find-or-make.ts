@@ -21,10 +21,33 @@ export interface FindOrMakeParts {
 }
 
 /** `Gone`: nothing is to be told. Throws LvmdError and KubeError; what isForGood says of those is for good. */
-export type FoundOrMade = Volume | "Gone";
+export type FoundOrMade = Pick<Volume, "name" | "sizeBytes"> | "Gone";
 
 export async function findOrMake(parts: FindOrMakeParts, wanted: LogicalVolume): Promise<FoundOrMade> {
-  const { deviceClass, volumeID } = wanted.spec;
+  const { spec, status: told } = wanted;
+  const isNew = told?.volumeID === undefined && spec.volumeID === undefined && spec.source === undefined;
+  return isNew ? makeNew(parts, wanted) : find(parts, wanted);
+}
+
+/** LVM is not asked first: lvmd gives the one that is there already. */
+async function makeNew(parts: FindOrMakeParts, wanted: LogicalVolume): Promise<FoundOrMade> {
+  if (!(await isStillWanted(parts, wanted))) return "Gone";
+  const { deviceClass, size } = wanted.spec;
+  const [name, tags] = [uidOf(wanted), tagsOf(wanted)];
+  try {
+    const request = { name, deviceClass, tags, lvcreateOptionClass: "", sizeBytes: parseQuantity(size) };
+    return { name, sizeBytes: await parts.lvmd.create(request) };
+  } catch (error) {
+    // It has another size by now.
+    const isThere = error instanceof LvmdError && error.code === status.ALREADY_EXISTS;
+    const found = isThere ? await parts.lvmd.volume(deviceClass, name) : undefined;
+    if (found === undefined) throw error;
+    return found;
+  }
+}
+
+async function find(parts: FindOrMakeParts, wanted: LogicalVolume): Promise<FoundOrMade> {
+  const { deviceClass, volumeID, source } = wanted.spec;
   const name = wanted.status?.volumeID ?? volumeID ?? uidOf(wanted);
   const found = await parts.lvmd.volume(deviceClass, name);
   if (found !== undefined && !isCutShort(wanted, found)) return found;
@@ -32,8 +55,8 @@ export async function findOrMake(parts: FindOrMakeParts, wanted: LogicalVolume):
   if (wanted.status?.volumeID !== undefined) return "Gone";
   if (volumeID !== undefined)
     throw new LvmdError(status.NOT_FOUND, `device class ${deviceClass} has no volume ${volumeID}`, "looking for it");
-  if (!(await isStillWanted(parts, wanted))) return "Gone";
-  await make(parts, wanted).catch((error: unknown) => {
+  if (source === undefined || !(await isStillWanted(parts, wanted))) return "Gone";
+  await copy(parts, wanted, source).catch((error: unknown) => {
     throw found !== undefined && error instanceof LvmdError ? halfMade(found, error) : error;
   });
   return (await parts.lvmd.volume(deviceClass, name)) ?? "Gone";
@@ -64,22 +87,18 @@ async function isStillWanted({ client, isBeingRemoved }: FindOrMakeParts, wanted
   return live.metadata.deletionTimestamp === undefined && live.spec.state !== "Removed";
 }
 
-async function make(parts: FindOrMakeParts, wanted: LogicalVolume): Promise<void> {
-  const { deviceClass, size, source, accessType = "rw" } = wanted.spec;
-  const common = { name: uidOf(wanted), deviceClass, tags: tagsOf(wanted), sizeBytes: parseQuantity(size) };
-  if (source === undefined) {
-    await parts.lvmd.create({ ...common, lvcreateOptionClass: "" });
-    return;
-  }
+async function copy(parts: FindOrMakeParts, wanted: LogicalVolume, source: string): Promise<void> {
+  const { deviceClass, size, accessType = "rw" } = wanted.spec;
   const sourceVolume = await sourceVolumeOf(parts, wanted, source);
   // What is only read is as large as its source is in that moment: that may have grown since it was asked for.
-  const sizeBytes = accessType === "ro" ? 0 : common.sizeBytes;
+  const sizeBytes = accessType === "ro" ? 0 : parseQuantity(size);
+  const request = { name: uidOf(wanted), deviceClass, tags: tagsOf(wanted), sizeBytes, sourceVolume, accessType };
   await refuseWhileShrinking(parts, deviceClass, sourceVolume);
   // A shrink of the unmounted source takes place in its lane, too: none begins in between. It may take hours, for which no worker waits.
   if (parts.lanes.isBusy(source)) throw notNow(sourceVolume, "it is being mounted or unmounted");
   await parts.lanes.run(source, async () => {
     await refuseWhileShrinking(parts, deviceClass, sourceVolume);
-    await parts.lvmd.createSnapshot({ ...common, sizeBytes, sourceVolume, accessType });
+    await parts.lvmd.createSnapshot(request);
   });
 }
 

@@ -26,7 +26,8 @@ export interface LvmdCalls {
   /** Undefined where there is none; a class that is not there is an error. */
   volume(deviceClass: string, name: string): Promise<Volume | undefined>;
   volumes(deviceClass: string): Promise<readonly LogicalVolume[]>;
-  create(request: CreateLVRequest): Promise<void>;
+  /** Returns its size. One that is there already with this name and size is that one. */
+  create(request: CreateLVRequest): Promise<number>;
   createSnapshot(request: CreateLVSnapshotRequest): Promise<void>;
   /** Never made smaller. */
   resize(deviceClass: string, name: string, sizeBytes: number): Promise<void>;
@@ -94,7 +95,10 @@ function callsOf(
     create: async (request) => {
       const create = volumeService.createLv.bind(volumeService);
       const call = callAsEffect(effects, "logical-volume/create", create, request, metadata, CHANGE_LIMIT_MS);
-      await answerOf(call, `making volume ${request.name} of device class ${request.deviceClass}`);
+      const task = `making volume ${request.name} of device class ${request.deviceClass}`;
+      const { volume } = await answerOf(call, task);
+      if (volume === undefined) throw new LvmdError(status.UNKNOWN, "an answer without a volume", task);
+      return volume.sizeBytes;
     },
     createSnapshot: async (request) => {
       const create = volumeService.createLvSnapshot.bind(volumeService);

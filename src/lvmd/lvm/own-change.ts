@@ -12,7 +12,13 @@ export type OwnChange =
       readonly sizeBytes: number;
       readonly takenBytes: number;
     }
-  | { readonly kind: "Tagged"; readonly group: string; readonly name: string; readonly tag: string }
+  | {
+      readonly kind: "Tagged";
+      readonly group: string;
+      readonly name: string;
+      readonly add: readonly string[];
+      readonly remove: readonly string[];
+    }
   | { readonly kind: "Removed"; readonly group: string; readonly name: string; readonly freedBytes: number };
 
 export function withOwnChange(report: Report, change: OwnChange): Report {
@@ -36,12 +42,21 @@ function changedGroup(group: ReportedGroup, change: OwnChange): ReportedGroup | 
     }
     case "Tagged": {
       const volume = volumes.get(change.name);
-      if (volume === undefined || volume.tags.includes(change.tag)) return undefined;
-      return { ...group, volumes: volumes.set(change.name, { ...volume, tags: [...volume.tags, change.tag] }) };
+      if (volume === undefined) return undefined;
+      const tags = withTags(volume.tags, change);
+      if (tags.join() === volume.tags.join()) return undefined;
+      return { ...group, volumes: volumes.set(change.name, { ...volume, tags }) };
     }
     case "Removed":
       return volumes.delete(change.name) ? taking(group, volumes, -change.freedBytes) : undefined;
   }
+}
+
+export function withTags(
+  present: readonly string[],
+  { add, remove }: { readonly add: readonly string[]; readonly remove: readonly string[] },
+): string[] {
+  return [...new Set([...present, ...add])].filter((tag) => !remove.includes(tag));
 }
 
 /** From whichever devices it will have been: those with the most room first. */

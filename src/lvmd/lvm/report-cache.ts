@@ -10,6 +10,8 @@ export interface ReportCache {
   latest(): Report | undefined;
   /** One that was begun after this call. Throws LvmError. */
   fresh(): Promise<Report>;
+  /** Resolves when the one that is being made now, if any, is there, or has failed. */
+  settled(): Promise<void>;
   /** lvmd has done this: it shows at once, and a report follows when it is quiet. */
   note(change: OwnChange): void;
   /** Somebody may have changed something: a report follows when it is quiet. */
@@ -102,6 +104,9 @@ export function createReportCache(lvm: Pick<Lvm, "query">, log: Logger): ReportC
   return {
     latest: () => latest,
     fresh,
+    settled: async () => {
+      await running?.catch(() => undefined);
+    },
     note: (change) => {
       if (running !== undefined) since.push(change);
       if (latest !== undefined) latest = withOwnChange(latest, change);

@@ -14,11 +14,12 @@ import { type ClassState, classState, type UnusableClass } from "../classes/clas
 import { isDeviceOf } from "../device-node.ts";
 import { figuresOf, readDiskFigures } from "../diskstats.ts";
 import { activateVolume } from "../volumes/activate-volume.ts";
-import { changeTags, renameVolume } from "../volumes/describe-volume.ts";
+import { changeTags } from "../volumes/change-tags.ts";
 import { extendThinPool } from "../volumes/extend-thin-pool.ts";
 import { mergeSnapshot } from "../volumes/merge-snapshot.ts";
 import type { ReduceTokens } from "../volumes/reduce-tokens.ts";
 import { cancelReduce, reduceVolume } from "../volumes/reduce-volume.ts";
+import { renameVolume } from "../volumes/rename-volume.ts";
 import { impairment, untoldFill } from "../volumes/sizes.ts";
 import {
   classOf,
@@ -84,12 +85,21 @@ async function getVolume(
 ): Promise<FoundVolume | Refusal> {
   const deviceClass = classOf(host, className);
   if (deviceClass instanceof Refusal) return deviceClass;
-  const found = await volumeOf(host, deviceClass, name);
+  let found = await volumeOf(host, deviceClass, name);
+  if (isJustMade(found)) {
+    await host.reports.settled();
+    found = await volumeOf(host, deviceClass, name);
+  }
   if (found instanceof Refusal) return found;
   const { uuid, device } = found.volume;
-  if (uuid !== "" && (await isDeviceOf(device, uuid))) return found;
-  // lvmd has just made it; or it was activated or let go since, which changes nothing that lvmd hears of.
+  if (!isJustMade(found) && (await isDeviceOf(device, uuid))) return found;
+  // It was activated or let go since, which changes nothing that lvmd hears of.
   return freshVolumeOf(host, deviceClass, name);
+}
+
+/** By lvmd, where device-mapper does not tell its UUID. */
+function isJustMade(found: FoundVolume | Refusal): boolean {
+  return !(found instanceof Refusal) && found.volume.uuid === "";
 }
 
 function wireVolume(found: FoundVolume | Refusal): Volume | Refusal {

@@ -122,7 +122,7 @@ async function made(host: VolumeHost, state: ClassState, order: Order): Promise<
   if (found instanceof Refusal) return found;
   const volume: ReportedVolume = {
     name: order.name,
-    uuid: "",
+    uuid: found.uuid,
     sizeBytes: found.sizeBytes,
     path: volumePath(deviceClass.volumeGroup, order.name),
     device: found.device,

@@ -11,6 +11,7 @@ import type { Lvm } from "../lvm/lvm.ts";
 import type { Report, ReportedVolume } from "../lvm/report.ts";
 import type { ReportCache } from "../lvm/report-cache.ts";
 import { type DeviceClass, findDeviceClass, type Settings } from "../settings/settings.ts";
+import type { WaitingTags } from "./change-tags.ts";
 import type { ReductionsUnderWay } from "./reductions-under-way.ts";
 
 export interface VolumeHost {
@@ -21,6 +22,8 @@ export interface VolumeHost {
   readonly reductions: ReductionsUnderWay;
   /** Why LVM could not activate a thin pool, by GROUP/POOL. */
   readonly poolProblems: Map<string, string>;
+  /** By volume group. */
+  readonly waitingTags: Map<string, WaitingTags>;
   readonly commands: CommandPort;
   readonly files: FilePort;
   readonly log: Logger;
@@ -122,7 +125,7 @@ export async function withDevice(
   host: VolumeHost,
   deviceClass: DeviceClass,
   name: string,
-): Promise<Pick<ReportedVolume, "name" | "sizeBytes" | "device"> | Refusal> {
+): Promise<Pick<ReportedVolume, "name" | "uuid" | "sizeBytes" | "device"> | Refusal> {
   const node = await readDeviceNode(volumePath(deviceClass.volumeGroup, name));
   if (node !== undefined) return { name, ...node };
   const found = await freshVolumeOf(host, deviceClass, name);

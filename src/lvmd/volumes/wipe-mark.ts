@@ -12,7 +12,7 @@ export async function markWipe(host: VolumeHost, group: string, volume: Reported
   await host.lanes.run(group, async () => {
     const args = [...tagArguments("--addtag", [WIPE_BEGUN_TAG]), `${group}/${volume.name}`];
     await host.lvm.run("lvmd-wipe/mark", "lvchange", args);
-    host.reports.note({ kind: "Tagged", group, name: volume.name, tag: WIPE_BEGUN_TAG });
+    host.reports.note({ kind: "Tagged", group, name: volume.name, add: [WIPE_BEGUN_TAG], remove: [] });
   });
 }
 

@@ -37,6 +37,10 @@ function partsWith(present: Volume, wanted: LogicalVolume): FindOrMakeParts & { 
   const source = objectOf(SOURCE, {}, { volumeID: "of-source", currentSize: "1Gi" });
   const lvmd: Partial<LvmdCalls> = {
     volume: async () => volume,
+    create: async ({ name, sizeBytes }) => {
+      if (sizeBytes === volume.sizeBytes) return sizeBytes;
+      throw new LvmdError(status.ALREADY_EXISTS, "another volume of this name", `making volume ${name}`);
+    },
     createSnapshot: async ({ name, sourceVolume, sizeBytes, accessType }) => {
       asked.push(`${name} of ${sourceVolume}`);
       if (sourceVolume !== "of-source") throw new LvmdError(status.NOT_FOUND, "no such volume", "a snapshot");
@@ -89,7 +93,7 @@ describe("a volume that is there already", () => {
   });
 
   it.each<[string, LogicalVolume, Volume]>([
-    ["a volume", objectOf(COPY, { size: "2Gi" }), volumeOf("volume", GIB, "Vwi-a-tz--")],
+    ["a volume that has grown", objectOf(COPY, {}), volumeOf("volume", 2 * GIB, "-wi-a-----")],
     ["a whole copy", objectOf(COPY, OF_SOURCE), volumeOf("copy", 3 * GIB, "Vwi-a-tz--")],
     [
       "a whole snapshot, smaller than was thought",
@@ -110,6 +114,12 @@ describe("a volume that is there already", () => {
     const parts = partsWith(present, wanted);
     expect(await findOrMake(parts, wanted)).toEqual(present);
     expect(parts.asked).toEqual([]);
+  });
+
+  it("is told as it was asked for where it has that size", async () => {
+    const wanted = objectOf(COPY, {});
+    const parts = partsWith(volumeOf("volume", GIB, "-wi-a-----"), wanted);
+    expect(await findOrMake(parts, wanted)).toEqual({ name: wanted.metadata.uid, sizeBytes: GIB });
   });
 
   it("is not copied, and nobody waits, while its source is being mounted or unmounted, which may take hours", async () => {

@@ -19,6 +19,7 @@ export function hostWithReport(pointed: DeviceClass, groups: readonly ReportedGr
     reports: { latest: () => report, fresh: async () => report } as VolumeHost["reports"],
     reductions: createReductionsUnderWay(),
     poolProblems: new Map(),
+    waitingTags: new Map(),
     commands: { run: never, query: never } as Partial<VolumeHost["commands"]> as VolumeHost["commands"],
     files: {} as VolumeHost["files"],
     log: {} as VolumeHost["log"],

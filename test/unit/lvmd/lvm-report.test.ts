@@ -151,10 +151,11 @@ describe("what lvmd itself has done", () => {
     expect(withOwnChange(report, { kind: "Removed", group: "none", name: "t1", freedBytes: 5 })).toBe(report);
   });
 
-  it("tags a volume, once", () => {
-    const tagged = withOwnChange(report, { kind: "Tagged", group: "kv", name: "t1", tag: "x" });
-    expect(tagged.get("kv")?.volumes.get("t1")?.tags).toEqual(["a=b", "c", "x"]);
-    expect(withOwnChange(tagged, { kind: "Tagged", group: "kv", name: "t1", tag: "x" })).toBe(tagged);
+  it("tags a volume, once, and takes tags from it", () => {
+    const change = { kind: "Tagged", group: "kv", name: "t1", add: ["x"], remove: ["c"] } as const;
+    const tagged = withOwnChange(report, change);
+    expect(tagged.get("kv")?.volumes.get("t1")?.tags).toEqual(["a=b", "x"]);
+    expect(withOwnChange(tagged, change)).toBe(tagged);
   });
 
   it("gives back what a removed volume had", () => {

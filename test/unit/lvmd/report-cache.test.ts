@@ -67,6 +67,21 @@ describe("the cached report", () => {
     expect(cache.latest()?.get("g")?.volumes.has("new")).toBe(true);
   });
 
+  it("can be waited for without asking for one", async () => {
+    create();
+    await cache.settled();
+    expect(asked).toBe(0);
+    answer = () => pause(20);
+    const under = cache.fresh();
+    await cache.settled();
+    expect([asked, running, shownFree()]).toEqual([1, 0, 2 * GIB]);
+    await under;
+    answer = () => Promise.reject(new LvmError("Failed", "no"));
+    const failing = cache.fresh();
+    await cache.settled();
+    await expect(failing).rejects.toThrow("no");
+  });
+
   it("follows a change when it is quiet, once for many", async () => {
     create();
     await cache.fresh();

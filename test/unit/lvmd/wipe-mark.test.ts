@@ -1,11 +1,12 @@
 import { describe, expect, it } from "@jest/globals";
 import { WIPE_BEGUN_TAG } from "../../../src/api/names.ts";
 import { activateVolume } from "../../../src/lvmd/volumes/activate-volume.ts";
+import { changeTags } from "../../../src/lvmd/volumes/change-tags.ts";
 import { createSnapshot } from "../../../src/lvmd/volumes/create-snapshot.ts";
 import { createVolume } from "../../../src/lvmd/volumes/create-volume.ts";
-import { changeTags, renameVolume } from "../../../src/lvmd/volumes/describe-volume.ts";
 import type { ReduceTokens } from "../../../src/lvmd/volumes/reduce-tokens.ts";
 import { reduceVolume } from "../../../src/lvmd/volumes/reduce-volume.ts";
+import { renameVolume } from "../../../src/lvmd/volumes/rename-volume.ts";
 import { resizeVolume } from "../../../src/lvmd/volumes/resize-volume.ts";
 import { hostWithReport } from "./host-with-report.ts";
 import { deviceClass, GIB, groupOf, MIB, volume } from "./lvm-facts.ts";

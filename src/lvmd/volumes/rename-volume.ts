@@ -1,8 +1,7 @@
-// Renaming and tagging, which change nothing on a volume. Each looks first, does only what is missing, and looks again.
+// Renaming, which changes nothing on a volume: LVM is asked before it and after it.
 import { Refusal } from "../../csi/refusal.ts";
 import { findVolume } from "../classes/class-state.ts";
-import { tagArguments } from "../lvm/arguments.ts";
-import { refuseTags, refuseVolumeName } from "../lvm/lvm-names.ts";
+import { refuseVolumeName } from "../lvm/lvm-names.ts";
 import { absent, classOf, type FoundVolume, freshStateOf, freshVolumeOf, type VolumeHost } from "./volume-host.ts";
 import { refuseWiped } from "./wipe-mark.ts";
 
@@ -30,37 +29,5 @@ export async function renameVolume(
       return new Refusal("ALREADY_EXISTS", `volume group ${state.group.name} has a volume ${newName} already`);
     if (name !== newName) await host.lvm.run("lvmd-rename/lvrename", "lvrename", [state.group.name, name, newName]);
     return freshVolumeOf(host, deviceClass, newName);
-  });
-}
-
-export async function changeTags(
-  host: VolumeHost,
-  className: string,
-  name: string,
-  tags: { readonly add: readonly string[]; readonly remove: readonly string[] },
-): Promise<FoundVolume | Refusal> {
-  const deviceClass = classOf(host, className);
-  if (deviceClass instanceof Refusal) return deviceClass;
-  const refusal = refuseVolumeName(name) ?? refuseTags(tags.add) ?? refuseTags(tags.remove);
-  if (refusal !== undefined) return refusal;
-  return host.lanes.run(deviceClass.volumeGroup, async () => {
-    const found = await freshVolumeOf(host, deviceClass, name);
-    if (found instanceof Refusal) return found;
-    const wiped = refuseWiped(found.state.group.name, found.volume);
-    if (wiped !== undefined) return wiped;
-    const present = new Set(found.volume.tags);
-    const args = [
-      ...tagArguments(
-        "--addtag",
-        tags.add.filter((tag) => !present.has(tag)),
-      ),
-      ...tagArguments(
-        "--deltag",
-        tags.remove.filter((tag) => present.has(tag) && !tags.add.includes(tag)),
-      ),
-    ];
-    if (args.length === 0) return found;
-    await host.lvm.run("lvmd-tags/lvchange", "lvchange", [...args, `${found.state.group.name}/${name}`]);
-    return freshVolumeOf(host, deviceClass, name);
   });
 }

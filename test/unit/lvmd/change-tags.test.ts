@@ -1,0 +1,91 @@
+import { beforeEach, describe, expect, it } from "@jest/globals";
+import { LvmError } from "../../../src/lvmd/lvm/lvm-error.ts";
+import { changeTags, type TagChange } from "../../../src/lvmd/volumes/change-tags.ts";
+import type { VolumeHost } from "../../../src/lvmd/volumes/volume-host.ts";
+import { hostWithReport } from "./host-with-report.ts";
+import { deviceClass, GIB, groupOf, volume } from "./lvm-facts.ts";
+
+const ADD: TagChange = { add: ["x"], remove: [] };
+const volumes = ["a", "b", "c"].map((name) => volume({ name, tags: ["old"] }));
+
+let commands: string[];
+let reports: number;
+let host: VolumeHost;
+/** Of LVM, which refuses whatever names this volume. */
+let broken: string | undefined;
+
+beforeEach(() => {
+  [commands, reports, broken] = [[], 0, undefined];
+  const bare = hostWithReport(deviceClass({ name: "class" }), [groupOf([GIB], volumes)]);
+  host = {
+    ...bare,
+    reports: {
+      ...bare.reports,
+      note: () => undefined,
+      fresh: () => {
+        reports += 1;
+        return bare.reports.fresh();
+      },
+    },
+    lvm: {
+      ...bare.lvm,
+      run: async (_point, command, words) => {
+        commands.push([command, ...words].join(" "));
+        if (broken !== undefined && words.includes(`g/${broken}`))
+          throw new LvmError("Failed", `${broken} is not as it should be`);
+        return "";
+      },
+    },
+  };
+});
+
+const tag = (name: string, change = ADD): ReturnType<typeof changeTags> => changeTags(host, "class", name, change);
+
+describe("tags that are asked for at the same time", () => {
+  it("are written by one command of LVM, which nobody has to ask before or after", async () => {
+    const [one, other] = await Promise.all([tag("a"), tag("b")]);
+    expect(commands).toEqual(["lvchange --addtag x g/a g/b"]);
+    expect(reports).toBe(0);
+    for (const found of [one, other]) expect(found).toMatchObject({ volume: { tags: ["old", "x"] } });
+  });
+
+  it("are written one after the other where they differ", async () => {
+    await Promise.all([tag("a"), tag("b", { add: [], remove: ["old"] })]);
+    expect(commands).toEqual(["lvchange --addtag x g/a", "lvchange --deltag old g/b"]);
+  });
+
+  it("are written one by one where LVM refuses them together, and only the volume at fault goes without", async () => {
+    broken = "b";
+    const [first, second, third] = await Promise.allSettled([tag("a"), tag("b"), tag("c")]);
+    expect(second).toMatchObject({ status: "rejected", reason: { message: "b is not as it should be" } });
+    for (const settled of [first, third]) expect(settled).toMatchObject({ value: { volume: { tags: ["old", "x"] } } });
+    expect(commands.slice(1)).toEqual([
+      "lvchange --addtag x g/a",
+      "lvchange --addtag x g/b",
+      "lvchange --addtag x g/c",
+    ]);
+  });
+
+  it("wait for the next turn where the first has begun", async () => {
+    await tag("a");
+    await tag("b");
+    expect(commands).toEqual(["lvchange --addtag x g/a", "lvchange --addtag x g/b"]);
+  });
+
+  it("are asked of LVM before anybody is told that they are there already", async () => {
+    expect(await tag("a", { add: ["old"], remove: ["none"] })).toMatchObject({ volume: { tags: ["old"] } });
+    expect([commands, reports]).toEqual([[], 1]);
+  });
+
+  it("are refused for a volume that is not there, and written for the others", async () => {
+    const [absent, present] = await Promise.all([tag("none"), tag("a")]);
+    expect(absent).toMatchObject({ code: "NOT_FOUND" });
+    expect(present).toMatchObject({ volume: { tags: ["old", "x"] } });
+  });
+
+  it("leave nothing waiting behind where the group takes no more calls", async () => {
+    host = { ...host, lanes: { run: async () => Promise.reject(new LvmError("Busy", "too many")) } };
+    await expect(tag("a")).rejects.toThrow("too many");
+    expect(host.waitingTags.size).toBe(0);
+  });
+});
