@@ -87,11 +87,12 @@ function createHost(config: LvmdConfig, settings: FollowedSettings, metrics: Lvm
       if (outcome !== "ok" && command !== "fullreport") reports.expectChange();
     },
   });
-  const reports: ReportCache = createReportCache(lvm, log);
+  const lanes = createGroupLanes();
+  const reports: ReportCache = createReportCache(lvm, lanes.isBusy, log);
   return {
     settings: settings.now,
     lvm,
-    lanes: createGroupLanes(),
+    lanes,
     reports,
     reductions: createReductionsUnderWay(),
     poolProblems: new Map(),

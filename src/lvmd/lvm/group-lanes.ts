@@ -5,6 +5,8 @@ import { LvmError } from "./lvm-error.ts";
 export interface GroupLanes {
   /** Throws LvmError Busy where too many wait, and Hung behind a command that was left behind. */
   run<T>(key: string, work: () => Promise<T>): Promise<T>;
+  /** Whether anything runs or waits in any lane. */
+  isBusy(): boolean;
 }
 
 interface Lane {
@@ -38,6 +40,7 @@ export function createGroupLanes(): GroupLanes {
     }
   };
   return {
+    isBusy: () => [...lanes.values()].some(({ length }) => length > 0),
     run: async (key, work) => {
       const lane = lanes.get(key) ?? { tail: Promise.resolve(), length: 0, hung: undefined };
       if (lane.length >= WAITING_LIMIT)

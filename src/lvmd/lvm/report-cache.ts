@@ -10,7 +10,7 @@ export interface ReportCache {
   latest(): Report | undefined;
   /** One that was begun after this call. Throws LvmError. */
   fresh(): Promise<Report>;
-  /** Resolves when the one that is being made now, if any, is there, or has failed. */
+  /** Resolves when the one that is being made now or is due, if any, is there or has failed. */
   settled(): Promise<void>;
   /** lvmd has done this: it shows at once, and a report follows when it is quiet. */
   note(change: OwnChange): void;
@@ -30,7 +30,8 @@ const QUIET_MS = 100;
 /** Predictions are corrected after this at the latest. */
 const LATEST_MS = 2000;
 
-export function createReportCache(lvm: Pick<Lvm, "query">, log: Logger): ReportCache {
+/** `isBusy`: a command of LVM runs or waits, so that it is not quiet yet. */
+export function createReportCache(lvm: Pick<Lvm, "query">, isBusy: () => boolean, log: Logger): ReportCache {
   const listeners: (() => void)[] = [];
   const askListeners: (() => void)[] = [];
   let latest: Report | undefined;
@@ -42,6 +43,7 @@ export function createReportCache(lvm: Pick<Lvm, "query">, log: Logger): ReportC
   let since: OwnChange[] = [];
   let quietTimer: NodeJS.Timeout | undefined;
   let dirtySinceMs: number | undefined;
+  let waiters: (() => void)[] = [];
 
   const tell = (): void => {
     for (const listener of listeners) listener();
@@ -75,7 +77,10 @@ export function createReportCache(lvm: Pick<Lvm, "query">, log: Logger): ReportC
       throw error;
     } finally {
       running = undefined;
+      const waited = waiters;
+      waiters = [];
       tell();
+      for (const resolve of waited) resolve();
     }
   };
   const start = (): Promise<Report> => {
@@ -93,6 +98,7 @@ export function createReportCache(lvm: Pick<Lvm, "query">, log: Logger): ReportC
     return next;
   };
   const refresh = (): void => {
+    if (isBusy() && performance.now() < (dirtySinceMs ?? 0) + LATEST_MS) return expectChange();
     fresh().catch((err: unknown) => log.warn({ err }, "LVM gave no report"));
   };
   const expectChange = (): void => {
@@ -104,8 +110,9 @@ export function createReportCache(lvm: Pick<Lvm, "query">, log: Logger): ReportC
   return {
     latest: () => latest,
     fresh,
-    settled: async () => {
-      await running?.catch(() => undefined);
+    settled: () => {
+      if (running === undefined && quietTimer === undefined) return Promise.resolve();
+      return new Promise((resolve) => waiters.push(resolve));
     },
     note: (change) => {
       if (running !== undefined) since.push(change);

@@ -84,7 +84,7 @@ describe("tags that are asked for at the same time", () => {
   });
 
   it("leave nothing waiting behind where the group takes no more calls", async () => {
-    host = { ...host, lanes: { run: async () => Promise.reject(new LvmError("Busy", "too many")) } };
+    host = { ...host, lanes: { ...host.lanes, run: async () => Promise.reject(new LvmError("Busy", "too many")) } };
     await expect(tag("a")).rejects.toThrow("too many");
     expect(host.waitingTags.size).toBe(0);
   });

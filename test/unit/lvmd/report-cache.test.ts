@@ -17,6 +17,7 @@ describe("the cached report", () => {
   let running = 0;
   let mostRunning = 0;
   let freeBytes = 2 * GIB;
+  let busy = false;
   let answer: () => Promise<void> = async () => undefined;
 
   const create = (): ReportCache => {
@@ -24,6 +25,7 @@ describe("the cached report", () => {
     running = 0;
     mostRunning = 0;
     freeBytes = 2 * GIB;
+    busy = false;
     answer = async () => undefined;
     const lvm: Pick<Lvm, "query"> = {
       query: async () => {
@@ -39,7 +41,7 @@ describe("the cached report", () => {
         }
       },
     };
-    cache = createReportCache(lvm, createLogger("test", "silent"));
+    cache = createReportCache(lvm, () => busy, createLogger("test", "silent"));
     return cache;
   };
   const shownFree = (): number | undefined => cache.latest()?.get("g")?.freeBytes;
@@ -72,14 +74,26 @@ describe("the cached report", () => {
     await cache.settled();
     expect(asked).toBe(0);
     answer = () => pause(20);
-    const under = cache.fresh();
+    void cache.fresh();
     await cache.settled();
     expect([asked, running, shownFree()]).toEqual([1, 0, 2 * GIB]);
-    await under;
-    answer = () => Promise.reject(new LvmError("Failed", "no"));
-    const failing = cache.fresh();
+    cache.expectChange();
     await cache.settled();
-    await expect(failing).rejects.toThrow("no");
+    expect([asked, running]).toEqual([2, 0]);
+    answer = () => Promise.reject(new LvmError("Failed", "no"));
+    const failing = cache.fresh().catch((error: unknown) => error);
+    await cache.settled();
+    expect(await failing).toMatchObject({ message: "no" });
+  });
+
+  it("waits until commands of LVM have ended, but not for long", async () => {
+    create();
+    await cache.fresh();
+    busy = true;
+    cache.expectChange();
+    await pause(500); // five times what is taken for quiet
+    expect(asked).toBe(1);
+    await waitFor("the report all the same", async () => (asked === 2 ? true : undefined));
   });
 
   it("follows a change when it is quiet, once for many", async () => {
