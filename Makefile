@@ -32,9 +32,9 @@ test-real: build ## what takes longer: the whole kill matrix, User Mode Linux, c
 	@scripts/setup.sh --for test-real $(FLAGS)
 	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) --maxWorkers=2 $(or $(PATHS),/test/real/ /test/e2e/)
 
-soak: setup ## power cuts while volumes shrink, for as long as is wanted (COUNT=1000, SEED=n repeats a plan)
+soak: setup ## power cuts while volumes shrink, for as long as is wanted (COUNT=1000, SEED=n repeats a plan, UNMOUNTED=1)
 	@scripts/setup.sh --for test-real $(FLAGS)
-	@COUNT=$(COUNT) SEED=$(SEED) node --import tsx test/vm/power-cut/soak.ts
+	@COUNT=$(COUNT) SEED=$(SEED) UNMOUNTED=$(UNMOUNTED) node --import tsx test/vm/power-cut/soak.ts
 
 cluster: setup ## a real Kubernetes on this machine (ARGS: up, down, status, kubeconfig, "power-off node2", "power-on node2")
 	@scripts/setup.sh --for cluster $(FLAGS)

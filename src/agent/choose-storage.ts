@@ -70,7 +70,8 @@ function lvmStorage(
 ): LvmStorage | undefined {
   if (lvm === undefined) return undefined;
   const recordDirectory = join(stateDirectory, LVM_RECORD_DIRECTORY);
-  return createLvmStorage({ lvmd: lvm.calls, classes: lvm.classes, recordDirectory, commands, files, clock, log });
+  const { calls: lvmd, classes, socketDirectory } = lvm;
+  return createLvmStorage({ lvmd, classes, socketDirectory, recordDirectory, commands, files, clock, log });
 }
 
 function spanStorage(

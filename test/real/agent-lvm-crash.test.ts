@@ -3,7 +3,7 @@ import { describeReal } from "../harness/real-parts.ts";
 import { NEWER_KERNEL } from "../vm/kernels.ts";
 import { runVmSuite, VM_SUITE_LIMIT_MS } from "../vm/run-vm-suite.ts";
 
-const TESTS = 10;
+const TESTS = 11;
 const MODULES = "loop dm-mod dm-snapshot dm-thin-pool";
 
 // What the agent does is the same under either kernel.

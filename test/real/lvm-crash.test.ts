@@ -80,7 +80,8 @@ describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
     expect(verifyFiles(mountPath, manifestOf(volume))).toEqual({ files: KEPT_FILES, corrupt: [] });
     expect((await storage.freshReading(mounted)).capacityBytes).toBe(sizeBytes);
     expect(bytesOf(volume)).toBe(sizeBytes);
-    expect(readdirSync(fixture.recordDirectory).filter((name) => name.endsWith(".reduction.json"))).toEqual([]);
+    for (const directory of [fixture.recordDirectory, fixture.directory])
+      expect(readdirSync(directory).filter((name) => name.endsWith(".reduction.json"))).toEqual([]);
   }
 
   const growTo = async (storage: Storage, volume: LvmVolume, sizeBytes: number): Promise<void> => {
@@ -146,8 +147,10 @@ describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
       passes: [
         "shrink/resize-filesystem",
         "shrink/record-reduction",
+        "shrink/record-beside-lvmd",
         "shrink/reduce-volume",
         "shrink/forget-reduction",
+        "shrink/forget-beside-lvmd",
       ],
       prepare: async (volume) => void (await stageWithData(volume)),
       finish: async (storage, volume) => {
@@ -160,7 +163,7 @@ describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
     "an extend after a reduction that was not answered": {
       operation: "extend",
       sizeBytes: 3 * GIB,
-      passes: ["shrink/cancel-reduce", "shrink/forget-reduction", "extend/grow-volume"],
+      passes: ["shrink/cancel-reduce", "shrink/forget-reduction", "shrink/forget-beside-lvmd", "extend/grow-volume"],
       prepare: async (volume) => {
         const mounted = await stageWithData(volume);
         fixture.lvmd.refusals.set("ReduceLV", { code: status.UNAVAILABLE, details: "gone" });
@@ -232,7 +235,7 @@ describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
     "a removal": {
       operation: "remove",
       sizeBytes: 0,
-      passes: ["remove/volume", "remove/reduction-record", "remove/record"],
+      passes: ["remove/volume", "remove/reduction-record", "remove/reduction-beside-lvmd", "remove/record"],
       prepare: async (volume) => {
         await stageWithData(volume);
         await fixture.storage.unstage(volume, fixture.mountPathOf(volume));

@@ -3,8 +3,8 @@
 import { expect, it } from "@jest/globals";
 import { describeReal } from "../harness/real-parts.ts";
 import { KERNELS } from "../vm/kernels.ts";
-import type { Phase } from "../vm/power-cut/cut-plan.ts";
 import { livePowerCuts } from "../vm/power-cut/power-cycles.ts";
+import { type Phase, SHRINKS } from "../vm/power-cut/shrink-plan.ts";
 
 const LIMIT_MS = 3_600_000;
 /** Of a thick volume, and as many of a thin one. */
@@ -29,7 +29,7 @@ for (const { name: kernel, environment, parts } of KERNELS)
         const seed = Number(process.env["TIDEMARK_SEED"] ?? Date.now() % 2 ** 32);
         const told: string[] = [];
         const onCut = (text: string): void => void told.push(text);
-        const hits = await livePowerCuts({ cuts, seed, environment, onCut });
+        const hits = await livePowerCuts({ story: SHRINKS, cuts, seed, environment, onCut });
         process.stderr.write(`power cuts under ${kernel}, seed ${seed}: ${JSON.stringify(Object.fromEntries(hits))}\n`);
         for (const text of told.filter((one) => one.includes("behind"))) process.stderr.write(`${text}\n`);
         expect(told).toHaveLength(2 * cuts);

@@ -3,7 +3,7 @@
 // is the kill matrix' part, and what the storage alone does test/real/lvm-crash.test.ts', but for the sizes. Runs inside the virtual machine
 // that test/real/agent-lvm-crash.test.ts starts.
 import { randomUUID } from "node:crypto";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { blockDeviceAt, blockSizeBytes } from "../../src/agent/member/block-device.ts";
@@ -20,7 +20,7 @@ import {
   type VolumesOverLvm,
   writePattern,
 } from "./agent-lvm/volumes-over-lvm.ts";
-import { type LvmdUnderTest, sh, startLvmdUnderTest } from "./lvmd/lvmd-under-test.ts";
+import { createZeroingGate, type LvmdUnderTest, sh, startLvmdUnderTest } from "./lvmd/lvmd-under-test.ts";
 
 const CLASSES = `
 device-classes:
@@ -57,7 +57,7 @@ describe("an agent that is killed", () => {
     sh(`lvcreate -qq -y -T ${GROUPS.thin}/pool -L 3g`);
     lvmd = await startLvmdUnderTest(CLASSES);
     agent = await startAgentUnderTest();
-    volumes = createVolumesOverLvm(agent);
+    volumes = createVolumesOverLvm(agent, join(lvmd.directory, "s"));
     await startAgent();
   }, LIMIT_MS);
   afterAll(async () => {
@@ -237,6 +237,34 @@ describe("an agent that is killed", () => {
       await startAgent();
       const { message } = await waitForValue("a trim", async () => (await subject.volume.layout()).status?.lastTrim);
       expect(message).toBeUndefined();
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "while lvmd clears what it has asked for, and has lost its records, is followed by one that grows nothing before that has ended",
+    async () => {
+      const subject = await theFilesystem();
+      const gate = createZeroingGate();
+      const { blocks: blocksBefore } = statfsSync(subject.volume.stagingPath);
+      gate.hold(1);
+      await volumes.askSize(subject, -256 * MIB);
+      await waitFor("the first piece", () => gate.pieces().length === 1);
+      await agent.killAgent();
+      rmSync(join(agent.directory, "state"), { recursive: true });
+      const { blocks } = statfsSync(subject.volume.stagingPath);
+      expect(blocks).toBeLessThan(blocksBefore);
+      writeFileSync(effectLog(), "");
+      await startAgent({ TIDEMARK_EFFECT_LOG: effectLog() });
+      const hasGrown = (): boolean => statfsSync(subject.volume.stagingPath).blocks > blocks;
+      const hasAsked = (): boolean => readFileSync(effectLog(), "utf8").includes("shrink/cancel-reduce/before");
+      await waitFor("it to ask lvmd, or to grow", () => hasAsked() || hasGrown());
+      expect(hasGrown()).toBe(false);
+      gate.open();
+      await waitFor("it to grow", hasGrown);
+      volumes.expectFiles(subject);
+      await volumes.askSize(subject, 512 * MIB);
+      await volumes.reachedSize(subject);
     },
     LIMIT_MS,
   );

@@ -1,4 +1,5 @@
 // This node's LVM, through its lvmd: one connection for all that the agent asks of it. Only wiring.
+import { dirname } from "node:path";
 import type { Effects } from "../../process/effects.ts";
 import type { Logger } from "../../process/log.ts";
 import { type DeviceClasses, followClasses } from "./follow-classes.ts";
@@ -7,6 +8,8 @@ import { connectLvmd, type LvmdCalls } from "./lvmd-calls.ts";
 export interface NodeLvm {
   readonly calls: LvmdCalls;
   readonly classes: DeviceClasses;
+  /** Where lvmd's socket is: the same for every agent of this node, and empty after a reboot. */
+  readonly socketDirectory: string;
   stop(): void;
 }
 
@@ -16,6 +19,7 @@ export function openNodeLvm(socketPath: string, effects: Effects, log: Logger): 
   return {
     calls: connection.calls,
     classes,
+    socketDirectory: dirname(socketPath),
     stop: () => {
       classes.stop();
       connection.close();

@@ -65,6 +65,7 @@ export async function openLvmStorage(
   const { filesystems, raw } = createLvmStorage({
     lvmd: lvm.calls,
     classes: lvm.classes,
+    socketDirectory: lvm.socketDirectory,
     recordDirectory,
     commands: createCommandPort(effects),
     files: createFilePort(effects),

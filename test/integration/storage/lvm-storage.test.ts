@@ -169,20 +169,31 @@ describeReal("storage on logical volumes", LOOP_PARTS, () => {
     expect((await fixture.storage.freshReading(mounted)).capacityBytes).toBe(2 * GIB);
   });
 
-  it.each(["in the same agent", "in the next one"])(
+  it.each(["in the same agent", "in the next one", "in one that has lost its records"])(
     "does not grow while nobody can tell what became of a reduction: %s",
     async (who) => {
       const mounted = await stage(makeLvmVolume(), 2 * GIB);
       await shrinkUnanswered(mounted, "after");
-      const { storage } = who === "in the next one" ? await nextAgent() : fixture;
+      if (who === "in one that has lost its records") rmSync(fixture.recordDirectory, { recursive: true });
+      const { storage } = who === "in the same agent" ? fixture : await nextAgent();
       fixture.lvmd.refusals.set("CancelReduce", UNAVAILABLE);
       await expect(storage.extend(mounted, 3 * GIB)).rejects.toMatchObject({ code: "WaitingForMember" });
       await expect(storage.recover(mounted)).rejects.toMatchObject({ code: "WaitingForMember" });
       expect(callsOf("ResizeLV")).toEqual([]);
       fixture.lvmd.refusals.clear();
       expect(await storage.extend(mounted, 3 * GIB)).toBe(3 * GIB);
+      expect(readdirSync(fixture.directory).filter((name) => name.endsWith(".reduction.json"))).toEqual([]);
     },
   );
+
+  it("grows a filesystem back that a shrink has left behind, with lvmd away, where no reduction was asked for", async () => {
+    const mounted = await stage(makeLvmVolume(), 2 * GIB);
+    execFileSync("btrfs", ["filesystem", "resize", "1g", mounted.mountPath], { stdio: "ignore" });
+    await fixture.lvmd.stop();
+    await fixture.storage.recover(mounted);
+    expect((await fixture.storage.freshReading(mounted)).capacityBytes).toBe(2 * GIB);
+    await fixture.lvmd.start();
+  });
 
   it("asks what became of a refused reduction as well, before it goes on", async () => {
     const mounted = await stage(makeLvmVolume(), 2 * GIB);

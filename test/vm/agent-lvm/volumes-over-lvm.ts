@@ -39,7 +39,7 @@ export interface VolumeOverLvm {
 
 export type VolumesOverLvm = ReturnType<typeof createVolumesOverLvm>;
 
-export function createVolumesOverLvm(agent: AgentUnderTest) {
+export function createVolumesOverLvm(agent: AgentUnderTest, socketDirectory: string) {
   const wanted = new Set<string>();
   const expectWanted = (): void => expect(volumesOfLvm()).toEqual([...wanted].sort());
 
@@ -77,7 +77,9 @@ export function createVolumesOverLvm(agent: AgentUnderTest) {
   const sizeOf = (subject: VolumeOverLvm): number => sizes.get(subject.name) ?? subject.sizeBytes;
   const manifestOf = ({ name }: VolumeOverLvm): string => join(agent.directory, `${name}.manifest`);
   const isReducing = ({ volumeID }: VolumeOverLvm): boolean =>
-    existsSync(join(agent.directory, "state", "members", `${volumeID}.reduction.json`));
+    [join(agent.directory, "state", "lvm"), socketDirectory].some((directory) =>
+      existsSync(join(directory, `${volumeID}.reduction.json`)),
+    );
 
   return {
     subjectOf,

@@ -38,7 +38,7 @@ export async function boot(
       ...process.env,
       NODE_OPTIONS: "",
       VM_MEMORY: "1G",
-      VM_MODULES: "loop dm-mod dm-thin-pool",
+      VM_MODULES: "loop dm-mod dm-thin-pool dm-snapshot",
       VM_SECONDS: String(BOOT_LIMIT_S),
       ...environment,
     },
@@ -69,7 +69,6 @@ function listen(child: ChildProcess, stdout: Readable, planned: PlannedCut | und
   let isDue = false;
   createInterface({ input: stdout }).on("line", (line) => {
     said.push(line);
-
     atMs.push(performance.now());
     if (planned === undefined || isDue) return;
     // One that waits for what this shrink has not come by comes after it.

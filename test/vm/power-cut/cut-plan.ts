@@ -1,54 +1,41 @@
 // When the power is cut, by a seed; and what of its work a machine was at when it lost it. Pure.
-import type { Disk } from "./machine-settings.ts";
+import type { DeviceClassName, Disk } from "./machine-settings.ts";
 
-export const PHASES = [
-  "recovering",
-  "growing",
-  "between steps",
-  "resizing",
-  "resized, before lvreduce",
-  "zeroing what is cut off",
-  "in lvreduce, not committed",
-  "in lvreduce, committed",
-  "reduced, not told yet",
-  "shrunk",
-] as const;
-export type Phase = (typeof PHASES)[number];
-
-export interface Cut {
-  readonly disk: Disk;
-  /** What the machine says. */
+/** From a line that the machine says to another one. */
+export interface Span {
   readonly line: string;
-  /** What share of the time from that line to `until` goes by before the cut. */
   readonly until: string;
+}
+
+export interface Cut extends Span {
+  readonly disk: Disk;
+  /** What share of the time from that line to `until` goes by before the cut. */
   readonly share: number;
 }
 
-const DISKS: readonly Disk[] = ["Direct", "LosesCache", "ReordersCache"];
-/** From a line to a line; every second cut is anywhere in the whole shrink. */
-const AIMS = [
-  { line: "shrink/resize-filesystem/before", until: "shrink/resize-filesystem/after" },
-  { line: "shrink/resize-filesystem/after", until: "lvmd-reduce/record-begin/after" },
-  { line: "lvmd-reduce/lvreduce/before", until: "lvmd-reduce/lvreduce/after" },
-  { line: "lvmd-reduce/zero/before", until: "lvmd-reduce/lvreduce/before" },
-  { line: "lvmd-reduce/lvreduce/after", until: "shrink/forget-reduction/after" },
-  { line: "lvmd-reduce/lvreduce/before", until: "lvmd-reduce/lvreduce/after" },
-  { line: "shrink/forget-reduction/after", until: "shrink/resize-filesystem/before" },
-  { line: "stage/mount/before", until: "extended" },
-  { line: "lvmd-reduce/lvreduce/before", until: "lvmd-reduce/lvreduce/after" },
-  { line: "shrunk", until: "" },
-] as const;
-const WHOLE = { line: "shrinking", until: "shrunk" } as const;
-/** What has to be measured, so that cuts are spread over it. */
-export const SPANS: readonly Pick<Cut, "line" | "until">[] = [WHOLE, ...AIMS];
+export interface CutPlan {
+  /** What has to be measured, so that cuts are spread over it. */
+  readonly spans: readonly Span[];
+  /** Of the `index`-th cut. */
+  aim(index: number): Span;
+  /** What it was at, by all that it said, and all that the next boot said. */
+  phaseOf(said: readonly string[], next: readonly string[]): string;
+}
 
-/** The `index`-th cut of a run; `random` gives numbers from 0 to 1. */
-export function planCut(index: number, random: () => number): Cut {
+/** What is done by the machines that lose their power, and where they lose it. */
+export interface Story {
+  readonly machine: URL;
+  readonly plan: CutPlan;
+  /** Beside each other; `firstAim` is the index of the first cut. */
+  readonly lives: readonly { readonly deviceClass: DeviceClassName; readonly firstAim: number }[];
+}
+
+const DISKS: readonly Disk[] = ["Direct", "LosesCache", "ReordersCache"];
+
+/** `random` gives numbers from 0 to 1. */
+export function planCut(plan: CutPlan, index: number, random: () => number): Cut {
   const disk = DISKS[Math.floor(random() * DISKS.length)] ?? "Direct";
-  const share = random();
-  const aim = AIMS[(index >> 1) % AIMS.length];
-  if (index % 2 === 0 || aim === undefined) return { disk, share, ...WHOLE };
-  return { disk, share, ...aim };
+  return { disk, share: random(), ...plan.aim(index) };
 }
 
 /** mulberry32: 32 bits of state, whole period. */
@@ -61,24 +48,3 @@ export function createRandom(seed: number): () => number {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
 }
-
-/** By all that it said; `committed`: whether LVM's metadata has the smaller size. */
-export function phaseOf(said: readonly string[], committed: boolean): Phase {
-  const from = said.indexOf("shrinking");
-  if (from < 0) return said.some((line) => line.startsWith("verified")) ? "growing" : "recovering";
-  const during = said.slice(from);
-  if (during.some((line) => line.startsWith("shrunk"))) return "shrunk";
-  const phase = LAST_SAID.get(during.findLast((line) => LAST_SAID.has(line)) ?? "") ?? "between steps";
-  return phase === "in lvreduce, not committed" && committed ? "in lvreduce, committed" : phase;
-}
-
-/** What it is at once it has said so. */
-const LAST_SAID: ReadonlyMap<string, Phase> = new Map([
-  ["shrink/resize-filesystem/before", "resizing"],
-  ["shrink/resize-filesystem/after", "resized, before lvreduce"],
-  // Up to LVM's own command: of a thick volume alone.
-  ["lvmd-reduce/zero/before", "zeroing what is cut off"],
-  ["lvmd-reduce/lvreduce/before", "in lvreduce, not committed"],
-  ["lvmd-reduce/lvreduce/after", "reduced, not told yet"],
-  ["shrink/forget-reduction/after", "between steps"],
-]);

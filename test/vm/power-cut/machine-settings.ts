@@ -1,10 +1,13 @@
 // What the machine that loses its power is told when it boots.
 const MIB = 2 ** 20;
 
-/** From here it shrinks, under a writer. */
+/** From here a mounted btrfs shrinks, under a writer. */
 export const FULL_BYTES = 1536 * MIB;
 /** To here, in one step or two. */
 export const SHRUNK_BYTES = 768 * MIB;
+/** From here an unmounted ext4 shrinks. */
+export const EXT4_FULL_BYTES = 640 * MIB;
+export const EXT4_SHRUNK_BYTES = 512 * MIB;
 
 /**
  * What a power cut takes. "Direct": whatever was in memory; what was sent to the disk is there. "LosesCache": also all that was sent to the
@@ -12,10 +15,12 @@ export const SHRUNK_BYTES = 768 * MIB;
  */
 export type Disk = "Direct" | "LosesCache" | "ReordersCache";
 
+export type DeviceClassName = "thick" | "thin";
+
 export interface MachineSettings {
   /** Of this host and of the guest: the disks, and what was acknowledged. */
   readonly directory: string;
-  readonly deviceClass: "thick" | "thin";
+  readonly deviceClass: DeviceClassName;
   readonly volumeUID: string;
   /** The first makes everything. */
   readonly boot: number;

@@ -6,20 +6,17 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { bundleOperation } from "../../integration/storage/bundled-operation.ts";
 import { type Boot, boot, isSaid, type PlannedCut } from "./cut-machine.ts";
-import { type Cut, createRandom, type Phase, phaseOf, planCut, SPANS } from "./cut-plan.ts";
+import { type Cut, createRandom, planCut, type Span, type Story } from "./cut-plan.ts";
 import type { MachineSettings } from "./machine-settings.ts";
 
-const MACHINE = new URL("machine.ts", import.meta.url);
 const WRITER = fileURLToPath(new URL("writer.mjs", import.meta.url));
 const DISKS = { data: 2 ** 31, state: 2 ** 26 } as const;
 /** For what has not been measured yet. */
 const FIRST_GUESS_MS = 150;
 
-type DeviceClass = MachineSettings["deviceClass"];
-const CLASSES: readonly DeviceClass[] = ["thick", "thin"];
-
 export interface CyclesSettings {
-  /** Of each device class; they run beside each other. */
+  readonly story: Story;
+  /** Of each of its lives. */
   readonly cuts: number;
   readonly seed: number;
   /** The kernel's, for run-in-vm.sh. */
@@ -29,16 +26,14 @@ export interface CyclesSettings {
 }
 
 /** How many cuts hit each phase. Throws at the first damage. */
-export async function livePowerCuts(settings: CyclesSettings): Promise<Map<Phase, number>> {
-  const hits = new Map<Phase, number>();
+export async function livePowerCuts(settings: CyclesSettings): Promise<Map<string, number>> {
+  const hits = new Map<string, number>();
   const stopped = new AbortController();
-  const lives = CLASSES.map((deviceClass, index) =>
-    liveAlone(deviceClass, { ...settings, seed: settings.seed + index }, hits, stopped.signal).catch(
-      (error: unknown) => {
-        stopped.abort();
-        throw error;
-      },
-    ),
+  const lives = settings.story.lives.map((life, index) =>
+    liveAlone(life, { ...settings, seed: settings.seed + index }, hits, stopped.signal).catch((error: unknown) => {
+      stopped.abort();
+      throw error;
+    }),
   );
   const failures = (await Promise.allSettled(lives)).flatMap((end) =>
     end.status === "rejected" ? [end.reason as unknown] : [],
@@ -48,14 +43,16 @@ export async function livePowerCuts(settings: CyclesSettings): Promise<Map<Phase
   return hits;
 }
 
+type Life = Story["lives"][number];
+
 async function liveAlone(
-  deviceClass: DeviceClass,
+  life: Life,
   settings: CyclesSettings,
-  hits: Map<Phase, number>,
+  hits: Map<string, number>,
   stopped: AbortSignal,
 ): Promise<void> {
   const directory = mkdtempSync("/dev/shm/tidemark-power-cut-");
-  const { program, remove } = bundleOperation(MACHINE);
+  const { program, remove } = bundleOperation(settings.story.machine);
   try {
     copyFileSync(program, join(directory, "machine.cjs"));
     copyFileSync(WRITER, join(directory, "writer.mjs"));
@@ -63,7 +60,7 @@ async function liveAlone(
       writeFileSync(join(directory, name), "");
       truncateSync(join(directory, name), bytes);
     }
-    await cutAgainAndAgain({ directory, deviceClass, settings, hits, stopped });
+    await cutAgainAndAgain({ directory, life, settings, hits, stopped });
   } finally {
     remove();
     rmSync(directory, { recursive: true, force: true });
@@ -72,15 +69,17 @@ async function liveAlone(
 
 interface Cycles {
   readonly directory: string;
-  readonly deviceClass: DeviceClass;
+  readonly life: Life;
   readonly settings: CyclesSettings;
-  readonly hits: Map<Phase, number>;
+  readonly hits: Map<string, number>;
   /** The other one has found damage. */
   readonly stopped: AbortSignal;
 }
 
-async function cutAgainAndAgain({ directory, deviceClass, settings, hits, stopped }: Cycles): Promise<void> {
-  const { cuts, seed, environment, onCut } = settings;
+async function cutAgainAndAgain({ directory, life, settings, hits, stopped }: Cycles): Promise<void> {
+  const { story, cuts, seed, environment, onCut } = settings;
+  const { plan } = story;
+  const { deviceClass, firstAim } = life;
   const random = createRandom(seed);
   const spansMs = new Map<string, number>();
   const acknowledged = new Map<string, string>();
@@ -88,32 +87,25 @@ async function cutAgainAndAgain({ directory, deviceClass, settings, hits, stoppe
   let former: Boot | undefined;
   for (let index = 0; index <= cuts && !stopped.aborted; index += 1) {
     const last = index === cuts;
-    const cut = planCut(index, random);
+    const cut = planCut(plan, firstAim + index, random);
     const disk = former === undefined || last ? "Direct" : cut.disk;
     writeFileSync(join(directory, "acknowledged.json"), JSON.stringify(Object.fromEntries(acknowledged)));
     const machine: MachineSettings = { directory, deviceClass, volumeUID, boot: index, last, disk };
     const now = await boot(machine, environment, last ? undefined : plannedCut(cut, spansMs));
     if (former !== undefined) {
-      const phase = phaseOf(former.said, isCommitted(now));
+      const phase = plan.phaseOf(former.said, now.said);
       hits.set(phase, (hits.get(phase) ?? 0) + 1);
       const behind = now.said.filter((line) => isSaid(line, "behind"));
       onCut([`${deviceClass}, cut ${index}: ${former.disk}, ${phase}`, ...behind].join("; "));
     }
     for (const line of now.said) noteRecord(acknowledged, line);
-    noteSpans(spansMs, now);
+    noteSpans(spansMs, plan.spans, now);
     former = now;
   }
 }
 
 function plannedCut(cut: Cut, spansMs: ReadonlyMap<string, number>): PlannedCut {
   return { cut, delayMs: cut.share * (spansMs.get(spanOf(cut)) ?? FIRST_GUESS_MS) };
-}
-
-/** By what the next boot found: the volume has the size that the open reduction asked for. */
-function isCommitted({ said }: Boot): boolean {
-  const text = said.find((line) => isSaid(line, "left"))?.slice("left ".length);
-  const left = JSON.parse(text ?? "{}") as { lvBytes?: number; reduction?: { toBytes: number } | null };
-  return left.lvBytes !== undefined && left.lvBytes === left.reduction?.toBytes;
 }
 
 function noteRecord(acknowledged: Map<string, string>, line: string): void {
@@ -123,14 +115,14 @@ function noteRecord(acknowledged: Map<string, string>, line: string): void {
 }
 
 /** How long it took from what a cut follows to what it precedes. */
-function noteSpans(spansMs: Map<string, number>, { said, atMs }: Boot): void {
-  for (const span of SPANS) {
+function noteSpans(spansMs: Map<string, number>, spans: readonly Span[], { said, atMs }: Boot): void {
+  for (const span of spans) {
     const from = said.findIndex((line) => isSaid(line, span.line));
     const until = said.findIndex((line, index) => index > from && isSaid(line, span.until));
     if (from >= 0 && until >= 0) spansMs.set(spanOf(span), (atMs[until] ?? 0) - (atMs[from] ?? 0));
   }
 }
 
-function spanOf({ line, until }: Pick<Cut, "line" | "until">): string {
+function spanOf({ line, until }: Span): string {
   return `${line} ${until}`;
 }

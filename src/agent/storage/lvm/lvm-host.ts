@@ -14,6 +14,8 @@ import type { PoolBytes } from "./unmounted-shrink-decision.ts";
 export interface LvmHost {
   readonly lvmd: LvmdCalls;
   readonly classes: DeviceClasses;
+  /** Of lvmd's socket: gone with a reboot, as is whatever lvmd was at. */
+  readonly socketDirectory: string;
   readonly recordDirectory: string;
   readonly tools: Tools;
   readonly files: FilePort;

@@ -16,7 +16,7 @@ import { deviceOf, findVolume, taggedVolumeUID } from "./find-volume.ts";
 import { forgetUnmountedShrink } from "./finish-unmounted-shrink.ts";
 import { askLvmd, type LvmHost, nameOf, requireClass } from "./lvm-host.ts";
 import { reduce, settleReduction } from "./reduce.ts";
-import { reductionRecordPath } from "./reduction-record.ts";
+import { reductionBesideLvmdPath, reductionRecordPath } from "./reduction-record.ts";
 
 export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVolume> {
   const { lvmd } = host;
@@ -106,6 +106,7 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
       await askLvmd(volume, lvmd.wipeAndRemove(volume.deviceClass, volume.volumeID));
       seen.delete(volume.handle);
       await host.files.remove("remove/reduction-record", reductionRecordPath(host, volume));
+      await host.files.remove("remove/reduction-beside-lvmd", reductionBesideLvmdPath(host, volume));
     },
   };
 }

@@ -17,6 +17,8 @@ import { shrinkUnmounted } from "./unmounted-shrink.ts";
 export interface LvmStorageParts {
   readonly lvmd: LvmdCalls;
   readonly classes: DeviceClasses;
+  /** Of lvmd's socket. */
+  readonly socketDirectory: string;
   /** Where the records of formattings and reductions are kept. */
   readonly recordDirectory: string;
   readonly commands: CommandPort;
@@ -44,9 +46,9 @@ function unmountedShrinksOf(host: LvmHost): BlockShrinks<LvmVolume> {
 }
 
 export function createLvmStorage(parts: LvmStorageParts): LvmStorage {
-  const { lvmd, classes, recordDirectory, commands, files, clock, log } = parts;
+  const { lvmd, classes, socketDirectory, recordDirectory, commands, files, clock, log } = parts;
   const tools = createTools(commands);
-  const host: LvmHost = { lvmd, classes, recordDirectory, tools, files, clock, guards: new Set() };
+  const host: LvmHost = { lvmd, classes, socketDirectory, recordDirectory, tools, files, clock, guards: new Set() };
   const members = createLvmMembers(host);
   // What was told last, while lvmd is away: of a class that has lost its group it has told that nothing is free.
   const freeBytes = async (deviceClass = ""): Promise<number | undefined> => classes.get(deviceClass)?.freeBytes;

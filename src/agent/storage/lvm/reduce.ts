@@ -1,6 +1,6 @@
-// Makes a logical volume smaller, and makes sure what became of it. The token is on the node's disk before lvmd hears it, and stays there
-// until lvmd has said the outcome: a reduction that comes late would cut what has grown since. lvmd clears what is cut off first, which
-// takes its time: whoever needs the volume meanwhile has it cancelled.
+// Makes a logical volume smaller, and makes sure what became of it. The token is on the node before lvmd hears it, and stays there until lvmd
+// has said the outcome: a reduction that comes late would cut what has grown since, and one under way would clear it. lvmd clears what is cut
+// off first, which takes its time: whoever needs the volume meanwhile has it cancelled.
 import { randomUUID } from "node:crypto";
 import { formatBytes } from "../../../units/quantity.ts";
 import { deviceSizeBytes } from "../loop-device.ts";
@@ -9,7 +9,8 @@ import { findVolume } from "./find-volume.ts";
 import { askLvmd, type LvmHost, nameOf } from "./lvm-host.ts";
 import {
   type ReductionRecord,
-  readReductionRecord,
+  recordedTokens,
+  reductionBesideLvmdPath,
   reductionRecordPath,
   reductionRecordText,
 } from "./reduction-record.ts";
@@ -33,8 +34,9 @@ export async function reduce(
         `${found?.sizeBytes ?? "that there is none"}; compare lvs with blockdev --getsize64 ${volume.device}`,
     );
   const record: ReductionRecord = { token: randomUUID(), lvUUID: found.uuid, fromBytes, toBytes };
-  const path = reductionRecordPath(host, volume);
-  await host.files.writeWhole("shrink/record-reduction", path, reductionRecordText(record));
+  const text = reductionRecordText(record);
+  await host.files.writeWhole("shrink/record-reduction", reductionRecordPath(host, volume), text);
+  await host.files.writeWhole("shrink/record-beside-lvmd", reductionBesideLvmdPath(host, volume), text);
   const { token } = record;
   let reachedBytes: number;
   try {
@@ -45,7 +47,7 @@ export async function reduce(
     await settleReduction(host, volume);
     return deviceSizeBytes(volume.device);
   }
-  await host.files.remove("shrink/forget-reduction", path);
+  await forget(host, volume);
   const shownBytes = deviceSizeBytes(volume.device);
   if (reachedBytes === toBytes && shownBytes === toBytes) return toBytes;
   throw new StorageError(
@@ -57,8 +59,12 @@ export async function reduce(
 
 /** Returns when no reduction of the volume is under way, or can begin, any more. Throws WaitingForMember while lvmd does not say so. */
 export async function settleReduction(host: LvmHost, volume: LvmMember): Promise<void> {
-  const record = readReductionRecord(host, volume);
-  if (record === undefined) return;
-  await askLvmd(volume, host.lvmd.cancelReduce(record.token));
+  const tokens = recordedTokens(host, volume);
+  for (const token of tokens) await askLvmd(volume, host.lvmd.cancelReduce(token));
+  if (tokens.size > 0) await forget(host, volume);
+}
+
+async function forget(host: LvmHost, volume: LvmMember): Promise<void> {
   await host.files.remove("shrink/forget-reduction", reductionRecordPath(host, volume));
+  await host.files.remove("shrink/forget-beside-lvmd", reductionBesideLvmdPath(host, volume));
 }

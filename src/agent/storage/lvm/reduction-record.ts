@@ -1,5 +1,6 @@
-// What the node's disk knows of a reduction that was asked for: its token, kept from before lvmd is called until its outcome is known. It
-// outlives agents and power cuts, since lvmd may still be at it.
+// What the node knows of a reduction that was asked for: its token, kept from before lvmd is called until its outcome is known, since lvmd may
+// still be at it. In two places: on the node's disk it outlives agents and power cuts; beside lvmd's socket it outlives also an agent whose
+// state directory was lost, for as long as any lvmd can be at it.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -14,18 +15,29 @@ const reductionRecord = z.object({
 });
 export type ReductionRecord = z.infer<typeof reductionRecord>;
 
-export function reductionRecordPath({ recordDirectory }: LvmHost, { volumeID }: LvmMember): string {
-  return join(recordDirectory, `${volumeID}.reduction.json`);
+export function reductionRecordPath({ recordDirectory }: LvmHost, volume: LvmMember): string {
+  return join(recordDirectory, nameOfRecord(volume));
+}
+
+export function reductionBesideLvmdPath({ socketDirectory }: LvmHost, volume: LvmMember): string {
+  return join(socketDirectory, nameOfRecord(volume));
+}
+
+function nameOfRecord({ volumeID }: LvmMember): string {
+  return `${volumeID}.reduction.json`;
 }
 
 export function reductionRecordText(record: ReductionRecord): string {
   return `${JSON.stringify(record, null, 2)}\n`;
 }
 
-/** Undefined where none is under way. Throws where that cannot be told: a volume that grew meanwhile could be cut. */
-export function readReductionRecord(host: LvmHost, volume: LvmMember): ReductionRecord | undefined {
-  const path = reductionRecordPath(host, volume);
-  if (!existsSync(path)) return undefined;
+/** Of all that may be under way. Throws where that cannot be told: a volume that grew meanwhile could be cut, or cleared. */
+export function recordedTokens(host: LvmHost, volume: LvmMember): Set<string> {
+  const paths = [reductionRecordPath(host, volume), reductionBesideLvmdPath(host, volume)];
+  return new Set(paths.filter((path) => existsSync(path)).map((path) => readRecord(path, volume).token));
+}
+
+function readRecord(path: string, volume: LvmMember): ReductionRecord {
   try {
     return reductionRecord.parse(JSON.parse(readFileSync(path, "utf8")));
   } catch (error) {

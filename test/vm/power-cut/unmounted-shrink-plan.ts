@@ -1,0 +1,62 @@
+// Power cuts in the shrink of an unmounted ext4 of a thin pool, and in what takes it back.
+import type { CutPlan, Span, Story } from "./cut-plan.ts";
+
+export type UnmountedPhase =
+  | "before the snapshot"
+  | "being resized"
+  | "being taken back"
+  | "resized, not proven"
+  | "proven, not reduced"
+  | "reduced, not ended"
+  | "ended"
+  | "between";
+
+const WHOLE: Span = { line: "shrinking", until: "shrunk" };
+const RESIZING: Span = { line: "unmounted-shrink/resize/before", until: "unmounted-shrink/resize/after" };
+/** One after the other: what is taken back is what the cut before has left. */
+const AIMS: readonly Span[] = [
+  RESIZING,
+  { line: "unmounted-shrink/merge/before", until: "unmounted-shrink/merge/after" },
+  { line: "unmounted-shrink/record-proven/after", until: "lvmd-reduce/lvreduce/before" },
+  WHOLE,
+  { line: "unmounted-shrink/record-begun/after", until: "logical-volume/snapshot/after" },
+  RESIZING,
+  { line: "unmounted-shrink/record-rolling-back/before", until: "unmounted-shrink/record-rolled-back/after" },
+  { line: "unmounted-shrink/resize/after", until: "unmounted-shrink/record-proven/after" },
+  { line: "lvmd-merge/lvconvert/before", until: "lvmd-merge/lvconvert/after" },
+  { line: "lvmd-reduce/lvreduce/before", until: "remove/volume/before" },
+  { line: "remove/volume/before", until: "unmounted-shrink/forget/after" },
+  { line: "unmounted-shrink/forget/after", until: "shrunk" },
+];
+
+const plan: CutPlan = {
+  spans: [...new Set(AIMS)],
+  aim: (index) => AIMS[index % AIMS.length] ?? WHOLE,
+  phaseOf,
+};
+
+export const UNMOUNTED_SHRINKS: Story = {
+  machine: new URL("unmounted-machine.ts", import.meta.url),
+  plan,
+  lives: [
+    { deviceClass: "thin", firstAim: 0 },
+    { deviceClass: "thin", firstAim: AIMS.findLastIndex((aim) => aim === RESIZING) },
+  ],
+};
+
+function phaseOf(said: readonly string[]): UnmountedPhase {
+  if (said.some((line) => line.startsWith("shrunk"))) return "ended";
+  return LAST_SAID.get(said.findLast((line) => LAST_SAID.has(line)) ?? "") ?? "between";
+}
+
+/** What it is at once it has said so. */
+const LAST_SAID: ReadonlyMap<string, UnmountedPhase> = new Map([
+  ["unmounted-shrink/record-rolling-back/before", "being taken back"],
+  ["finished", "between"],
+  ["shrinking", "before the snapshot"],
+  ["unmounted-shrink/record-guarded/after", "being resized"],
+  ["unmounted-shrink/resize/after", "resized, not proven"],
+  ["unmounted-shrink/record-proven/after", "proven, not reduced"],
+  ["lvmd-reduce/lvreduce/after", "reduced, not ended"],
+  ["unmounted-shrink/forget/after", "ended"],
+]);
