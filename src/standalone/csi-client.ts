@@ -39,8 +39,8 @@ export interface NodePort {
   close(): void;
 }
 
-/** As csi-provisioner's --timeout; DeleteVolume waits for the node within it. */
-const CONTROLLER_DEADLINE_MS = 15_000;
+/** As csi-provisioner's --timeout in kustomize/base/operator; DeleteVolume waits for the node within it. */
+const CONTROLLER_DEADLINE_MS = 60_000;
 /** As kubelet's: mkfs and mount of a large volume fit in. */
 const NODE_DEADLINE_MS = 120_000;
 const CHANNEL_OPTIONS = { "grpc.initial_reconnect_backoff_ms": 100, "grpc.max_reconnect_backoff_ms": 1000 };
