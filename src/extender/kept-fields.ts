@@ -1,26 +1,31 @@
-// What the extender keeps of each object: it holds all volumes of the cluster, and reads few of their fields. Texts that many objects have
-// in common (node, class, driver) are kept once. Of what is kept already everything is kept.
+// What the extender keeps of each object: it holds all volumes of the cluster, and reads few of their fields. What many objects have in
+// common (the texts of node, class and driver, the term of a node) is kept once, and a field that is not there is undefined: a spread makes an
+// object larger. Of what is kept already everything is kept.
 import type { FilesystemLayout, MemberSpec } from "../api/filesystem-layout.ts";
 import { RECORDS, SELECTED_NODE } from "../api/names.ts";
 import { driverNamed } from "../csi/driver.ts";
 import type { Keep } from "../kube/client.ts";
 import type { ObjectMeta } from "../kube/object.ts";
-import type { PersistentVolume } from "../kube/resources.ts";
+import type { PersistentVolume, Pod } from "../kube/resources.ts";
 import { type ClusterStores, isAgent, type KindsRead } from "./cluster-stores.ts";
 import { claimsOf } from "./decide-demand.ts";
 
 export type Keeping = { readonly [K in keyof ClusterStores]: Keep<KindsRead[K]> };
 
 type Text = <T extends string | undefined>(text: T) => T;
+type Shape = <T extends object>(shape: T) => T;
+
+const NO_CONTAINERS: Pod["spec"]["containers"] = [];
 
 export function createKeeping(): Keeping {
   const once = createOnce();
+  const shared = createShared();
   return {
     nodes: ({ apiVersion, kind, metadata, spec }) => ({
       apiVersion,
       kind,
       metadata: { ...meta(metadata, once), labels: onceAll(metadata.labels, once) },
-      spec: { unschedulable: spec?.unschedulable },
+      spec: shared({ unschedulable: spec?.unschedulable }),
     }),
     nodeStorages: ({ apiVersion, metadata, status }) => ({
       apiVersion,
@@ -33,7 +38,7 @@ export function createKeeping(): Keeping {
       kind,
       metadata: meta(metadata, once),
       spec: {
-        drivers: spec.drivers.map(({ name, allocatable }) => ({ name: once(name), nodeID: "", allocatable })),
+        drivers: shared(spec.drivers.map(({ name, allocatable }) => ({ name, nodeID: "", allocatable }))),
       },
     }),
     storageClasses: ({ apiVersion, kind, metadata, provisioner, parameters }) => ({
@@ -43,37 +48,26 @@ export function createKeeping(): Keeping {
       provisioner,
       parameters,
     }),
-    claims: ({ apiVersion, kind, metadata, spec }) => {
-      const selected = metadata.annotations?.[SELECTED_NODE];
-      const owners = metadata.ownerReferences?.filter((owner) => owner.kind === "Pod");
-      return {
-        apiVersion,
-        kind,
-        metadata: {
-          ...meta(metadata, once),
-          ...(selected === undefined ? {} : { annotations: { [SELECTED_NODE]: once(selected) } }),
-          ...(owners === undefined || owners.length === 0 ? {} : { ownerReferences: owners }),
-        },
-        spec: {
-          storageClassName: once(spec.storageClassName),
-          volumeName: spec.volumeName,
-          resources: { requests: { storage: once(spec.resources?.requests?.storage) } },
-        },
-      };
-    },
-    volumes: ({ apiVersion, kind, metadata, spec }) => {
-      const uid = metadata.labels?.[RECORDS.volumeUID];
-      return {
-        apiVersion,
-        kind,
-        metadata: { ...meta(metadata, once), ...(uid === undefined ? {} : { labels: { [RECORDS.volumeUID]: uid } }) },
-        spec: {
-          ...(spec.csi && { csi: { driver: once(spec.csi.driver), volumeHandle: spec.csi.volumeHandle } }),
-          ...keptClaim(spec),
-          ...(spec.nodeAffinity && { nodeAffinity: onceAffinity(spec.nodeAffinity, once) }),
-        },
-      };
-    },
+    claims: ({ apiVersion, kind, metadata, spec }) => ({
+      apiVersion,
+      kind,
+      metadata: claimMeta(metadata, once),
+      spec: {
+        storageClassName: once(spec.storageClassName),
+        volumeName: spec.volumeName,
+        resources: shared({ requests: { storage: spec.resources?.requests?.storage } }),
+      },
+    }),
+    volumes: ({ apiVersion, kind, metadata, spec }) => ({
+      apiVersion,
+      kind,
+      metadata: volumeMeta(metadata, once),
+      spec: {
+        csi: spec.csi && { driver: once(spec.csi.driver), volumeHandle: spec.csi.volumeHandle },
+        claimRef: keptClaim(spec),
+        nodeAffinity: spec.nodeAffinity && shared(keptAffinity(spec.nodeAffinity)),
+      },
+    }),
     attachments: ({ apiVersion, kind, metadata, spec }) => ({
       apiVersion,
       kind,
@@ -84,14 +78,11 @@ export function createKeeping(): Keeping {
         source: { persistentVolumeName: spec.source.persistentVolumeName },
       },
     }),
-    layouts: (layout) => keptLayout(layout, once),
+    layouts: (layout) => keptLayout(layout, once, shared),
     logicalVolumes: ({ apiVersion, metadata, spec, status }) => ({
       apiVersion,
       kind: "LogicalVolume",
-      metadata: {
-        ...meta(metadata, once),
-        ...(status?.code === undefined ? {} : { generation: metadata.generation }),
-      },
+      metadata: agedMeta(metadata, once, status?.code === undefined ? undefined : metadata.generation),
       spec: {
         nodeName: once(spec.nodeName),
         deviceClass: once(spec.deviceClass),
@@ -102,7 +93,8 @@ export function createKeeping(): Keeping {
       status: {
         volumeID: status?.volumeID,
         currentSize: once(status?.currentSize),
-        ...(status?.code === undefined ? {} : { code: status.code, observedGeneration: status.observedGeneration }),
+        code: status?.code,
+        observedGeneration: status?.code === undefined ? undefined : status.observedGeneration,
       },
     }),
     pods: (pod) => {
@@ -112,55 +104,61 @@ export function createKeeping(): Keeping {
       return {
         apiVersion,
         kind,
-        metadata: { ...meta(metadata, once), ...(agent ? { labels: onceAll(metadata.labels, once) } : {}) },
+        metadata: agent
+          ? { ...agedMeta(metadata, once), labels: onceAll(metadata.labels, once) }
+          : meta(metadata, once),
         spec: {
           nodeName: once(spec.nodeName),
-          containers: [],
+          containers: NO_CONTAINERS,
           volumes: spec.volumes
             ?.filter(({ persistentVolumeClaim, ephemeral }) => persistentVolumeClaim ?? ephemeral)
             .map(({ name, persistentVolumeClaim, ephemeral }) => ({
               name: once(name),
-              ...(persistentVolumeClaim && { persistentVolumeClaim: { claimName: persistentVolumeClaim.claimName } }),
-              ...(ephemeral && { ephemeral: {} }),
+              persistentVolumeClaim: persistentVolumeClaim && { claimName: persistentVolumeClaim.claimName },
+              ephemeral: ephemeral && shared({}),
             })),
         },
-        status: {
-          phase: once(status?.phase),
-          nominatedNodeName: once(status?.nominatedNodeName),
-          ...(agent ? { conditions: status?.conditions?.filter(({ type }) => type === "Ready") } : {}),
-        },
+        status: shared({
+          phase: status?.phase,
+          nominatedNodeName: status?.nominatedNodeName,
+          conditions: agent ? status?.conditions?.filter(({ type }) => type === "Ready") : undefined,
+        }),
       };
     },
   };
 }
 
 /** Of other drivers' volumes, which nothing else leads from to their claims. */
-function keptClaim({ csi, claimRef }: PersistentVolume["spec"]): Pick<PersistentVolume["spec"], "claimRef"> {
-  if (csi === undefined || claimRef === undefined || driverNamed(csi.driver) !== undefined) return {};
-  return { claimRef: { uid: claimRef.uid } };
+function keptClaim({ csi, claimRef }: PersistentVolume["spec"]): PersistentVolume["spec"]["claimRef"] {
+  if (csi === undefined || claimRef === undefined || driverNamed(csi.driver) !== undefined) return undefined;
+  return { uid: claimRef.uid };
 }
 
-function keptLayout({ apiVersion, metadata, spec, status }: FilesystemLayout, once: Text): FilesystemLayout {
+function keptLayout(
+  { apiVersion, metadata, spec, status }: FilesystemLayout,
+  once: Text,
+  shared: Shape,
+): FilesystemLayout {
   const { target, emergency } = spec;
+  // A target is carried out once at most, and nothing else of the operation is read.
+  const hasEnded = target?.decidedAt === status?.lastOperation?.decidedAt;
+  const members = spec.members?.map((member) => keptMember(member, once));
+  const isOwn = members?.every(({ source }) => source.claim === undefined) === true;
   return {
     apiVersion,
     kind: "FilesystemLayout",
-    metadata: meta(metadata, once),
+    metadata: agedMeta(metadata, once),
     spec: {
       backend: once(spec.backend),
       nodeName: once(spec.nodeName),
-      members: spec.members?.map((member) => keptMember(member, once)),
-      target,
+      // Those of other drivers have each a volume of its own.
+      members: isOwn ? shared(members) : members,
+      target: hasEnded ? undefined : target,
       emergency,
     },
     status: {
       nodeName: once(status?.nodeName),
-      members: status?.members?.map(({ name, size, state }) => ({
-        name: once(name),
-        size: once(size),
-        state: once(state),
-      })),
-      lastOperation: status?.lastOperation && { ...status.lastOperation, message: undefined },
+      members: status?.members && shared(status.members.map(({ name, size, state }) => ({ name, size, state }))),
     },
   };
 }
@@ -172,27 +170,48 @@ function keptMember({ name, size, state, source }: MemberSpec, once: Text): Memb
     size: once(size),
     state: once(state),
     source: {
-      ...(loop && { loop: { file: "" } }),
-      ...(logicalVolume && {
-        logicalVolume: { name: "", volumeID: "", deviceClass: once(logicalVolume.deviceClass) },
-      }),
-      ...(claim && { claim: { name: "", volumeName: claim.volumeName, driver: once(claim.driver) } }),
+      loop: loop && { file: "" },
+      logicalVolume: logicalVolume && { name: "", volumeID: "", deviceClass: once(logicalVolume.deviceClass) },
+      claim: claim && { name: "", volumeName: claim.volumeName, driver: once(claim.driver) },
     },
   };
 }
 
-function meta(
-  { name, namespace, uid, resourceVersion, creationTimestamp, deletionTimestamp }: ObjectMeta,
+function meta({ name, namespace, uid, resourceVersion, deletionTimestamp }: ObjectMeta, once: Text): ObjectMeta {
+  return { name, namespace: once(namespace), uid, resourceVersion, deletionTimestamp };
+}
+
+/** Of those whose age counts. */
+function agedMeta(
+  { name, uid, resourceVersion, creationTimestamp, deletionTimestamp, namespace }: ObjectMeta,
   once: Text,
+  generation?: number,
 ): ObjectMeta {
   return {
     name,
-    ...(namespace === undefined ? {} : { namespace: once(namespace) }),
+    namespace: once(namespace),
     uid,
     resourceVersion,
-    creationTimestamp,
-    ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
+    creationTimestamp: once(creationTimestamp),
+    deletionTimestamp,
+    generation,
   };
+}
+
+function claimMeta(whole: ObjectMeta, once: Text): ObjectMeta {
+  const selected = whole.annotations?.[SELECTED_NODE];
+  const owners = whole.ownerReferences?.filter((owner) => owner.kind === "Pod") ?? [];
+  const kept = meta(whole, once);
+  if (selected !== undefined) kept.annotations = { [SELECTED_NODE]: once(selected) };
+  if (owners.length > 0) kept.ownerReferences = owners;
+  return kept;
+}
+
+function volumeMeta(whole: ObjectMeta, once: Text): ObjectMeta {
+  const uid = whole.labels?.[RECORDS.volumeUID];
+  const kept = meta(whole, once);
+  if (uid !== undefined) kept.labels = { [RECORDS.volumeUID]: uid };
+  return kept;
 }
 
 function onceAll(labels: Readonly<Record<string, string>> | undefined, once: Text): Record<string, string> {
@@ -201,15 +220,11 @@ function onceAll(labels: Readonly<Record<string, string>> | undefined, once: Tex
 
 type Affinity = NonNullable<KindsRead["volumes"]["spec"]["nodeAffinity"]>;
 
-function onceAffinity({ required }: Affinity, once: Text): Affinity {
+function keptAffinity({ required }: Affinity): Affinity {
   return {
     required: required && {
       nodeSelectorTerms: required.nodeSelectorTerms.map(({ matchExpressions }) => ({
-        matchExpressions: matchExpressions?.map(({ key, operator, values }) => ({
-          key: once(key),
-          operator: once(operator),
-          values: values?.map(once),
-        })),
+        matchExpressions: matchExpressions?.map(({ key, operator, values }) => ({ key, operator, values })),
       })),
     },
   };
@@ -227,5 +242,20 @@ function createOnce(): Text {
     if (texts.size >= TEXTS_LIMIT) texts.clear();
     texts.set(text, text);
     return text;
+  };
+}
+
+/** Shapes that are seen too many of are begun anew, too: each is known by its whole text. */
+const SHAPES_LIMIT = 10_000;
+
+function createShared(): Shape {
+  const shapes = new Map<string, object>();
+  return <T extends object>(shape: T): T => {
+    const text = JSON.stringify(shape);
+    const known = shapes.get(text);
+    if (known !== undefined) return known as T;
+    if (shapes.size >= SHAPES_LIMIT) shapes.clear();
+    shapes.set(text, shape);
+    return shape;
   };
 }

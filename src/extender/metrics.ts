@@ -5,6 +5,7 @@ import { createMetricsRegistry } from "../process/metrics-registry.ts";
 import type { ClusterView } from "./cluster-view.ts";
 import { isUnheard } from "./decide-fit.ts";
 import type { Ledger } from "./ledger.ts";
+import type { MisfitReason } from "./misfit.ts";
 import type { FilterAnswer } from "./placement.ts";
 
 export type Verb = "filter" | "prioritize";
@@ -44,7 +45,9 @@ export function createExtenderMetrics(view: ClusterView, ledger: Ledger, nowMs: 
     registry,
     answered: (verb, status, durationMs) => requests.observe({ verb, status }, durationMs / 1000),
     filtered: ({ fits, misfits }) => {
-      for (const { misfit } of misfits) refused.inc({ reason: misfit.reason });
+      const counts = new Map<MisfitReason, number>();
+      for (const { misfit } of misfits) counts.set(misfit.reason, (counts.get(misfit.reason) ?? 0) + 1);
+      for (const [reason, count] of counts) refused.inc({ reason }, count);
       if (fits.length === 0) unplaced.inc();
     },
   };

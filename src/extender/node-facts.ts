@@ -70,16 +70,12 @@ export function nothingTaken(): Taken {
   return { bytes: new Map(), slots: new Map() };
 }
 
-/** Adds `sign` times of `part`; what is 0 then is no longer there. */
+/** Adds `sign` times of `part`. What is 0 then stays: the next pod takes the same, and a map that is emptied is made anew. */
 export function addTaken(sum: Taken, part: Taken, sign: 1 | -1): void {
   addAll(sum.bytes, part.bytes, sign);
   addAll(sum.slots, part.slots, sign);
 }
 
 function addAll(sum: Map<string, number>, part: ReadonlyMap<string, number>, sign: 1 | -1): void {
-  for (const [key, amount] of part) {
-    const now = (sum.get(key) ?? 0) + sign * amount;
-    if (now === 0) sum.delete(key);
-    else sum.set(key, now);
-  }
+  for (const [key, amount] of part) sum.set(key, (sum.get(key) ?? 0) + sign * amount);
 }

@@ -5,10 +5,10 @@ import { type ClaimingPod, demandOf, isRefusal } from "./decide-demand.ts";
 import { misfitOf } from "./decide-fit.ts";
 import { takenAt } from "./decide-reservation.ts";
 import { SCORE_LIMIT, type ScoreParts, type ScoreSettings, scoreOf, scoreParts } from "./decide-score.ts";
-import type { Demand, Refusal } from "./demand.ts";
+import type { ClassDemand, Demand, Refusal } from "./demand.ts";
 import { type HeldNode, HOLDS_LIMIT, type Ledger } from "./ledger.ts";
 import type { Misfit } from "./misfit.ts";
-import { addTaken, keyAt, nothingTaken, type Taken } from "./node-facts.ts";
+import { addTaken, keyAt, type NodeFacts, nothingTaken, type Taken } from "./node-facts.ts";
 import { createVerdicts, type Verdict } from "./verdicts.ts";
 
 export interface PlacementSettings extends ScoreSettings {
@@ -75,7 +75,7 @@ export function createPlacement(view: ClusterView, ledger: Ledger, settings: Pla
   const hold = (pod: ClaimingPod, { demand, own, nowMs }: Question, offered: readonly KnownNode[]): void => {
     const { uid } = pod.metadata;
     if (uid === undefined) return;
-    const nodes = sharing(offered.flatMap((node) => heldNode(demand, node, own.get(node.facts.name)) ?? []));
+    const nodes = heldNodes(demand, own, offered);
     const unseen = demand.awaited.filter((handle) => ledger.reservation(handle) === undefined);
     // Where all are seen and the pod is offered other nodes nonetheless, what was seen is out of date.
     ledger.hold(uid, unseen.length > 0 ? unseen : demand.awaited, nodes, nowMs);
@@ -153,25 +153,38 @@ function scoreAt(question: Question, node: KnownNode, settings: PlacementSetting
   return scoreOf(partsAt(question, node, settings), settings);
 }
 
-/** What the pod asks of the node beside what it has reserved there; undefined: nothing. */
-function heldNode(demand: Demand, { facts }: KnownNode, own: Taken = nothingTaken()): HeldNode | undefined {
-  const all = takenAt(facts.name, demand, (one) => keyAt(facts, one));
-  const taken = { bytes: beyond(all.bytes, own.bytes), slots: beyond(all.slots, own.slots) };
-  return taken.bytes.size === 0 && taken.slots.size === 0 ? undefined : { nodeName: facts.name, taken };
-}
-
-/** Most of the nodes take the same, kept once: there are thousands of holds, each on many nodes. */
-function sharing(nodes: readonly HeldNode[]): readonly HeldNode[] {
-  const kept = new Map<string, Taken>();
-  return nodes.map(({ nodeName, taken }) => {
-    const text = JSON.stringify([[...taken.bytes], [...taken.slots]]);
-    const same = kept.get(text) ?? taken;
-    kept.set(text, same);
-    return { nodeName, taken: same };
+/**
+ * What the pod asks of the nodes beside what it has reserved there, where that is anything. Most of them take the same, which is worked out
+ * and kept once: there are thousands of holds, each on many nodes.
+ */
+function heldNodes(demand: Demand, own: ReadonlyMap<string, Taken>, nodes: readonly KnownNode[]): readonly HeldNode[] {
+  const shared = new Map<string, Taken>();
+  const takenOf = (facts: NodeFacts): Taken => {
+    const keyOf = (one: ClassDemand): string => keyAt(facts, one);
+    const ofNode = own.get(facts.name);
+    if (ofNode !== undefined) return beyond(takenAt(facts.name, demand, keyOf), ofNode);
+    const text = differences(demand, facts);
+    const taken = shared.get(text) ?? takenAt(facts.name, demand, keyOf);
+    shared.set(text, taken);
+    return taken;
+  };
+  return nodes.flatMap(({ facts }) => {
+    const taken = takenOf(facts);
+    return taken.bytes.size === 0 && taken.slots.size === 0 ? [] : [{ nodeName: facts.name, taken }];
   });
 }
 
-function beyond(all: ReadonlyMap<string, number>, own: ReadonlyMap<string, number>): Map<string, number> {
+/** All that one node differs in from another in what the demand takes of it. */
+function differences({ classes, slots }: Demand, facts: NodeFacts): string {
+  const keys = classes.map((one) => (one.madeAt === facts.name ? "" : keyAt(facts, one)));
+  return [...keys, ...slots.map(({ attachedAt }) => attachedAt.includes(facts.name))].join(" ");
+}
+
+function beyond(all: Taken, own: Taken): Taken {
+  return { bytes: amountsBeyond(all.bytes, own.bytes), slots: amountsBeyond(all.slots, own.slots) };
+}
+
+function amountsBeyond(all: ReadonlyMap<string, number>, own: ReadonlyMap<string, number>): Map<string, number> {
   return new Map(
     [...all].flatMap(([key, amount]) => {
       const rest = amount - (own.get(key) ?? 0);

@@ -18,6 +18,18 @@ function list<T extends z.ZodType>(element: T, limit: number) {
   return z.array(z.unknown()).max(limit).pipe(z.array(element));
 }
 
+/** The same of texts, looked at by hand: each question has thousands. */
+const texts = z.unknown().transform((value, { issues }): readonly string[] => {
+  const wrong = (message: string, path: number[] = []): never => {
+    issues.push({ code: "custom", message, path, input: value });
+    return z.NEVER;
+  };
+  if (!Array.isArray(value)) return wrong("expected a list");
+  if (value.length > NAMES_LIMIT) return wrong(`expected at most ${NAMES_LIMIT} elements`);
+  const other = value.findIndex((one) => typeof one !== "string");
+  return other < 0 ? (value as readonly string[]) : wrong("expected a text", [other]);
+});
+
 const volume = z.object({
   name: text,
   persistentVolumeClaim: z.object({ claimName: text }).optional(),
@@ -33,7 +45,7 @@ const podShape = z.object({
 const node = z.object({ metadata: z.object({ name: z.string() }) });
 const argsShape = z.object({
   Pod: podShape,
-  NodeNames: list(z.string(), NAMES_LIMIT).nullish(),
+  NodeNames: texts.nullish(),
   Nodes: z.object({ items: list(node, NAMES_LIMIT).nullish() }).nullish(),
 });
 

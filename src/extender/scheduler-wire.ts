@@ -19,9 +19,11 @@ export function filterResult(
   const unresolvable: Record<string, string> = {};
   // An error makes the scheduler ask again after a back-off of seconds; refused nodes would wait for an object to change.
   if (refusal?.mayPass === false) for (const name of nodeNames) unresolvable[name] = refusal.sentence;
-  const sentenceOf = sentencesOf(misfits.map(({ misfit }) => misfit));
-  for (const { nodeName, misfit } of misfits)
-    (isUnresolvable(misfit) ? unresolvable : failed)[nodeName] = sentenceOf(misfit);
+  for (const { misfit, most, nodeNames: alike } of groupsOf(misfits)) {
+    const sentence = misfitSentence(misfit, most, alike.length);
+    const refused = isUnresolvable(misfit) ? unresolvable : failed;
+    for (const name of alike) refused[name] = sentence;
+  }
   return {
     ...(nodes === undefined ? { NodeNames: fits } : {}),
     FailedNodes: failed,
@@ -39,23 +41,26 @@ export function filterBody(args: ExtenderArgs, answer: FilterAnswer): string | B
   return Buffer.concat([Buffer.from('{"Nodes":{"items":['), ...separated, Buffer.from(`]},${result.slice(1)}`)]);
 }
 
-/** One sentence for all that lack the same. */
-function sentencesOf(misfits: readonly Misfit[]): (misfit: Misfit) => string {
-  const groups = new Map<string, { most: number; count: number; sentence?: string }>();
-  for (const misfit of misfits) {
+/** Nodes that lack the same, for which there is one sentence. */
+interface Group {
+  readonly misfit: Misfit;
+  /** The most that any of them has. */
+  most: number;
+  readonly nodeNames: string[];
+}
+
+function groupsOf(misfits: FilterAnswer["misfits"]): Iterable<Group> {
+  const groups = new Map<string, Group>();
+  for (const { nodeName, misfit } of misfits) {
     const key = misfitKey(misfit);
     const group = groups.get(key);
-    if (group === undefined) groups.set(key, { most: misfit.has, count: 1 });
+    if (group === undefined) groups.set(key, { misfit, most: misfit.has, nodeNames: [nodeName] });
     else {
       group.most = Math.max(group.most, misfit.has);
-      group.count += 1;
+      group.nodeNames.push(nodeName);
     }
   }
-  return (misfit) => {
-    const group = groups.get(misfitKey(misfit)) ?? { most: misfit.has, count: 1 };
-    group.sentence ??= misfitSentence(misfit, group.most, group.count);
-    return group.sentence;
-  };
+  return groups.values();
 }
 
 /** HostPriorityList. */

@@ -21,10 +21,11 @@ export interface Verdicts {
 /** Demands whose verdicts are kept; the one that was asked for longest ago gives way. */
 const DEMANDS_LIMIT = 8;
 
+/** Changed in place: with each pod some are out of date. */
 interface KeptVerdict {
-  readonly node: KnownNode;
-  readonly takenVersion: number;
-  readonly verdict: Verdict;
+  node: KnownNode;
+  takenVersion: number;
+  verdict: Verdict;
 }
 
 export function createVerdicts(): Verdicts {
@@ -40,12 +41,17 @@ export function createVerdicts(): Verdicts {
       const [oldest] = kept.keys();
       if (kept.size > DEMANDS_LIMIT && oldest !== undefined) kept.delete(oldest);
       return (node) => {
-        const before = ofDemand[node.number];
-        if (before !== undefined && before.node === node && before.takenVersion === node.taken.version)
-          return before.verdict;
+        const { number, taken, facts } = node;
+        const known = ofDemand[number];
+        if (known?.node === node && known.takenVersion === taken.version) return known.verdict;
         const verdict = judge(node);
-        if (node.facts.unheardSinceMs === undefined)
-          ofDemand[node.number] = { node, takenVersion: node.taken.version, verdict };
+        if (facts.unheardSinceMs !== undefined) return verdict;
+        if (known === undefined) ofDemand[number] = { node, takenVersion: taken.version, verdict };
+        else {
+          known.node = node;
+          known.takenVersion = taken.version;
+          known.verdict = verdict;
+        }
         return verdict;
       };
     },

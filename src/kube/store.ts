@@ -52,19 +52,28 @@ export function createStore<T extends KubeObject>(indexes: Readonly<Record<strin
 }
 
 function createIndex<T>(of: IndexOf<T>) {
-  const keysByValue = new Map<string, Set<string>>();
+  /** Of most values there is one object: its key needs no set, which is larger than the key. */
+  const keysByValue = new Map<string, string | Set<string>>();
+  const keysOf = (value: string): readonly string[] => {
+    const keys = keysByValue.get(value) ?? [];
+    return typeof keys === "string" ? [keys] : [...keys];
+  };
+  const add = (value: string, key: string): void => {
+    const keys = keysByValue.get(value);
+    if (keys === undefined) keysByValue.set(value, key);
+    else if (typeof keys !== "string") keys.add(key);
+    else if (keys !== key) keysByValue.set(value, new Set([keys, key]));
+  };
+  const remove = (value: string, key: string): void => {
+    const keys = keysByValue.get(value);
+    if (typeof keys === "object") keys.delete(key);
+    if (keys === key || (typeof keys === "object" && keys.size === 0)) keysByValue.delete(value);
+  };
   return {
-    keysOf: (value: string) => [...(keysByValue.get(value) ?? [])],
+    keysOf,
     move: (key: string, before: T | undefined, after: T | undefined) => {
-      for (const value of before === undefined ? [] : of(before)) {
-        const keys = keysByValue.get(value);
-        keys?.delete(key);
-        if (keys?.size === 0) keysByValue.delete(value);
-      }
-      for (const value of after === undefined ? [] : of(after)) {
-        const keys = keysByValue.get(value) ?? new Set();
-        keysByValue.set(value, keys.add(key));
-      }
+      for (const value of before === undefined ? [] : of(before)) remove(value, key);
+      for (const value of after === undefined ? [] : of(after)) add(value, key);
     },
   };
 }

@@ -26,17 +26,18 @@ export type BodyReader = (request: IncomingMessage) => Promise<Buffer>;
 export function createBodyReader({ bodyBytes, allBytes }: BodyLimits): BodyReader {
   let keptBytes = 0;
   return async (request) => {
-    const tooLarge = new BodyRefused(413, `a request's body is limited to ${formatBytes(bodyBytes)}`);
+    // Made when one is refused: an error costs as much as the rest of a short request.
+    const tooLarge = () => new BodyRefused(413, `a request's body is limited to ${formatBytes(bodyBytes)}`);
     let chunks: Buffer[] = [];
     let ownBytes = 0;
-    let refused = Number(request.headers["content-length"] ?? 0) > bodyBytes ? tooLarge : undefined;
+    let refused = Number(request.headers["content-length"] ?? 0) > bodyBytes ? tooLarge() : undefined;
     try {
       for await (const chunk of request as AsyncIterable<Buffer>) {
         if (refused !== undefined) continue;
         ownBytes += chunk.length;
         keptBytes += chunk.length;
         chunks.push(chunk);
-        if (ownBytes > bodyBytes) refused = tooLarge;
+        if (ownBytes > bodyBytes) refused = tooLarge();
         else if (keptBytes > allBytes) refused = new BodyRefused(503, "too much is being sent at once; send it again");
         if (refused === undefined) continue;
         chunks = [];
