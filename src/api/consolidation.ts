@@ -3,6 +3,9 @@
 import { z } from "zod";
 import { quantity } from "./schema.ts";
 
+/** A merge that has not begun by then is given up by the operator, and decided anew by the policy-engine, on what there is. */
+export const CONSOLIDATION_LIMIT_MS = 600_000;
+
 export const consolidationNeed = z
   .object({
     pod: z
@@ -14,8 +17,15 @@ export const consolidationNeed = z
       .optional(),
     node: z.string().max(253).meta({ description: "The node that has this filesystem, and too few slots." }),
     members: z.int().min(1).max(4).meta({ description: "How many members it would have then." }),
-    growth: quantity("What the member that stays grows by first, until the others have left."),
+    growth: quantity(
+      "What it has more of meanwhile: the member that stays grows by that, or a new one has that, until the others have left.",
+    ),
     message: z.string().max(32768).meta({ description: "Who waits for what, in a sentence with figures." }),
+    obstacle: z
+      .string()
+      .max(1024)
+      .meta({ description: "Why its members cannot be merged as things are, in words. Absent: they can." })
+      .optional(),
   })
   .meta({
     description:

@@ -98,7 +98,8 @@ const memberSpec = z.object({
       decidedAt: timestamp("The target that it was made for."),
     })
     .meta({
-      description: "The larger member that leaves once this one is in the filesystem. Absent: it replaces none.",
+      description:
+        "A member that leaves once this one is in the filesystem: a larger one, or the largest of several smaller ones. Absent: it replaces none.",
     })
     .optional(),
   source: z
@@ -151,7 +152,8 @@ export const filesystemLayoutSpec = z
     members: keyedList(
       memberSpec.meta({ description: "A member as it should be." }),
       ["name"],
-      4,
+      // As many as a class allows, and the one that comes before others leave in its favour.
+      5,
       "The devices under the filesystem.",
     ).optional(),
     target: sizeTarget.optional(),

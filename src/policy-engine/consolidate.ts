@@ -30,6 +30,7 @@ export function fewerMembersAreWanted(question: Question): Plan | undefined {
     return question.hold("StaleMetrics", `${wanted.because}; Prometheus gives no fresh answer: no data is moved`);
   const change = changeOf(wanted);
   return (
+    holdForObstacle(question, wanted) ??
     holdForMinimum(question, wanted) ??
     holdForRoom(question, wanted) ??
     holdForBound(question, wanted) ??
@@ -51,6 +52,10 @@ function changeOf({ members, growthBytes, sizeBytes, because }: ConsolidationFac
     cappedBy: undefined,
     urgent: false,
   };
+}
+
+function holdForObstacle(question: Question, { because, obstacle }: ConsolidationFacts): Plan | undefined {
+  return obstacle === undefined ? undefined : question.hold("NoSlotFree", `${because}, but ${obstacle}`);
 }
 
 // One that was not finished gives back what it took, but nothing that people have asked for since.

@@ -87,6 +87,8 @@ export interface ConsolidationFacts {
   readonly sizeBytes: number;
   /** Who waits for what, in a sentence. */
   readonly because: string;
+  /** Why it cannot be had as things are, in words. */
+  readonly obstacle?: string | undefined;
   /** It is decided, and not over. */
   readonly underWay: boolean;
 }

@@ -10,7 +10,7 @@ import { PODS, type Pod } from "../../kube/resources.ts";
 import type { Logger } from "../../process/log.ts";
 import type { CapacityCaches } from "../capacity/capacity-caches.ts";
 import type { ClaimCaches } from "../claim/claim-caches.ts";
-import { growsInPlace } from "../member/decide-members.ts";
+import { mergeWay } from "../member/decide-members.ts";
 import { rulesOfRecords } from "../member/member-rules.ts";
 import type { VolumeCaches } from "../volume/volume-caches.ts";
 import type { ConsolidationWatching } from "./consolidations.ts";
@@ -48,10 +48,11 @@ export function consolidationSight(
       runsOn: (node, driver) => driverOn(csiNodes, node, driver) !== undefined,
       limitOn: (node, driver) => driverOn(csiNodes, node, driver)?.allocatable?.count,
       layoutsOn: (node) => layouts.store.byIndex("span-node", node),
-      growsInPlace: ({ metadata }: FilesystemLayout) => {
+      mergeWay: ({ metadata }: FilesystemLayout) => {
         const rules = rulesOfRecords(metadata.annotations);
-        const mayGrow = storageClasses.store.get(rules?.className ?? "")?.allowVolumeExpansion === true;
-        return rules !== undefined && growsInPlace({ rules, mayGrow });
+        const memberClass = storageClasses.store.get(rules?.className ?? "");
+        if (rules === undefined || memberClass === undefined) return undefined;
+        return mergeWay({ rules, mayGrow: memberClass.allowVolumeExpansion === true });
       },
     },
   };

@@ -1,8 +1,8 @@
 // What the leading replica knows of filesystems whose members are to be merged for a pod: looked at again every few seconds. It
 // tells people, lets one filesystem of a node be merged at a time, and counts how that ended. It changes no volume itself.
 import { isDeepStrictEqual } from "node:util";
-import type { ConsolidationNeed } from "../../api/consolidation.ts";
-import type { Filesystem } from "../../api/filesystem.ts";
+import { CONSOLIDATION_LIMIT_MS, type ConsolidationNeed } from "../../api/consolidation.ts";
+import type { Filesystem, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import { objectKey } from "../../kube/object.ts";
@@ -34,6 +34,8 @@ export interface Consolidations extends Duty {
    * before the first look; "drop" where no pod waits for it any more.
    */
   tryBegin(layout: FilesystemLayout): Beginning;
+  /** Whether a new member that is made for it, and is not there yet, is worth waiting for: somebody waits, and not for too long. */
+  isAwaited(layout: FilesystemLayout, wanted: WantedTarget): boolean;
   /** `changed` hears of each filesystem of which something else is wanted than before. */
   onChange(changed: (handle: string) => void): void;
 }
@@ -121,9 +123,18 @@ export function createConsolidations(
       if (nodeName !== undefined && mergesUnderWay().some((one) => isInTheWay(one, wanted))) return "wait";
       // What was merged a moment ago may be enough.
       look();
-      if (nodeName === undefined || !needs.has(metadata.name)) return "drop";
+      const need = needs.get(metadata.name);
+      if (nodeName === undefined || need === undefined || need.obstacle !== undefined) return "drop";
       begun.set(metadata.name, { ...wanted, atMs: clock.nowMs() });
       return "begin";
+    },
+    isAwaited: ({ metadata }, { decidedAt }) => {
+      if (clock.nowMs() - Date.parse(decidedAt) >= CONSOLIDATION_LIMIT_MS) return false;
+      const pod = merging.get(metadata.name);
+      // Who waits may have been told to a replica that is gone.
+      if (needs === undefined || pod === undefined) return true;
+      const waiting = pods.store.get(pod);
+      return waiting !== undefined && waiting.metadata.deletionTimestamp === undefined;
     },
     onChange: (listener) => void changed.push(listener),
   };
@@ -149,13 +160,15 @@ function tell({ pods, layouts, filesystemOf, events }: ConsolidationWatching, ha
   const layout = layouts.store.get(handle);
   const filesystem = layout && filesystemOf(layout);
   if (layout === undefined || filesystem === undefined) return;
-  events.record(filesystem, "Normal", "SlotsWanted", need.message);
+  const because = need.obstacle === undefined ? need.message : `${need.message}, but ${need.obstacle}`;
+  events.record(filesystem, "Normal", "SlotsWanted", because);
   const pod = pods.store.get(need.pod);
   if (pod === undefined) return;
   const said = isOfNamespace(layout, pod)
     ? `Filesystem ${objectKey(filesystem.metadata)}: ${need.message}`
     : `a filesystem of another namespace could have ${need.members} members on node ${need.node}, which would free attach slots`;
-  events.record(pod, "Normal", "SlotsWanted", `${said}; its policy decides`);
+  const next = need.obstacle === undefined ? "; its policy decides" : `, but ${need.obstacle}`;
+  events.record(pod, "Normal", "SlotsWanted", `${said}${next}`);
 }
 
 function tellEnd(

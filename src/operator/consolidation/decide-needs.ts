@@ -4,8 +4,9 @@ import type { ConsolidationNeed } from "../../api/consolidation.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import type { Pod } from "../../kube/resources.ts";
-import { formatQuantity } from "../../units/quantity.ts";
-import { isWhole, mergeInto } from "../member/decide-consolidation.ts";
+import { formatBytes, formatQuantity } from "../../units/quantity.ts";
+import { isWhole, type Merge, type MergeWay, mergeInto } from "../member/decide-consolidation.ts";
+import { MERGING_MEMBERS_LIMIT } from "../member/member-rules.ts";
 import { type Share, sharesOf, stays } from "../member/member-shares.ts";
 import { lacksNodeForSlots, nodesOf, type SeenNodes } from "./pod-nodes.ts";
 import { lacksOf, type SlotLack, volumesOf } from "./pod-slots.ts";
@@ -13,8 +14,8 @@ import { lacksOf, type SlotLack, volumesOf } from "./pod-slots.ts";
 export interface SeenNeeds extends SeenNodes {
   /** Those that wait for their containers. */
   readonly pods: readonly Pod[];
-  /** Whether its members may become larger in place, by its class and by theirs. */
-  growsInPlace(layout: FilesystemLayout): boolean;
+  /** Whether its members may become larger in place, by its class and by theirs; undefined: no more of them can be made, nor grow. */
+  mergeWay(layout: FilesystemLayout): MergeWay | undefined;
 }
 
 /** A slot may be given back at any moment, and a pod that is on its way needs a moment. */
@@ -49,7 +50,7 @@ interface Help {
   readonly helpful: ReadonlyMap<string, Need>;
 }
 
-/** The nodes on which it could be helped, those first that lack the least; none where one has the slots: it waits for something else. */
+/** The nodes on which it could be helped, those first where nothing is in the way, and that lack the least; none where one has the slots: it waits for something else. */
 function helpFor(pod: Pod, seen: SeenNeeds, served: ReadonlySet<string>): Help[] {
   const volumes = volumesOf(pod, seen);
   const nodes = volumes === undefined ? [] : nodesOf(pod, volumes, seen);
@@ -62,7 +63,12 @@ function helpFor(pod: Pod, seen: SeenNeeds, served: ReadonlySet<string>): Help[]
       return { node, missing, helpful: needsOf(pod, node, lacks, seen) };
     })
     .filter(({ helpful }) => helpful.size > 0)
-    .sort((a, b) => a.missing - b.missing || (a.node < b.node ? -1 : 1));
+    .sort((a, b) => hindrance(a) - hindrance(b) || a.missing - b.missing || (a.node < b.node ? -1 : 1));
+}
+
+/** Where nothing can be merged as things are, people are told if no other node does better. */
+function hindrance({ helpful }: Help): number {
+  return [...helpful.values()].every(({ obstacle }) => obstacle !== undefined) ? 1 : 0;
 }
 
 function byAge(a: Pod, b: Pod): number {
@@ -86,8 +92,9 @@ function needsOf(pod: Pod, node: string, lacks: readonly SlotLack[], seen: SeenN
   for (const lack of lacks) {
     const ofDriver = candidates.filter(({ driver }) => driver === lack.driver);
     // Data is not moved for a pod that waits all the same.
-    if (ofDriver.reduce((sum, { staying }) => sum + staying.length - 1, 0) < lack.missing) return new Map();
-    for (const candidate of ofDriver) {
+    if (mostFreed(ofDriver) < lack.missing) return new Map();
+    const unhindered = ofDriver.filter((candidate) => obstacleOf(candidate, lack) === undefined);
+    for (const candidate of mostFreed(unhindered) >= lack.missing ? unhindered : ofDriver) {
       const need = needOf(pod, node, lack, candidate);
       if (need !== undefined) needs.set(candidate.layout.metadata.name, need);
     }
@@ -95,11 +102,25 @@ function needsOf(pod: Pod, node: string, lacks: readonly SlotLack[], seen: SeenN
   return needs;
 }
 
+function mostFreed(candidates: readonly Candidate[]): number {
+  return candidates.reduce((sum, { staying }) => sum + staying.length - 1, 0);
+}
+
+/** A larger member that takes others' places is there before they leave. */
+function obstacleOf({ layout, way }: Candidate, { used, limit }: SlotLack): string | undefined {
+  if (way === "grow") return undefined;
+  const cannotGrow = "its members cannot grow in place, and a larger one that takes their place";
+  if (used >= limit) return `${cannotGrow} needs a free slot there first`;
+  const count = layout.spec.members?.length ?? 0;
+  return count >= MERGING_MEMBERS_LIMIT ? `${cannotGrow} finds no room beside its ${count} members` : undefined;
+}
+
 interface Candidate {
   readonly layout: FilesystemLayout;
   readonly driver: string;
   readonly staying: readonly Share[];
   readonly sizeBytes: number;
+  readonly way: MergeWay;
 }
 
 /** Mounted there, as it should be, with nothing on its way; all members of one driver. */
@@ -107,12 +128,13 @@ function candidateOf(layout: FilesystemLayout, seen: SeenNeeds): Candidate | und
   const { spec, status } = layout;
   const sizeBytes = filesystemSizeBytes(layout);
   if (spec.backend !== "span" || sizeBytes === undefined || status?.operation || !isWhole(layout)) return undefined;
-  if (!isAtTarget(layout, sizeBytes) || !seen.growsInPlace(layout)) return undefined;
+  const way = seen.mergeWay(layout);
+  if (!isAtTarget(layout, sizeBytes) || way === undefined) return undefined;
   const staying = sharesOf(layout).filter(stays);
   const drivers = new Set(staying.map(({ member }) => member.source.claim?.driver));
   const [driver] = drivers;
   return staying.length > 1 && drivers.size === 1 && driver !== undefined
-    ? { layout, driver, staying, sizeBytes }
+    ? { layout, driver, staying, sizeBytes, way }
     : undefined;
 }
 
@@ -121,18 +143,26 @@ function isAtTarget({ spec, status }: FilesystemLayout, sizeBytes: number): bool
   return spec.target.size === formatQuantity(sizeBytes);
 }
 
-function needOf(pod: Pod, node: string, lack: SlotLack, { layout, staying, sizeBytes }: Candidate): Need | undefined {
+function needOf(pod: Pod, node: string, lack: SlotLack, candidate: Candidate): Need | undefined {
+  const { layout, staying, sizeBytes, way } = candidate;
   const members = Math.max(1, staying.length - lack.missing);
-  const merge = mergeInto(members, staying, sizeBytes);
+  const merge = mergeInto(members, staying, sizeBytes, way);
   if (merge === undefined) return undefined;
   const key = keyOf(pod);
   const who = isOfNamespace(layout, pod) ? `pod ${key}` : "a pod of another namespace";
-  const leaving = merge.leaving.map(({ member }) => member.name).join(", ");
   const message =
     `${who} lacks ${slots(lack.missing)} of ${lack.driver} on node ${node} (${lack.used} of ${lack.limit} are used, it needs ` +
-    `${lack.wanted}); ${leaving} merged into ${merge.growing.member.name} would free ${merge.leaving.length}`;
+    `${lack.wanted}); ${effectOf(merge)}`;
   const growth = formatQuantity(merge.growthBytes);
-  return { pod: key, node, members, growth, message };
+  const obstacle = obstacleOf(candidate, lack);
+  return { pod: key, node, members, growth, message, ...(obstacle === undefined ? {} : { obstacle }) };
+}
+
+function effectOf({ leaving, growing, growthBytes }: Merge): string {
+  const names = leaving.map(({ member }) => member.name).join(", ");
+  return growing === undefined
+    ? `${names} merged into a new one of ${formatBytes(growthBytes)} would free ${leaving.length - 1}`
+    : `${names} merged into ${growing.member.name} would free ${leaving.length}`;
 }
 
 /** Tenants do not read each other's names. */

@@ -43,7 +43,7 @@ export function lacksOf(all: readonly AttachedVolume[], node: string, seen: Seen
   const volumes = all.filter(({ driver }) => seen.attaches(driver));
   const there = seen.attachmentsOn(node);
   const here = new Set(there.map(({ spec }) => spec.source.persistentVolumeName));
-  const leaving = leavingVolumes(seen.layoutsOn(node));
+  const passing = passingVolumes(seen.layoutsOn(node));
   const toAttach = volumes.filter(({ volumeName }) => volumeName === undefined || !here.has(volumeName));
   return [...new Set(toAttach.map(({ driver }) => driver))].flatMap((driver) => {
     const limit = seen.limitOn(node, driver);
@@ -53,17 +53,23 @@ export function lacksOf(all: readonly AttachedVolume[], node: string, seen: Seen
       ({ spec, metadata }) =>
         spec.attacher === driver &&
         metadata.deletionTimestamp === undefined &&
-        !leaving.has(spec.source.persistentVolumeName),
+        !passing.has(spec.source.persistentVolumeName),
     ).length;
     const missing = used + wanted - limit;
     return missing > 0 ? [{ driver, limit, used, wanted, missing }] : [];
   });
 }
 
-/** Of members that are asked to leave, or have left and are not detached yet. */
-function leavingVolumes(layouts: readonly FilesystemLayout[]): Set<string | undefined> {
-  const members = layouts.flatMap(({ spec }) => spec.members ?? []);
-  return new Set(members.filter(({ state }) => state === "Removed").map(({ source }) => source.claim?.volumeName));
+/**
+ * Of members that are asked to leave, or have left and are not detached yet; and of one that has come to replace others, as long as
+ * none of them leaves.
+ */
+function passingVolumes(layouts: readonly FilesystemLayout[]): Set<string | undefined> {
+  const passing = layouts.flatMap(({ spec: { members = [] } }) => {
+    const leaving = members.filter(({ state }) => state === "Removed");
+    return leaving.length > 0 ? leaving : members.filter(({ replaces }) => replaces !== undefined);
+  });
+  return new Set(passing.map(({ source }) => source.claim?.volumeName));
 }
 
 /** Undefined: what one of its claims is made of, or will be, is not known. */

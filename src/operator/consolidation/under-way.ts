@@ -2,11 +2,16 @@
 import { isStepBefore } from "../../api/decision-time.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../api/filesystem-layout.ts";
+import { isOnlyOrdered } from "../member/decide-consolidation.ts";
 
-/** Decided, and begun: the layout has the target, or the one that comes a moment before it, and it has not ended. */
+/**
+ * Decided, and begun: a new member is made for it, or the layout has the target, or the one that comes a moment before it, and it has
+ * not ended.
+ */
 export function isMerging(layout: FilesystemLayout, filesystem: Filesystem | undefined): boolean {
   const wanted = filesystem?.spec.target;
   if (wanted?.members === undefined || outcomeOf(layout, filesystem) !== undefined) return false;
+  if (isOnlyOrdered(layout, wanted)) return true;
   const { target } = layout.spec;
   if (target === undefined || target.size === target.from) return false;
   return isStepOf(target.decidedAt, wanted.decidedAt);

@@ -1,12 +1,15 @@
 // A filesystem of fewer members and the same size, for the attach slots that the others take: its smallest members are merged into a
-// larger one. That one grows first, in an extend that is decided a moment before the target; then they leave, as members do in any
-// shrink. So it takes no slot more, and the filesystem is never smaller than before. Pure, and decided anew at each step.
+// larger one. Where members grow in place, the largest grows first; where they do not, a new one comes first, which takes a slot more for
+// a while. Either is an extend that is decided a moment before the target; then the others leave, as members do in any shrink. So the
+// filesystem is never smaller than before. Pure, and decided anew at each step.
 import { stepBefore } from "../../api/decision-time.ts";
 import type { SizeTarget, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { formatBytes, formatQuantity, parseQuantity, wholeGiB } from "../../units/quantity.ts";
 import { isRemoving } from "../volume/layout-facts.ts";
+import { replacingMember, takeIn } from "./decide-replacement.ts";
+import { MERGING_MEMBERS_LIMIT } from "./member-rules.ts";
 import { type Share, sharesOf, stays, sumOf } from "./member-shares.ts";
 
 /** A target that says how many members there shall be. */
@@ -16,61 +19,131 @@ export type ConsolidationStep =
   /** Nothing is left to merge: the target is as good as carried out. */
   | { readonly do: "none"; readonly target: SizeTarget }
   | { readonly do: "grow"; readonly name: string; readonly sizeBytes: number; readonly target: SizeTarget }
-  /** The one that grew has room for what is on these. */
+  /** A new one is made, and kept beside the filesystem until it is ready; `member` is the largest of those whose place it takes. */
+  | { readonly do: "order"; readonly sizeBytes: number; readonly member: string }
+  | { readonly do: "add"; readonly name: string; readonly target: SizeTarget }
+  /** The new one is not to be had: it goes, and the filesystem stays as it is. */
+  | { readonly do: "drop"; readonly name: string; readonly target: SizeTarget }
+  /** The one that grew, or came, has room for what is on these. */
   | { readonly do: "leave"; readonly names: readonly string[]; readonly target: SizeTarget }
   | { readonly do: "wait"; readonly message: string }
   /** Something else has come between: it is for the policy-engine to decide anew. */
   | { readonly do: "give-up"; readonly message: string };
 
+/** How the one that the others are merged into gets its room. */
+export type MergeWay = "grow" | "replace";
+
 /** Which members are merged, and into which one. */
 export interface Merge {
   readonly leaving: readonly Share[];
-  readonly growing: Share;
-  /** What the one that stays has to grow by so that the filesystem keeps this size without the others; 0: it has that room. */
+  /** Undefined: a new one takes their place. */
+  readonly growing: Share | undefined;
+  /**
+   * What the one that stays has to grow by, or a new one has to have, so that the filesystem keeps this size without the others; 0:
+   * there is that room.
+   */
   readonly growthBytes: number;
 }
 
 /** The smallest leave, of equal ones those that came last: the least data moves. Undefined: there are no more than that. */
-export function mergeInto(count: number, staying: readonly Share[], sizeBytes: number): Merge | undefined {
+export function mergeInto(
+  count: number,
+  staying: readonly Share[],
+  sizeBytes: number,
+  way: MergeWay,
+): Merge | undefined {
   const largestFirst = [...staying].sort((a, b) => b.bytes - a.bytes);
   const [growing] = largestFirst;
   const leaving = largestFirst.slice(count);
   if (growing === undefined || count < 1 || leaving.length === 0) return undefined;
-  const missingBytes = Math.max(0, sizeBytes - sumOf(largestFirst.slice(0, count)));
-  const growthBytes = missingBytes === 0 ? 0 : wholeGiB(growing.bytes + missingBytes) - growing.bytes;
-  return { leaving, growing, growthBytes };
+  const missingBytes = sizeBytes - sumOf(largestFirst.slice(0, count));
+  if (missingBytes <= 0) return { leaving, growing, growthBytes: 0 };
+  if (way === "grow") return { leaving, growing, growthBytes: wholeGiB(growing.bytes + missingBytes) - growing.bytes };
+  const kept = largestFirst.slice(0, count - 1);
+  return {
+    leaving: largestFirst.slice(count - 1),
+    growing: undefined,
+    growthBytes: wholeGiB(sizeBytes - sumOf(kept)),
+  };
 }
 
-export function nextConsolidationStep(layout: FilesystemLayout, wanted: ConsolidationTarget): ConsolidationStep {
+export function nextConsolidationStep(
+  layout: FilesystemLayout,
+  wanted: ConsolidationTarget,
+  way: MergeWay,
+): ConsolidationStep {
   const { members: most, ...target } = wanted;
   const presentBytes = filesystemSizeBytes(layout);
+  const made = replacingMember(layout, target);
+  if (made !== undefined) return withNewMember(layout, wanted, made);
   const growth = { ...target, decidedAt: stepBefore(target.decidedAt) };
   if (presentBytes === undefined || !isWhole(layout) || layout.status?.operation)
     return { do: "wait", message: `its members are merged into ${most} once it is mounted and made of all of them` };
-  const staying = reportedShares(layout).filter(stays);
-  const merge = mergeInto(most, staying, parseQuantity(target.size));
-  const present = formatQuantity(presentBytes);
-  if (merge === undefined) return { do: "none", target: { ...target, size: present, from: present } };
+  const merge = mergeInto(most, reportedShares(layout).filter(stays), parseQuantity(target.size), way);
+  if (merge === undefined) return { do: "none", target: unchanged(target, presentBytes) };
   const isOfSize = presentBytes === parseQuantity(target.from);
   if (merge.growthBytes === 0 && (isOfSize || hasEnded(layout, growth.decidedAt)))
-    return leave(target, merge, presentBytes);
+    return leave(target, merge.leaving, presentBytes);
+  const { growing } = merge;
   if (!isOfSize || hasFailed(layout, growth.decidedAt)) return changedMeanwhile(wanted, presentBytes);
-  const sizeBytes = merge.growing.bytes + merge.growthBytes;
-  const { name } = merge.growing.member;
+  if (growing === undefined) return order(layout, merge);
+  const sizeBytes = growing.bytes + merge.growthBytes;
+  const { name } = growing.member;
   if (layout.spec.target?.decidedAt === growth.decidedAt)
     return { do: "wait", message: `member ${name} grows to ${formatBytes(sizeBytes)}; then ${namesOf(merge)} leave` };
   return { do: "grow", name, sizeBytes, target: { ...growth, size: formatQuantity(presentBytes + merge.growthBytes) } };
 }
 
-/** Its first step is decided, or one that came to nothing left the filesystem larger than it is to be. */
-export function hasBegun(layout: FilesystemLayout, { size, decidedAt }: WantedTarget): boolean {
-  const { spec, status } = layout;
-  const first = stepBefore(decidedAt);
-  const isLarger = (filesystemSizeBytes(layout) ?? 0) > parseQuantity(size);
-  return isLarger || spec.target?.decidedAt === first || status?.lastOperation?.decidedAt === first;
+function order({ spec }: FilesystemLayout, merge: Merge): ConsolidationStep {
+  const count = spec.members?.length ?? 0;
+  const [largest] = merge.leaving;
+  if (largest === undefined || count >= MERGING_MEMBERS_LIMIT)
+    return { do: "give-up", message: `it has ${count} members: there is no place for one more, even for a while` };
+  return { do: "order", sizeBytes: merge.growthBytes, member: largest.member.name };
 }
 
-function leave(target: SizeTarget, { leaving }: Merge, presentBytes: number): ConsolidationStep {
+/** From when on one is made for this very target. */
+function withNewMember(layout: FilesystemLayout, wanted: ConsolidationTarget, made: MemberSpec): ConsolidationStep {
+  const { members: most, ...target } = wanted;
+  const presentBytes = filesystemSizeBytes(layout) ?? 0;
+  if (made.state !== "Spare" && isRefused(layout, made, target))
+    return { do: "drop", name: made.name, target: unchanged(target, presentBytes) };
+  const step = takeIn(layout, target, made, "smaller ones");
+  if (step.do === "none") return changedMeanwhile(wanted, presentBytes);
+  if (step.do !== "leave") return step;
+  const merge = mergeInto(most, reportedShares(layout).filter(stays), parseQuantity(target.size), "replace");
+  return merge?.growthBytes === 0 ? leave(target, merge.leaving, presentBytes) : changedMeanwhile(wanted, presentBytes);
+}
+
+/** Its node could not take it in, and has the filesystem without it. */
+function isRefused(layout: FilesystemLayout, { name }: MemberSpec, { decidedAt }: SizeTarget): boolean {
+  const { spec, status } = layout;
+  const isThere = status?.mounted === true && status.nodeName === spec.nodeName && !status.operation;
+  return isThere && !isPresent(layout, name) && hasFailed(layout, stepBefore(decidedAt));
+}
+
+/** A size that is there is nothing to do: no node does anything for it. */
+export function unchanged(target: SizeTarget, presentBytes: number): SizeTarget {
+  const present = formatQuantity(presentBytes);
+  return { ...target, size: present, from: present };
+}
+
+/** A new member is made for it, and still beside the filesystem: so far nothing has changed. */
+export function isOnlyOrdered(layout: FilesystemLayout, target: SizeTarget): boolean {
+  return replacingMember(layout, target)?.state === "Spare";
+}
+
+/** Its first step is decided, or one that came to nothing left the filesystem larger than it is to be. */
+export function hasBegun(layout: FilesystemLayout, target: WantedTarget): boolean {
+  const { spec, status } = layout;
+  const { size, decidedAt } = target;
+  const first = stepBefore(decidedAt);
+  const isLarger = (filesystemSizeBytes(layout) ?? 0) > parseQuantity(size);
+  const isDecided = spec.target?.decidedAt === first || status?.lastOperation?.decidedAt === first;
+  return isLarger || isDecided || replacingMember(layout, target) !== undefined;
+}
+
+function leave(target: SizeTarget, leaving: readonly Share[], presentBytes: number): ConsolidationStep {
   const size = formatQuantity(presentBytes - sumOf(leaving));
   const names = leaving.map(({ member }) => member.name);
   return { do: "leave", names, target: { ...target, size, from: formatQuantity(presentBytes) } };
@@ -82,7 +155,7 @@ function changedMeanwhile({ members, from }: ConsolidationTarget, presentBytes: 
     do: "give-up",
     message:
       `merging it into ${members} member${members === 1 ? "" : "s"} was decided at ${from}, and it has ${formatBytes(presentBytes)} now, or ` +
-      "its member could not grow; it is decided anew",
+      "what its members were to be merged into could not be had; it is decided anew",
   };
 }
 
@@ -108,10 +181,12 @@ function hasFailed({ status }: FilesystemLayout, decidedAt: string): boolean {
 export function isWhole(layout: FilesystemLayout): boolean {
   const { spec, status } = layout;
   if (isRemoving(layout) || status?.mounted !== true || status.nodeName !== spec.nodeName) return false;
-  const isPresent = ({ name }: MemberSpec): boolean =>
-    status.members?.some((member) => member.name === name && member.state === "Present") === true;
   return (spec.members ?? []).every(
-    (member) =>
-      member.replaces === undefined && member.state !== "Removed" && isPresent(member) === (member.state !== "Spare"),
+    ({ name, replaces, state }) =>
+      replaces === undefined && state !== "Removed" && isPresent(layout, name) === (state !== "Spare"),
   );
+}
+
+function isPresent({ status }: FilesystemLayout, name: string): boolean {
+  return status?.members?.some((member) => member.name === name && member.state === "Present") === true;
 }

@@ -6,7 +6,7 @@ import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
 import { unnamedMembers } from "../volume/layout-facts.ts";
-import { type ConsolidationTarget, nextConsolidationStep } from "./decide-consolidation.ts";
+import { type ConsolidationTarget, type MergeWay, nextConsolidationStep } from "./decide-consolidation.ts";
 import { nextExtendStep } from "./decide-extend.ts";
 import { nextReplacementStep, replacingMember } from "./decide-replacement.ts";
 import { memberClaimName, memberIndex, memberName } from "./member-names.ts";
@@ -79,20 +79,20 @@ function consolidate(
   shares: readonly Share[],
   facts: MemberClassFacts,
 ): MembersPlan {
-  const step = nextConsolidationStep(layout, target);
+  const step = nextConsolidationStep(layout, target, mergeWay(facts));
   const members = shares.map(({ member }) => member);
   const nextMember = nextMemberOf(layout);
   switch (step.do) {
     case "none":
       return { do: "change", members, target: step.target, nextMember };
     case "grow":
-      if (!growsInPlace(facts))
-        return {
-          do: "hold",
-          reason: "MemberLimitReached",
-          message: "its members are merged only where they grow in place",
-        };
       return { do: "change", members: withSize(members, step.name, step.sizeBytes), target: step.target, nextMember };
+    case "order":
+      return { do: "change", members: [...members, replacement(layout, step, target)], nextMember: nextMember + 1 };
+    case "add":
+      return { do: "change", members: withState(members, step.name, "Present"), target: step.target, nextMember };
+    case "drop":
+      return { do: "change", members: withState(members, step.name, "Removed"), target: step.target, nextMember };
     case "leave": {
       const leaving = new Set(step.names);
       const left = members.map((one): MemberSpec => (leaving.has(one.name) ? { ...one, state: "Removed" } : one));
@@ -106,8 +106,18 @@ function consolidate(
 }
 
 /** Whether the class and its members' class let a member become larger. */
-export function growsInPlace({ rules, mayGrow }: Pick<MemberClassFacts, "rules" | "mayGrow">): boolean {
-  return mayGrow && rules.strategy !== "AddMember";
+export function mergeWay({ rules, mayGrow }: Pick<MemberClassFacts, "rules" | "mayGrow">): MergeWay {
+  return mayGrow && rules.strategy !== "AddMember" ? "grow" : "replace";
+}
+
+/** Made beside the filesystem, and taken in once it is ready. */
+function replacement(
+  layout: FilesystemLayout,
+  { member, sizeBytes }: { readonly member: string; readonly sizeBytes: number },
+  { decidedAt }: SizeTarget,
+): MemberSpec {
+  const made = newMember(layout.metadata.name, nextMemberOf(layout), sizeBytes);
+  return { ...made, state: "Spare", replaces: { member, decidedAt } };
 }
 
 /** What was made to replace a member for a target that no longer counts is a member like any other, or goes if it is none yet. */
@@ -218,15 +228,8 @@ function shrink(
       return isReplacing ? changedMeanwhile(target) : giveBack(layout, target, shares);
     case "wait":
       return { do: "hold", reason: "WaitingForMember", message: step.message };
-    case "order": {
-      const replaces = { member: step.member, decidedAt: target.decidedAt };
-      const small = {
-        ...newMember(layout.metadata.name, nextMember, step.sizeBytes),
-        state: "Spare" as const,
-        replaces,
-      };
-      return { do: "change", members: [...members, small], nextMember: nextMember + 1 };
-    }
+    case "order":
+      return { do: "change", members: [...members, replacement(layout, step, target)], nextMember: nextMember + 1 };
     case "add":
       return { do: "change", members: withState(members, step.name, "Present"), target: step.target, nextMember };
     case "leave":

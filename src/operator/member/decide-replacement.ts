@@ -19,12 +19,12 @@ export type ReplacementStep =
   | { readonly do: "none" }
   | { readonly do: "order"; readonly sizeBytes: number; readonly member: string }
   | { readonly do: "wait"; readonly message: string }
-  /** Takes the small one in. */
+  /** Takes what was made in. */
   | { readonly do: "add"; readonly name: string; readonly target: SizeTarget }
-  /** The small one is in: the large one leaves, as any member does, from this size. */
+  /** It is in: what it replaces leaves, as any member does, from this size. */
   | { readonly do: "leave"; readonly from: string };
 
-const NONE: ReplacementStep = { do: "none" };
+const NONE = { do: "none" } as const;
 /** Less is not worth moving everything for. */
 const GAIN_MIN_BYTES = GIB;
 
@@ -35,8 +35,17 @@ export function nextReplacementStep(
   rules: MemberRules,
 ): ReplacementStep {
   const small = replacingMember(layout, target);
-  if (small === undefined) return order(layout, target, staying, rules);
-  return small.state === "Spare" ? add(layout, target, small) : leave(layout, target, small);
+  return small === undefined ? order(layout, target, staying, rules) : takeIn(layout, target, small, "a larger one");
+}
+
+/** What a member that is there to replace others (`which`, in words) needs next. */
+export function takeIn(
+  layout: FilesystemLayout,
+  target: SizeTarget,
+  made: MemberSpec,
+  which: string,
+): Exclude<ReplacementStep, { readonly do: "order" }> {
+  return made.state === "Spare" ? add(layout, target, made, which) : leave(layout, target, made, which);
 }
 
 /** The member that is made for this very target. */
@@ -64,14 +73,19 @@ function order(
 }
 
 /** In an extend of its own, decided a moment before the target, which then still is to come. */
-function add(layout: FilesystemLayout, target: SizeTarget, { name, size = "0" }: MemberSpec): ReplacementStep {
+function add(
+  layout: FilesystemLayout,
+  target: SizeTarget,
+  { name, size = "0" }: MemberSpec,
+  which: string,
+): ReturnType<typeof takeIn> {
   const ready = layout.status?.members?.find((member) => member.name === name && member.state === "Spare");
   // What a driver has made larger than asked for may be as large as what it replaces.
   const isFit = ready !== undefined && parseQuantity(ready.size) === parseQuantity(size);
   if (!isFit || !isAsDecided(layout, target.from))
     return {
       do: "wait",
-      message: `member ${name} of ${formatBytes(parseQuantity(size))} is to come first, which replaces a larger one${
+      message: `member ${name} of ${formatBytes(parseQuantity(size))} is to come first, which replaces ${which}${
         ready === undefined ? "" : `; it has ${formatBytes(parseQuantity(ready.size))}`
       }`,
     };
@@ -84,10 +98,15 @@ function add(layout: FilesystemLayout, target: SizeTarget, { name, size = "0" }:
 }
 
 /** Whoever has grown it meanwhile, an emergency for one, has decided otherwise. */
-function leave(layout: FilesystemLayout, target: SizeTarget, { name, size = "0" }: MemberSpec): ReplacementStep {
+function leave(
+  layout: FilesystemLayout,
+  target: SizeTarget,
+  { name, size = "0" }: MemberSpec,
+  which: string,
+): ReturnType<typeof takeIn> {
   const last = layout.status?.lastOperation;
   if (!isPresent(layout, name) || layout.status?.operation)
-    return { do: "wait", message: `member ${name} is taken in to replace a larger one` };
+    return { do: "wait", message: `member ${name} is taken in to replace ${which}` };
   const from = formatQuantity(parseQuantity(target.from) + parseQuantity(size));
   const isOurs = last?.outcome === "Succeeded" && last.decidedAt === stepBefore(target.decidedAt);
   return isOurs && isAsDecided(layout, from) ? { do: "leave", from } : NONE;

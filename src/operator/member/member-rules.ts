@@ -15,8 +15,9 @@ export interface MemberRules {
   readonly strategy: Strategy;
 }
 
-/** As many as a layout has room for. */
 export const MEMBERS_LIMIT = 4;
+/** As many as a layout has room for: the larger one that takes others' places comes before they leave. */
+export const MERGING_MEMBERS_LIMIT = MEMBERS_LIMIT + 1;
 
 export function recordsOfRules(rules: MemberRules | undefined): Record<string, string> {
   if (rules === undefined) return {};

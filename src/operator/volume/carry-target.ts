@@ -1,16 +1,17 @@
 // Carries the size that the policy-engine wants into the layout, which is what a node acts on. One namespace's spans take their turns,
 // since they share its quotas.
 import { FILESYSTEMS, type Filesystem, type WantedTarget } from "../../api/filesystem.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
-import { formatQuantity } from "../../units/quantity.ts";
 import type { Consolidations } from "../consolidation/consolidations.ts";
-import { hasBegun } from "../member/decide-consolidation.ts";
+import { hasBegun, isOnlyOrdered, unchanged } from "../member/decide-consolidation.ts";
+import { replacingMember } from "../member/decide-replacement.ts";
 import { readMemberClass } from "../member/member-class.ts";
 import type { Turns } from "../member/turns.ts";
 import { decideTarget } from "./decide-target.ts";
+import type { LayoutFields } from "./layout-fields.ts";
 import type { LayoutWriter } from "./layout-writer.ts";
 import { isHold, type TargetRefusal, targetFields } from "./target-fields.ts";
 
@@ -22,7 +23,7 @@ export interface TargetCarrying {
   readonly turns: Turns;
   /** What a namespace may have of a members' class where no ResourceQuota says it. */
   readonly budgetBytes: number;
-  readonly consolidations: Pick<Consolidations, "tryBegin">;
+  readonly consolidations: Pick<Consolidations, "tryBegin" | "isAwaited">;
 }
 
 export interface Carried {
@@ -46,24 +47,39 @@ export function carryTarget(
 
 /** Undefined: members may be merged now, or that has begun. */
 function beginningOf(
-  { tryBegin }: TargetCarrying["consolidations"],
+  { tryBegin, isAwaited }: TargetCarrying["consolidations"],
   layout: FilesystemLayout,
   wanted: WantedTarget,
 ): ReturnType<typeof targetFields> | undefined {
+  const sizeBytes = filesystemSizeBytes(layout);
+  if (isOnlyOrdered(layout, wanted) && sizeBytes !== undefined && !isAwaited(layout, wanted))
+    return { fields: withdrawn(layout, wanted, sizeBytes) };
   if (hasBegun(layout, wanted)) return undefined;
   const beginning = tryBegin(layout);
   if (beginning === "begin") return undefined;
-  const size = filesystemSizeBytes(layout);
-  if (beginning === "wait" || size === undefined)
+  if (beginning === "wait" || sizeBytes === undefined)
     return {
       refusal: {
         reason: "WaitingForMember",
         message: "members are merged for one pod and on one node at a time: it is tried again",
       },
     };
-  const { epoch, decidedAt } = wanted;
-  // Nobody waits for it any more: a size that is there already is nothing to do, and the decision counts as carried out.
-  return { fields: { target: { size: formatQuantity(size), from: formatQuantity(size), epoch, decidedAt } } };
+  return { fields: withdrawn(layout, wanted, sizeBytes) };
+}
+
+/** Nobody waits for it any more, or it is not to be had: the decision counts as carried out, and what was made for it goes. */
+function withdrawn(
+  layout: FilesystemLayout,
+  { epoch, decidedAt, size, from }: WantedTarget,
+  sizeBytes: number,
+): LayoutFields {
+  const target = unchanged({ size, from, epoch, decidedAt }, sizeBytes);
+  const made = replacingMember(layout, target);
+  if (made === undefined) return { target };
+  const members = (layout.spec.members ?? []).map(
+    (one): MemberSpec => (one.name === made.name ? { ...one, state: "Removed" } : one),
+  );
+  return { target, members };
 }
 
 /**

@@ -34,7 +34,7 @@ export interface VolumeReconciling extends TargetCarrying {
   readonly clock: Clock;
   readonly reselection: Pace;
   readonly making: Pace;
-  readonly consolidations: Pick<Consolidations, "needOf" | "tryBegin">;
+  readonly consolidations: Pick<Consolidations, "needOf" | "tryBegin" | "isAwaited">;
 }
 
 /** What a member fails for, such as a quota or a node without room, comes and goes without a change of the volume. */

@@ -1,14 +1,12 @@
 // What Filesystem and layout say of merging a filesystem's members: that the operator wants it for a pod, or that one was decided and is
 // not over. One that ended before its last step is wanted still, whoever waits: until then the filesystem is larger than it was. Pure.
+import { CONSOLIDATION_LIMIT_MS } from "../../api/consolidation.ts";
 import { isStepBefore } from "../../api/decision-time.ts";
 import type { Filesystem, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { highestEpoch } from "../../api/highest-epoch.ts";
 import { formatBytes, parseQuantity, readQuantity } from "../../units/quantity.ts";
 import type { ConsolidationFacts } from "../facts.ts";
-
-/** Nothing that takes longer keeps rules waiting: it is decided anew then, on what there is. */
-const UNDER_WAY_LIMIT_MS = 600_000;
 
 export function consolidationFacts(
   filesystem: Filesystem,
@@ -24,7 +22,8 @@ function wantedByPod({ status }: Filesystem, sizeBytes: number): ConsolidationFa
   const need = status?.consolidation;
   const growthBytes = readQuantity(need?.growth);
   if (need === undefined || growthBytes === undefined) return undefined;
-  return { members: need.members, growthBytes, sizeBytes, because: need.message, underWay: false };
+  const { members, message, obstacle } = need;
+  return { members, growthBytes, sizeBytes, because: message, obstacle, underWay: false };
 }
 
 function unfinished(
@@ -39,7 +38,7 @@ function unfinished(
   // What a deposed leader decided is carried on by nobody once the present one has been heard of there, by its grant for one.
   const isDeposed = target.epoch < highestEpoch(layout);
   const isOver = isDeposed || hasEnded(target, layout) || hasFailedFirst(target, layout);
-  const underWay = !isOver && Math.abs(nowMs - Date.parse(decidedAt)) < UNDER_WAY_LIMIT_MS;
+  const underWay = !isOver && Math.abs(nowMs - Date.parse(decidedAt)) < CONSOLIDATION_LIMIT_MS;
   if (!underWay && wantedBytes >= presentBytes) return undefined;
   const because = `merging its members into ${members}, decided at ${decidedAt}, is not over: it has ${formatBytes(presentBytes)}, and is to have ${formatBytes(wantedBytes)}`;
   return { members, growthBytes: 0, sizeBytes: wantedBytes, because, underWay };

@@ -12,6 +12,7 @@ import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   PODS,
+  type PodVolume,
   STORAGE_CLASSES,
 } from "../../../src/kube/resources.ts";
 import { parseQuantity } from "../../../src/units/quantity.ts";
@@ -89,8 +90,7 @@ async function wide(): Promise<Wide> {
 
 const PLACED = { status: "True", message: "" };
 
-/** With an ordinary volume of the members' driver, for long; `nodeName` undefined: the scheduler has none for it. */
-async function waitingPod(name: string, nodeName: string | undefined, said: object = PLACED): Promise<void> {
+async function ordinaryClaim(name: string): Promise<PodVolume> {
   const { client } = tested.cluster;
   const csi = { driver: MEMBER_DRIVER, volumeHandle: `device-of-${name}` };
   const volume = { apiVersion: "v1", kind: "PersistentVolume", metadata: { name }, spec: { csi } };
@@ -98,7 +98,20 @@ async function waitingPod(name: string, nodeName: string | undefined, said: obje
   const metadata = { namespace: "shop", name };
   const claim = { apiVersion: "v1", kind: "PersistentVolumeClaim", metadata, spec: { volumeName: name } };
   await client.create("test/claim", PERSISTENT_VOLUME_CLAIMS, claim);
-  const volumes = [{ name: "data", persistentVolumeClaim: { claimName: name } }];
+  return { name, persistentVolumeClaim: { claimName: name } };
+}
+
+/** With ordinary volumes of the members' driver, for long; `nodeName` undefined: the scheduler has none for it. */
+async function waitingPod(
+  name: string,
+  nodeName: string | undefined,
+  said: object = PLACED,
+  claims: readonly string[] = [name],
+): Promise<void> {
+  const { client } = tested.cluster;
+  const metadata = { namespace: "shop", name };
+  const volumes: PodVolume[] = [];
+  for (const each of claims) volumes.push(await ordinaryClaim(each));
   const pod = {
     apiVersion: "v1",
     kind: "Pod",
@@ -237,3 +250,77 @@ it("an operator that is started between the steps goes on, and what found its fl
   await span.untilLayout("m2 to be gone", third.handle, ({ spec }) => spec.members?.length === 2);
   await untilNeed(third.claim, (need) => need === undefined);
 }, 120_000);
+
+it("where members cannot grow, a larger one comes through a slot that is free, and goes again where nobody waits any more", async () => {
+  const { client } = tested.cluster;
+  await client.delete("test/pod", PODS, { namespace: "shop", name: "nowhere" });
+  await setSlots(100);
+  const [fourth, fifth] = [await wide(), await wide()];
+  await expandsMembers(false);
+  const used = (await span.attachments()).length;
+  await setSlots(used);
+  await waitingPod("two-volumes", NODE, PLACED, ["volume-one", "volume-two"]);
+  const hindered = await untilNeed(fourth.claim, (need) => need !== undefined);
+  expect(hindered?.obstacle).toContain("needs a free slot there first");
+  await untilRead(
+    "Events of the pod",
+    () => eventsOf("two-volumes"),
+    (events) => events.includes("SlotsWanted"),
+  );
+
+  // Decided all the same: it comes to nothing.
+  await merge(fourth, 1);
+  await span.untilLayout("the decision to be dropped", fourth.handle, ({ spec }) => spec.target?.from === "6Gi");
+  expect(members((await span.layout(fourth.handle)) as FilesystemLayout)).toBe(
+    "m0 2Gi Present, m1 2Gi Present, m2 2Gi Present",
+  );
+
+  await setSlots(used + 1);
+  const need = await untilNeed(fourth.claim, (found) => found !== undefined && found.obstacle === undefined);
+  expect(need).toMatchObject({ members: 2, growth: "4Gi" });
+  await merge(fourth, 2);
+  const ordered = await span.untilLayout("m3 to be attached", fourth.handle, isAttached("m3"));
+  expect(members(ordered)).toBe("m0 2Gi Present, m1 2Gi Present, m2 2Gi Present, m3 4Gi Spare");
+  expect((await span.attachments()).length).toBe(used + 1);
+  // It takes its turn, too.
+  await merge(fifth, 2);
+  await span.untilCondition("its turn", fifth.claim, "Reconciling", ({ message }) =>
+    message.includes("on one node at a time"),
+  );
+  await tested.cluster.stopOperator();
+  const three = { m0: "2Gi", m1: "2Gi", m2: "2Gi" };
+  const [present, ready] = [mounted(three), { name: "m3", size: "4Gi", state: "Spare" as const }];
+  await span.report(fourth.handle, { ...present, members: [...(present.members ?? []), ready] });
+  await tested.cluster.startOperator();
+  const adding = await span.untilLayout("m3 to be a member", fourth.handle, ({ spec }) => spec.target?.size === "10Gi");
+  expect(members(adding)).toBe("m0 2Gi Present, m1 2Gi Present, m2 2Gi Present, m3 4Gi Present");
+  const four = { ...three, m3: "4Gi" };
+  await span.report(fourth.handle, mounted(four, ended(adding)));
+  const leaving = await span.untilLayout("two to leave", fourth.handle, ({ spec }) => spec.target?.from === "10Gi");
+  expect(leaving.spec.target?.size).toBe("6Gi");
+  expect(members(leaving)).toBe("m0 2Gi Present, m1 2Gi Removed, m2 2Gi Removed, m3 4Gi Present");
+  await span.report(fourth.handle, mounted(four, ended(leaving), ["m1", "m2"]));
+  const after = await span.untilLayout("them to be gone", fourth.handle, ({ spec }) => spec.members?.length === 2);
+  expect(members(after)).toBe("m0 2Gi Present, m3 4Gi Present");
+  expect(after.spec.members?.[1]).not.toHaveProperty("replaces");
+  expect(await span.claims(fourth.handle)).toEqual([`${fourth.handle}-m0`, `${fourth.handle}-m3`]);
+  expect((await span.attachments()).length).toBe(used - 1);
+  await untilNeed(fifth.claim, (found) => found === undefined);
+  await span.untilLayout("the other one's target", fifth.handle, ({ spec }) => spec.target?.size === spec.target?.from);
+
+  // One more waits, and is gone before the larger member has come.
+  tested.sidecars.binds = false;
+  await setSlots(used);
+  await waitingPod("three-volumes", NODE, PLACED, ["volume-three", "volume-four", "volume-five"]);
+  await client.delete("test/pod", PODS, { namespace: "shop", name: "two-volumes" });
+  await untilNeed(fifth.claim, (found) => found?.pod === "shop/three-volumes" && found.obstacle === undefined);
+  await merge(fifth, 1);
+  const coming = await span.untilLayout("m3 to be ordered", fifth.handle, ({ spec }) => spec.members?.length === 4);
+  expect(members(coming)).toBe("m0 2Gi Present, m1 2Gi Present, m2 2Gi Present, m3 6Gi Spare");
+  await client.delete("test/pod", PODS, { namespace: "shop", name: "three-volumes" });
+  const back = await span.untilLayout("m3 to go", fifth.handle, ({ spec }) => spec.members?.length === 3);
+  expect(members(back)).toBe("m0 2Gi Present, m1 2Gi Present, m2 2Gi Present");
+  expect(back.spec.target).toMatchObject({ size: "6Gi", from: "6Gi" });
+  expect(await span.claims(fifth.handle)).toEqual(["m0", "m1", "m2"].map((name) => `${fifth.handle}-${name}`));
+  tested.sidecars.resume();
+}, 180_000);

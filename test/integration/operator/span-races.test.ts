@@ -193,7 +193,7 @@ describe("an operator that still sees what was, after etcd was put back to befor
     const seen = { ...filesystem, spec: { ...filesystem.spec, target } };
     const events = { record: () => undefined, flush: () => Promise.resolve() };
     const layouts = createLayoutWriter(client);
-    const consolidations = { tryBegin: () => "drop" as const };
+    const consolidations = { tryBegin: () => "drop" as const, isAwaited: () => false };
     const turns = createTurns();
     await carryTarget({ client, layouts, events, turns, budgetBytes: 100 * GIB, consolidations }, layout, seen);
     return readLayout(client, handle);

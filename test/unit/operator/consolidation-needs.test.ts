@@ -11,6 +11,7 @@ import type {
 } from "../../../src/kube/resources.ts";
 import { decideNeeds, PATIENCE_MS, type SeenNeeds } from "../../../src/operator/consolidation/decide-needs.ts";
 import { isMerging, outcomeOf } from "../../../src/operator/consolidation/under-way.ts";
+import type { MergeWay } from "../../../src/operator/member/decide-consolidation.ts";
 import { buildFilesystem } from "../../builders/volume.ts";
 import { carriedOut, mounted } from "../../harness/span-steps.ts";
 
@@ -28,7 +29,7 @@ interface World {
   readonly limit?: number | undefined;
   readonly attached?: number;
   readonly givenBack?: number;
-  readonly growsInPlace?: boolean;
+  readonly way?: MergeWay | undefined;
   readonly attaches?: boolean;
   /** Whose node affinity names the zone "b". */
   readonly elsewhere?: boolean;
@@ -109,7 +110,7 @@ function seen(world: World = {}): SeenNeeds {
     nodes: () => [node("node-a"), ...(world.nodes ?? [])],
     runsOn: (name) => name !== "node-without",
     layoutsOn: (node) => (node === "node-a" ? named : []),
-    growsInPlace: () => world.growsInPlace ?? true,
+    mergeWay: () => ("way" in world ? world.way : "grow"),
   };
 }
 
@@ -181,7 +182,7 @@ describe("a pod that lacks attach slots on its node", () => {
     ["its volume is of another driver", { ordinary: { late: ["other.example.com"] } }],
     ["it would wait all the same", { there: { wide: mounted("1Gi", "1Gi") }, spans: { late: mounted("1Gi", "1Gi") } }],
     ["no filesystem there has two members", { there: { one: mounted("1Gi"), two: mounted("2Gi") } }],
-    ["members do not grow in place", { growsInPlace: false }],
+    ["nobody knows how members are made", { way: undefined }],
     ["the filesystem is not mounted", { there: { wide: { ...wide, status: { ...wide.status, mounted: false } } } }],
     ["a target is under way", { there: { wide: withTarget(wide, "5Gi") } }],
     ["a member is to leave", { there: { wide: { ...wide, spec: leaving(wide) } } }],
@@ -195,6 +196,67 @@ describe("a pod that lacks attach slots on its node", () => {
     expect(Object.keys(decide({ there: { wide: carriedOut(withTarget(wide, "5Gi"), "Cancelled") } }))).toEqual([
       "wide",
     ]);
+  });
+});
+
+describe("a pod that lacks slots which only members have that cannot grow", () => {
+  const late = mounted("1Gi", "1Gi", "1Gi");
+  const OBSTACLE =
+    "its members cannot grow in place, and a larger one that takes their place needs a free slot there first";
+
+  it("is helped through a slot that is free, which the larger member has from then on", () => {
+    expect(decide({ way: "replace", limit: 5, spans: { late } })["wide"]).toEqual({
+      pod: "shop/late",
+      node: "node-a",
+      members: 2,
+      growth: "3Gi",
+      message:
+        "pod shop/late lacks 2 attach slots of member.example.com on node node-a (4 of 5 are used, it needs 3); " +
+        "m1, m2, m3 merged into a new one of 3Gi would free 2",
+    });
+  });
+
+  it("is told where none is free that one is needed first", () => {
+    const need = decide({ way: "replace" })["wide"];
+    expect(need?.obstacle).toBe(OBSTACLE);
+    expect(need?.message).toContain("m2, m3 merged into a new one of 2Gi would free 1");
+  });
+
+  it("is told where the filesystem has one member more than it may already", () => {
+    const there = { wide: mounted("1Gi", "1Gi", "1Gi", "1Gi", "1Gi") };
+    expect(decide({ way: "replace", limit: 5, attached: 4, there, spans: { late } })["wide"]?.obstacle).toMatch(
+      /finds no room beside its 5 members$/,
+    );
+  });
+
+  it("is not told of those where others can be merged at once, and of both where only both are enough", () => {
+    const one = mounted("1Gi", "1Gi", "1Gi");
+    const there = { grows: one, stays: one };
+    const way = ({ metadata }: FilesystemLayout): MergeWay => (metadata.name === "grows" ? "grow" : "replace");
+    const needsWith = (world: World) => decideNeeds({ ...seen({ there, ...world }), mergeWay: way }, NOW_MS);
+    expect([...needsWith({}).keys()]).toEqual(["grows"]);
+    const both = needsWith({ spans: { late } });
+    expect([...both].map(([handle, { obstacle }]) => [handle, obstacle])).toEqual([
+      ["grows", undefined],
+      ["stays", OBSTACLE],
+    ]);
+  });
+
+  it("lacks no slot more for the larger member that has come, until others leave", () => {
+    const replaces = { member: "m0", decidedAt: "2030-01-01T00:00:00.000Z" };
+    const [m0, ...rest] = leaving(mounted("1Gi", "3Gi"), "pv-of-0").members ?? [];
+    const coming = rest.map((one) => ({ ...one, state: "Spare" as const, replaces }));
+    const passing = (members: readonly (typeof m0)[]) => {
+      const merging = mounted("1Gi", "3Gi");
+      return { ...merging, spec: { ...merging.spec, members: members.flatMap((one) => one ?? []) } };
+    };
+    const wide = mounted("1Gi", "1Gi", "1Gi", "1Gi");
+    expect(decide({ there: { wide, merging: passing([m0, ...coming]) } })).toEqual({});
+    const going = passing([
+      m0 && { ...m0, state: "Removed" },
+      ...coming.map((one) => ({ ...one, state: "Present" as const })),
+    ]);
+    expect(decide({ there: { wide, merging: going } })["wide"]?.message).toContain("4 of 4 are used");
   });
 });
 
@@ -271,8 +333,20 @@ describe("a merge", () => {
     return { ...layout, spec: { ...layout.spec, target: { size, from: "4Gi", epoch: 1, decidedAt } } };
   };
 
+  const ordered = (state: "Spare" | "Removed"): FilesystemLayout => {
+    const { spec, ...rest } = mounted("1Gi", "1Gi", "1Gi");
+    const [m0, m1, m2] = spec.members ?? [];
+    const replaces = { member: "m0", decidedAt: DECIDED };
+    return {
+      ...rest,
+      spec: { ...spec, members: [m0, m1, m2 && { ...m2, state, replaces }].flatMap((one) => one ?? []) },
+    };
+  };
+
   it.each<[string, FilesystemLayout, boolean, string | undefined]>([
     ["is only decided", mounted("1Gi", "1Gi"), false, undefined],
+    ["has a new member made", ordered("Spare"), true, undefined],
+    ["has its new member withdrawn", ordered("Removed"), false, undefined],
     ["makes room", layoutWith(FIRST), true, undefined],
     ["has made room", carriedOut(layoutWith(FIRST)), true, undefined],
     ["could not make room", carriedOut(layoutWith(FIRST), "Failed"), false, "Failed"],

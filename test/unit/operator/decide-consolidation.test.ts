@@ -3,8 +3,9 @@ import fc from "fast-check";
 import type { WantedTarget } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../../src/api/filesystem-size.ts";
-import { hasBegun } from "../../../src/operator/member/decide-consolidation.ts";
+import { hasBegun, isOnlyOrdered } from "../../../src/operator/member/decide-consolidation.ts";
 import { decideMembers, type MembersPlan } from "../../../src/operator/member/decide-members.ts";
+import { withoutEndedMark } from "../../../src/operator/member/decide-replacement.ts";
 import { decideTarget } from "../../../src/operator/volume/decide-target.ts";
 import { targetFields } from "../../../src/operator/volume/target-fields.ts";
 import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.ts";
@@ -69,18 +70,6 @@ describe("a filesystem whose members are merged", () => {
     ["it has another size than it was decided on", mounted("1Gi", "2Gi"), "ShrinkFloorReached"],
   ])("is not touched while %s", (_when, layout, reason) => {
     expect(decide(layout, mergeOf(mounted("1Gi", "1Gi"), 1))).toMatchObject({ do: "hold", reason });
-  });
-
-  it("is not touched where members do not grow in place", () => {
-    const layout = mounted("1Gi", "1Gi");
-    for (const facts of [
-      { ...FACTS, mayGrow: false },
-      { rules: { ...RULES, strategy: "AddMember" as const }, mayGrow: true },
-    ])
-      expect(decideMembers(layout, mergeOf(layout, 1), facts)).toMatchObject({
-        do: "hold",
-        reason: "MemberLimitReached",
-      });
   });
 
   it("counts to the quota with what it has meanwhile", () => {
@@ -152,6 +141,139 @@ describe("what comes between the steps of a merge", () => {
     const plans = [begun, growing, grown, leaving].map((layout) => decideTarget(layout, wanted).do);
     expect(plans).toEqual(["copy", "copy", "copy", "keep"]);
   });
+});
+
+const FIXED = { ...FACTS, mayGrow: false };
+const replace = (layout: FilesystemLayout, target: WantedTarget): FilesystemLayout =>
+  written(layout, decideMembers(layout, target, FIXED));
+
+describe("a filesystem whose members cannot grow", () => {
+  const begun = mounted("1Gi", "1Gi", "1Gi", "1Gi");
+  const target = mergeOf(begun, 2);
+  const ordered = replace(begun, target);
+  const ready = carriedOut(ordered);
+  const adding = replace(ready, target);
+  const added = carriedOut(adding);
+  const leaving = replace(added, target);
+
+  it("has a larger one made beside it, taken in, and only then lets as many leave as it was to free and one more", () => {
+    expect(summary(ordered)).toBe("m0 1Gi Present, m1 1Gi Present, m2 1Gi Present, m3 1Gi Present, m4 3Gi Spare");
+    expect(ordered.spec.target).toBeUndefined();
+    expect(decideMembers(ordered, target, FIXED)).toMatchObject({
+      do: "hold",
+      reason: "WaitingForMember",
+      message: expect.stringContaining("m4 of 3Gi is to come first"),
+    });
+    expect(summary(adding)).toBe("m0 1Gi Present, m1 1Gi Present, m2 1Gi Present, m3 1Gi Present, m4 3Gi Present");
+    expect(adding.spec.target).toEqual({ size: "7Gi", from: "4Gi", epoch: 3, decidedAt: FIRST });
+    expect(decideMembers(adding, target, FIXED)).toMatchObject({ do: "hold", reason: "WaitingForMember" });
+    expect(summary(leaving)).toBe("m0 1Gi Present, m1 1Gi Removed, m2 1Gi Removed, m3 1Gi Removed, m4 3Gi Present");
+    expect(leaving.spec.target).toEqual({ size: "4Gi", from: "7Gi", epoch: 3, decidedAt: DECIDED });
+    expect(summary(carriedOut(leaving))).toBe("m0 1Gi Present, m4 3Gi Present");
+  });
+
+  it("is one whose strategy is AddMember as well", () => {
+    const facts = { rules: { ...RULES, strategy: "AddMember" as const }, mayGrow: true };
+    expect(summary(written(begun, decideMembers(begun, target, facts)))).toBe(summary(ordered));
+  });
+
+  it("has never more than one member beyond what a layout may have", () => {
+    const full = mounted("1Gi", "1Gi", "1Gi", "1Gi", "1Gi");
+    expect(decideMembers(full, mergeOf(full, 2), FIXED)).toMatchObject({
+      do: "hold",
+      message: expect.stringContaining("5 members"),
+    });
+  });
+
+  it("counts to the quota with both", () => {
+    const quota = { namespace: "shop", className: "member-class", name: "storage", limitBytes: 6 * GIB, takenBytes: 0 };
+    expect(decideMembers(begun, target, { ...FIXED, quota })).toMatchObject({
+      do: "hold",
+      reason: "QuotaExceeded",
+      message: expect.stringContaining("7Gi"),
+    });
+  });
+
+  it("has begun from the order on, and is carried on until the last step is written", () => {
+    const layouts = [begun, ordered, ready, adding, added, leaving];
+    expect(layouts.map((layout) => hasBegun(layout, target))).toEqual([false, true, true, true, true, true]);
+    expect(layouts.map((layout) => isOnlyOrdered(layout, target))).toEqual([false, true, true, false, false, false]);
+    const filesystem = buildFilesystem();
+    const wanted = { ...filesystem, spec: { ...filesystem.spec, target } };
+    const plans = layouts.map((layout) => decideTarget(layout, wanted).do);
+    expect(plans).toEqual(["copy", "copy", "copy", "copy", "copy", "keep"]);
+  });
+
+  it("gives the larger one back where the others could not leave, and keeps it for another try where a writer came between", () => {
+    const kept = carriedOut(leaving, "Cancelled");
+    expect(summary(kept)).toBe("m0 1Gi Present, m1 1Gi Present, m2 1Gi Present, m3 1Gi Present, m4 3Gi Present");
+    const unmarked = {
+      ...kept,
+      spec: { ...kept.spec, members: kept.spec.members?.map((one) => withoutEndedMark(kept, one)) },
+    };
+    const again = replace(
+      unmarked,
+      mergeOf(unmarked, 2, { size: "4Gi", decidedAt: LATER }),
+    );
+    expect(summary(again)).toBe(summary(leaving));
+    expect(again.spec.target).toMatchObject({ size: "4Gi", from: "7Gi", decidedAt: LATER });
+
+    const stuck = carriedOut(leaving, "FloorReached");
+    const filesystem = buildFilesystem();
+    const plan = decideTarget(stuck, { ...filesystem, spec: { ...filesystem.spec, target } });
+    if (plan.do !== "copy") throw new Error(plan.do);
+    expect(summary(replace(stuck, plan.target))).toBe(
+      "m0 1Gi Present, m1 1Gi Present, m2 1Gi Present, m3 1Gi Present, m4 3Gi Removed",
+    );
+  });
+
+  it("lets the larger one go that its node could not take in, and stays as it was", () => {
+    const refused = carriedOut(adding, "Failed");
+    const status = { ...refused.status, members: ready.status?.members };
+    const layout = { ...refused, status } as FilesystemLayout;
+    const after = replace(layout, target);
+    expect(summary(after)).toBe("m0 1Gi Present, m1 1Gi Present, m2 1Gi Present, m3 1Gi Present, m4 3Gi Removed");
+    expect(after.spec.target).toEqual({ size: "4Gi", from: "4Gi", epoch: 3, decidedAt: DECIDED });
+    // Whether it is part of one that is mounted nowhere is not known.
+    expect(decideMembers(unmounted(layout), target, FIXED)).toMatchObject({ do: "hold", reason: "WaitingForMember" });
+  });
+
+  it("stays as it was where an emergency came while the larger one was on its way", () => {
+    const surged = withLast(mounted("1Gi", "1Gi", "1Gi", "2Gi"), { decidedAt: undefined, emergency: true });
+    const layout = {
+      ...ready,
+      status: {
+        ...surged.status,
+        members: [...(surged.status?.members ?? []), ...(ready.status?.members?.slice(4) ?? [])],
+      },
+    };
+    expect(decideMembers(layout as FilesystemLayout, target, FIXED)).toMatchObject({
+      do: "hold",
+      reason: "WaitingForMember",
+    });
+    const later = replace(layout, { size: "6Gi", from: "5Gi", epoch: 3, decidedAt: LATER });
+    expect(summary(later)).toContain("m4 3Gi Removed");
+  });
+});
+
+it("whatever the sizes: where members cannot grow it ends with no more than wanted, never smaller than before, of one new member", () => {
+  const sizes = fc.array(fc.integer({ min: 1, max: 64 * 1024 }), { minLength: 2, maxLength: 4 });
+  fc.assert(
+    fc.property(sizes, fc.integer({ min: 1, max: 3 }), (mibs, members) => {
+      let layout = mounted(...mibs.map((mib) => `${mib}Mi`));
+      const sizeBytes = filesystemSizeBytes(layout) ?? 0;
+      const target = mergeOf(layout, members);
+      for (let steps = 0; layout.spec.target?.decidedAt !== target.decidedAt; steps += 1) {
+        expect(steps).toBeLessThan(3);
+        layout = replace(layout, target);
+        expect(layout.spec.members?.length).toBeLessThanOrEqual(mibs.length + 1);
+        layout = carriedOut(layout);
+        expect(filesystemSizeBytes(layout)).toBeGreaterThanOrEqual(sizeBytes);
+      }
+      expect(layout.spec.members).toHaveLength(Math.min(members, mibs.length));
+      expect(filesystemSizeBytes(layout)).toBeLessThan(sizeBytes + GIB);
+    }),
+  );
 });
 
 it("whatever the sizes: it ends with no more members than wanted, and is never smaller than before", () => {

@@ -95,6 +95,13 @@ describe("a filesystem that is to have fewer members", () => {
       "OperationInProgress",
       /Extend/,
     ],
+    [
+      "while no slot is free for the larger member",
+      facts({}, { obstacle: "a larger one needs a free slot" }),
+      {},
+      "NoSlotFree",
+      /late lacks 2 attach slots, but a larger one needs/,
+    ],
     ["while one is under way", facts({}, { underWay: true }), {}, "OperationInProgress", /late/],
   ])("is held %s", (_when, given, policy, reason, message) => {
     const plan = decide(given, aPolicy(policy), LARGE);
