@@ -30,6 +30,7 @@ export interface FakeLvm {
   volumes(): Volume[];
   volumeOf(className: string, name: string): Volume;
   make(className: string, name: string, sizeBytes: number, tags: readonly string[]): Promise<Volume>;
+  /** Into a volume that was just made. */
   copy(from: Volume, to: Volume): Promise<void>;
   grow(volume: Volume, sizeBytes: number): Promise<number>;
   reduce(request: ReduceLVRequest): Promise<number>;
@@ -129,7 +130,8 @@ export function createFakeLvm(directory: string): FakeLvm {
       return volume;
     },
     copy: async (from, to) => {
-      await run("cp", ["--sparse=always", join(directory, from.name), to.path]);
+      // A hole of the source stays one: a volume just made reads as zeros, and writing them would take a hundred times as long.
+      await run("dd", [`if=${join(directory, from.name)}`, `of=${to.path}`, "bs=64K", "conv=sparse,notrunc,fsync"]);
     },
     grow: async (volume, askedBytes) => {
       const sizeBytes = wholeGrains(askedBytes);
