@@ -17,7 +17,7 @@ import {
   type MemberSidecars,
   startMemberSidecars,
 } from "../fakes/member-sidecars.ts";
-import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import { type AgentUnderTest, NODE_NAME, startAgentUnderTest, waitFor } from "./agent/agent-under-test.ts";
 import { spanUnderTest as agentsSpan, createSpanParts, DRIVER, type SpanParts } from "./agent/span-under-test.ts";
 import { type SpanUnderTest, spanUnderTest } from "./operator/span-under-test.ts";
@@ -26,7 +26,7 @@ const FIXED_CLASS = "loop-members";
 const GROWING_CLASS = "growing-loop-members";
 const LIMIT_MS = 120_000;
 
-describeReal("a span, from its claim to its end", LOOP_PARTS, () => {
+describeReal("a span, from its claim to its end", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let parts: SpanParts;
   let sidecars: MemberSidecars;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { FilesystemLayoutSpec } from "../../src/api/filesystem-layout.ts";
 import { GIB, MIB } from "../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import {
   type AgentUnderTest,
   startAgentUnderTest,
@@ -31,7 +31,7 @@ function fill(path: string, sizeBytes: number): void {
   closeSync(file);
 }
 
-describeReal("an agent", LOOP_PARTS, () => {
+describeReal("an agent", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let volume: VolumeUnderTest;
   const lastOperation = async () => (await volume.layout()).status?.lastOperation;

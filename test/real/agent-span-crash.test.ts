@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { MemberSpec } from "../../src/api/filesystem-layout.ts";
 import { GIB } from "../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import { type AgentUnderTest, startAgentUnderTest, waitFor } from "../integration/agent/agent-under-test.ts";
 import {
   createSpanParts,
@@ -17,7 +17,7 @@ import {
 
 const target = (size: string, from: string, epoch = 1) => ({ size, from, epoch, decidedAt: new Date().toISOString() });
 
-describeReal("an agent that dies at work on a span", LOOP_PARTS, () => {
+describeReal("an agent that dies at work on a span", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let parts: SpanParts;
   let span: SpanUnderTest;

@@ -9,7 +9,7 @@ import { readExt4Bytes } from "../../../src/agent/storage/ext4-superblock.ts";
 import type { FilesystemLayoutSpec } from "../../../src/api/filesystem-layout.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { type FakeLvmd, startFakeLvmd } from "../../fakes/fake-lvmd.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
   startAgentUnderTest,
@@ -20,7 +20,7 @@ import {
 
 const HOUR_MS = 3_600_000;
 
-describeReal("an agent with an ext4 in a thin pool", LOOP_PARTS, () => {
+describeReal("an agent with an ext4 in a thin pool", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let lvmd: FakeLvmd;
   let volume: VolumeUnderTest;

@@ -5,7 +5,7 @@ import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeSy
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { GIB } from "../../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
   startAgentUnderTest,
@@ -19,7 +19,7 @@ const TEST_LIMIT_MS = 60_000;
 const STATE_DISK_BYTES = 64 * 1024;
 const target = { size: "2Gi", from: "1Gi", epoch: 1, decidedAt: new Date().toISOString() };
 
-describeReal("an agent that cannot write its records", LOOP_PARTS, () => {
+describeReal("an agent that cannot write its records", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let volume: VolumeUnderTest;
   let stateDirectory: string;

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { GIB } from "../../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
   startAgentUnderTest,
@@ -15,7 +15,7 @@ import { createSpanParts, type SpanParts, type SpanUnderTest, spanUnderTest } fr
 
 const target = (size: string, from: string) => ({ size, from, epoch: 1, decidedAt: new Date().toISOString() });
 
-describeReal("a span that does not answer", LOOP_PARTS, () => {
+describeReal("a span that does not answer", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let parts: SpanParts;
   let well: VolumeUnderTest;

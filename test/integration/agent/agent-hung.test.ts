@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import type { NodeGetVolumeStatsResponse } from "../../../src/gen/csi/v1/csi.ts";
 import { GIB } from "../../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
   startAgentUnderTest,
@@ -15,7 +15,7 @@ import { coverWithHungMount, type HungMount } from "./hung-mount.ts";
 
 const HUNG_COUNT = 5;
 
-describeReal("five filesystems that do not answer", LOOP_PARTS, () => {
+describeReal("five filesystems that do not answer", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let well: VolumeUnderTest;
   let ill: VolumeUnderTest[];

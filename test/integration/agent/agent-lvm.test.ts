@@ -12,7 +12,7 @@ import { NODE_STORAGES, type NodeStorageStatus } from "../../../src/api/node-sto
 import { EVENTS } from "../../../src/kube/resources.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
 import { type FakeLvmd, startFakeLvmd } from "../../fakes/fake-lvmd.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
   NODE_NAME,
@@ -24,7 +24,7 @@ import {
 
 const target = (size: string, from: string) => ({ size, from, epoch: 1, decidedAt: new Date().toISOString() });
 
-describeReal("an agent with an lvmd", LOOP_PARTS, () => {
+describeReal("an agent with an lvmd", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let lvmd: FakeLvmd;
   let volume: VolumeUnderTest;

@@ -9,14 +9,14 @@ import { volumeHandleOf } from "../../../src/api/identity.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
 import type { Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import { MIB } from "../../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import { type AgentUnderTest, NODE_NAME, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
 import { coverWithHungMount } from "./hung-mount.ts";
 
 const DRIVER = "block.example.com";
 const SIZE_MIB = 64;
 
-describeReal("claims of another driver", LOOP_PARTS, () => {
+describeReal("claims of another driver", STACK_PARTS, () => {
   let agent: AgentUnderTest;
 
   beforeAll(async () => {

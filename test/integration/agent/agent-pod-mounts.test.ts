@@ -7,10 +7,10 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { mountsUnder } from "../../../src/demo/mount-table.ts";
 import { VolumeCapability_AccessMode_Mode as Mode } from "../../../src/gen/csi/v1/csi.ts";
 import { mountCapability } from "../../builders/create-volume-request.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import { type AgentUnderTest, startAgentUnderTest, type VolumeUnderTest, volumeUnderTest } from "./agent-under-test.ts";
 
-describeReal("a volume of one writer (ReadWriteOncePod)", LOOP_PARTS, () => {
+describeReal("a volume of one writer (ReadWriteOncePod)", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let volume: VolumeUnderTest;
   const publishAt = (targetPath: string): Promise<void> =>

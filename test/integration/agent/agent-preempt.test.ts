@@ -8,7 +8,7 @@ import type { NodeRecord } from "../../../src/agent/node-records.ts";
 import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
 import { fsidOf } from "../../../src/api/identity.ts";
 import { GIB } from "../../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
   startAgentUnderTest,
@@ -20,7 +20,7 @@ import { type FrozenFilesystem, freezeFilesystem } from "./frozen-filesystem.ts"
 
 const target = (size: string, from: string) => ({ size, from, epoch: 1, decidedAt: new Date().toISOString() });
 
-describeReal("a running shrink", LOOP_PARTS, () => {
+describeReal("a running shrink", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let volume: VolumeUnderTest;
   let frozen: FrozenFilesystem;
@@ -118,7 +118,7 @@ describeReal("a running shrink", LOOP_PARTS, () => {
   });
 });
 
-describeReal("a request to the node service", LOOP_PARTS, () => {
+describeReal("a request to the node service", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   const handle = (): string => `fs-${randomUUID()}`;
   const call = (change: { volumeId?: string; stagingTargetPath?: string }) =>

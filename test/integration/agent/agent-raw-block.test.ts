@@ -15,7 +15,7 @@ import { VolumeCapability_AccessMode_Mode as Mode } from "../../../src/gen/csi/v
 import { GIB } from "../../../src/units/quantity.ts";
 import { blockCapability, mountCapability } from "../../builders/create-volume-request.ts";
 import { type FakeLvmd, startFakeLvmd } from "../../fakes/fake-lvmd.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
   NODE_NAME,
@@ -27,7 +27,7 @@ import {
 
 const PATTERN = Buffer.from("kept through everything".padEnd(4096, "."));
 
-describeReal("a raw block volume on its node", LOOP_PARTS, () => {
+describeReal("a raw block volume on its node", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let lvmd: FakeLvmd;
   let volume: VolumeUnderTest;

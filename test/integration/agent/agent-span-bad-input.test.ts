@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import type { MemberSpec } from "../../../src/api/filesystem-layout.ts";
 import { GIB } from "../../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import { type AgentUnderTest, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
 import { createSpanParts, leaving, type SpanParts, type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
 
@@ -20,7 +20,7 @@ const SETUP_LIMIT_MS = 60_000;
 const NO_DISK = ["b", "7", "1048000"] as const;
 const target = (size: string, from: string) => ({ size, from, epoch: 1, decidedAt: new Date().toISOString() });
 
-describeReal("an agent with a span that cannot be used as it is", LOOP_PARTS, () => {
+describeReal("an agent with a span that cannot be used as it is", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let parts: SpanParts;
   let span: SpanUnderTest;

@@ -9,7 +9,7 @@ import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout, type MemberSpec } from "../../../src/api/filesystem-layout.ts";
 import { GIB, MIB, parseQuantity } from "../../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import { type AgentUnderTest, NODE_NAME, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
 import {
   attached,
@@ -26,7 +26,7 @@ const target = (size: string, from: string, epoch = 1) => ({ size, from, epoch, 
 const condition = (layout: FilesystemLayout, type: string) =>
   layout.status?.conditions?.find((one) => one.type === type);
 
-describeReal("an agent with a span", LOOP_PARTS, () => {
+describeReal("an agent with a span", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let parts: SpanParts;
   let span: SpanUnderTest;

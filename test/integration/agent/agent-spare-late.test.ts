@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { FilesystemLayoutSpec, MemberSpec } from "../../../src/api/filesystem-layout.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import { waitFor as waitForValue } from "../../harness/wait-for.ts";
 import { type AgentUnderTest, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
 import { createSpanParts, larger, type SpanParts, type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
@@ -17,7 +17,7 @@ const GRANT: FilesystemLayoutSpec["emergency"] = {
   epoch: 1,
 };
 
-describeReal("an agent with a spare member and a driver that gives nothing more", LOOP_PARTS, () => {
+describeReal("an agent with a spare member and a driver that gives nothing more", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let parts: SpanParts;
   let span: SpanUnderTest;

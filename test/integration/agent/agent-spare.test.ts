@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import type { SpanRecord } from "../../../src/agent/node-records.ts";
 import type { FilesystemLayout, FilesystemLayoutSpec, MemberSpec } from "../../../src/api/filesystem-layout.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import { type AgentUnderTest, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
 import { createSpanParts, type SpanParts, type SpanUnderTest, spanUnderTest } from "./span-under-test.ts";
 
@@ -22,7 +22,7 @@ const target = (size: string, from: string) => ({ size, from, epoch: 1, decidedA
 const condition = (layout: FilesystemLayout, type: string) =>
   layout.status?.conditions?.find((one) => one.type === type);
 
-describeReal("an agent with a spare member", LOOP_PARTS, () => {
+describeReal("an agent with a spare member", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let parts: SpanParts;
   let span: SpanUnderTest;

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { truncateSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
   startAgentUnderTest,
@@ -12,7 +12,7 @@ import {
   waitFor,
 } from "./agent-under-test.ts";
 
-describeReal("a stage that is refused, since the member carries something else", LOOP_PARTS, () => {
+describeReal("a stage that is refused, since the member carries something else", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let volume: VolumeUnderTest;
   const stalled = async () => (await volume.layout()).status?.conditions?.find(({ type }) => type === "Stalled");

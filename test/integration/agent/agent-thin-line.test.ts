@@ -8,7 +8,7 @@ import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { API_VERSION } from "../../../src/api/names.ts";
 import { EVENTS, NAMESPACES } from "../../../src/kube/resources.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
   startAgentUnderTest,
@@ -21,7 +21,7 @@ const target = (size: string, from: string, epoch = 1) => ({ size, from, epoch, 
 const condition = (layout: FilesystemLayout, type: string) =>
   layout.status?.conditions?.find((one) => one.type === type);
 
-describeReal("an agent with one volume", LOOP_PARTS, () => {
+describeReal("an agent with one volume", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let volume: VolumeUnderTest;
   const lastOperation = async () => (await volume.layout()).status?.lastOperation;

@@ -12,7 +12,7 @@ import { LOGICAL_VOLUMES } from "../../../src/api/logical-volume.ts";
 import { API_VERSION } from "../../../src/api/names.ts";
 import { MIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { type FakeLvmd, startFakeLvmd } from "../../fakes/fake-lvmd.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
   NODE_NAME,
@@ -27,7 +27,7 @@ const BALLAST_BYTES = 300 * MIB;
 const trim = { every: "1s" };
 const allocatedBytes = (path: string): number => statSync(path).blocks * 512;
 
-describeReal("an agent whose layouts ask for trims", LOOP_PARTS, () => {
+describeReal("an agent whose layouts ask for trims", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let lvmd: FakeLvmd;
   const startAgent = (): Promise<void> => agent.startAgent({}, { "lvmd-socket": lvmd.socketPath });

@@ -1,4 +1,4 @@
-// A real agent as users run it: its own process from a bundle, against the embedded control plane, with an engine's real
+// A real agent as users run it: its own process from the bundle, against the embedded control plane, with an engine's real
 // sample server, in a directory of its own. Everything it leaves on the machine is taken away by `dispose`.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import {
@@ -14,7 +14,6 @@ import {
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { credentials, Metadata } from "@grpc/grpc-js";
-import { build } from "esbuild";
 import { parse } from "yaml";
 import {
   FILESYSTEM_LAYOUTS,
@@ -36,6 +35,7 @@ import { directEffects } from "../../../src/process/effects.ts";
 import { serveOnSocket } from "../../../src/process/grpc.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { createNodePort, type NodePort } from "../../../src/standalone/csi-client.ts";
+import { BUNDLE_PATH } from "../../harness/bundle-process.ts";
 import { waitFor as waitForValue } from "../../harness/wait-for.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../../", import.meta.url));
@@ -70,7 +70,6 @@ export interface AgentUnderTest {
 export async function startAgentUnderTest(): Promise<AgentUnderTest> {
   const directory = mkdtempSync("/dev/shm/tidemark-agent-test-");
   for (const name of ["kubelet", "run"]) mkdirSync(join(directory, name));
-  await bundle(directory);
   const log = createLogger("test", "warn");
   const controlPlane = await startControlPlane({ port: 0, log });
   const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
@@ -132,7 +131,7 @@ export async function startAgentUnderTest(): Promise<AgentUnderTest> {
         ...moreFlags,
       };
       const args = Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, value]);
-      child = spawn(process.execPath, [join(directory, "agent.mjs"), ...args], {
+      child = spawn(process.execPath, [BUNDLE_PATH, "agent", ...args], {
         env: { ...process.env, NODE_OPTIONS: "", ...environment },
         stdio: ["ignore", "ignore", "pipe"],
       });
@@ -173,38 +172,6 @@ async function takeAway(directory: string): Promise<void> {
   });
   for (const device of loopDevicesUnder(directory)) execFileSync("/usr/sbin/losetup", ["--detach", device]);
   rmSync(directory, { recursive: true, force: true });
-}
-
-/** The sampling thread and the process, as the product's bundle has them. */
-async function bundle(directory: string): Promise<void> {
-  const banner =
-    "import { createRequire as bundleRequire } from 'node:module'; const require = bundleRequire(import.meta.url);";
-  const shared = {
-    bundle: true,
-    platform: "node",
-    target: "node20.19",
-    format: "esm",
-    banner: { js: banner },
-    minifyWhitespace: true,
-    minifySyntax: true,
-  } as const;
-  const contents = `import { runAgent } from "./src/agent/main.ts"; await runAgent(process.argv.slice(2));`;
-  await Promise.all([
-    build({
-      ...shared,
-      stdin: { contents, resolveDir: REPOSITORY, loader: "ts" },
-      entryNames: "agent",
-      splitting: true, // what a process does not load it need not hold in memory
-      outdir: directory,
-      outExtension: { ".js": ".mjs" },
-    }),
-    bundleSamplerWorker(join(directory, "sampler-worker.mjs")),
-  ]);
-}
-
-export async function bundleSamplerWorker(outfile: string): Promise<void> {
-  const entryPoints = [join(REPOSITORY, "src/agent/sampler-worker.ts")];
-  await build({ entryPoints, outfile, bundle: true, platform: "node", target: "node20.19", format: "esm" });
 }
 
 async function applyDefinitions(client: ConnectedKubeClient): Promise<void> {
