@@ -57,8 +57,10 @@ function lookAtWhatIsLeft(): void {
 }
 
 /**
- * Of a chunk that was just allocated the committed block group item may be behind its extents (seen once, on Linux 7.2; its
- * cause is not known): that alone is said, and judged by the records, which are all read then. Anything else that is found fails, and at the end this does, too.
+ * Of a chunk that was just allocated the committed block group item may be behind its extents (seen once, on Linux 7.2). The kernel writes
+ * that figure only where it thinks it has changed, and has been mistaken before while the item was being made (Linux 6.6, commits
+ * 675dfe1223a6 and 2d6cd791e63e): no extent is wrong then. It alone is said, and judged by the records, which are all read; anything else that
+ * is found fails, and at the end this does, too.
  */
 const BEHIND = /^block group \[\d+ \d+\] used \d+ but extent items used \d+$/;
 const FOLLOWS_FROM_IT = "ERROR: errors found in extent allocation tree or chunk allocation";
