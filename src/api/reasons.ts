@@ -68,6 +68,7 @@ export const CONDITION_REASONS = [
   "WaitingForMember", // a member's claim, volume or attachment is on its way
   "MemberFailed", // a member cannot be had, or is not what it was
   "MemberLimitReached", // no member may be added or grown
+  "NoNodeHasSlots", // a pod waits whose volumes need more attach slots than any node has, and nothing can be merged
   "SpareMissing", // a spare member is wanted and cannot be had; the filesystem works without
   "MembersMissing", // an incomplete set of members was found; nothing is guessed
   "SignatureFound", // the device already carries a signature; it is never formatted

@@ -1,5 +1,5 @@
 // What the leading replica knows of filesystems whose members are to be merged for a pod: looked at again every few seconds. It
-// tells people, lets one filesystem of a node be merged at a time, and counts how that ended. It changes no volume itself.
+// tells people, also of filesystems that no node can take, lets one filesystem of a node be merged at a time, and counts how that ended. It changes no volume itself.
 import { isDeepStrictEqual } from "node:util";
 import { CONSOLIDATION_LIMIT_MS, type ConsolidationNeed } from "../../api/consolidation.ts";
 import type { Filesystem, WantedTarget } from "../../api/filesystem.ts";
@@ -12,7 +12,8 @@ import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
 import { createLedQueue, type Duty } from "../led-queue.ts";
 import type { OperatorMetrics } from "../metrics.ts";
-import { decideNeeds, isOfNamespace, type Need, type SeenNeeds } from "./decide-needs.ts";
+import { decideNeeds, isOfNamespace, type Need, type SeenNeeds, waitingForSlots } from "./decide-needs.ts";
+import { decideUnfit, type Unfit } from "./decide-unfit.ts";
 import { isInTheWay, isMerging, type NodeMerge, outcomeOf } from "./under-way.ts";
 
 export interface ConsolidationWatching {
@@ -29,6 +30,8 @@ export interface ConsolidationWatching {
 export interface Consolidations extends Duty {
   /** What is wanted of it; `shown` until this replica has looked. */
   needOf(handle: string, shown: ConsolidationNeed | undefined): ConsolidationNeed | undefined;
+  /** Why no node can take it; `shown` until this replica has looked. */
+  unfitOf(handle: string, shown: string | undefined): string | undefined;
   /**
    * Looks again, and "begin" takes the node's and the pod's turn for it: "wait" while another one is merged for the pod or on the node, or
    * before the first look; "drop" where no pod waits for it any more.
@@ -56,6 +59,7 @@ export function createConsolidations(
   const changed: ((handle: string) => void)[] = [];
   let leading = false;
   let needs: ReadonlyMap<string, Need> | undefined;
+  let unfit: ReadonlyMap<string, Unfit> = new Map();
   /** By handle. */
   const begun = new Map<string, NodeMerge & { readonly atMs: number }>();
   /** Who waits for what is merged now, by handle. */
@@ -65,10 +69,21 @@ export function createConsolidations(
     const before = needs;
     const found = decideNeeds({ ...seen, pods: pods.store.list() }, clock.nowMs());
     needs = found;
+    lookForUnfit();
     for (const handle of new Set([...(before?.keys() ?? []), ...found.keys()])) {
       const need = found.get(handle);
       if (isDeepStrictEqual(before?.get(handle), need)) continue;
       if (need !== undefined) tell(watching, handle, need);
+      for (const each of changed) each(handle);
+    }
+  };
+  const lookForUnfit = (): void => {
+    const before = unfit;
+    unfit = decideUnfit(waitingForSlots(pods.store.list(), clock.nowMs()), seen);
+    for (const handle of new Set([...before.keys(), ...unfit.keys()])) {
+      const found = unfit.get(handle);
+      if (found?.message === before.get(handle)?.message) continue;
+      if (found !== undefined) tellUnfit(watching, handle, found);
       for (const each of changed) each(handle);
     }
   };
@@ -113,8 +128,10 @@ export function createConsolidations(
       leading = false;
       await queue.end();
       needs = undefined;
+      unfit = new Map();
     },
     needOf: (handle, shown) => (needs === undefined ? shown : readable(watching, handle, needs.get(handle))),
+    unfitOf: (handle, shown) => (needs === undefined ? shown : unfit.get(handle)?.message),
     tryBegin: ({ metadata, spec }) => {
       if (needs === undefined) return "wait";
       const { nodeName } = spec;
@@ -169,6 +186,18 @@ function tell({ pods, layouts, filesystemOf, events }: ConsolidationWatching, ha
     : `a filesystem of another namespace could have ${need.members} members on node ${need.node}, which would free attach slots`;
   const next = need.obstacle === undefined ? "; its policy decides" : `, but ${need.obstacle}`;
   events.record(pod, "Normal", "SlotsWanted", `${said}${next}`);
+}
+
+function tellUnfit(
+  { pods, layouts, filesystemOf, events }: ConsolidationWatching,
+  handle: string,
+  { pod: key, message }: Unfit,
+): void {
+  const layout = layouts.store.get(handle);
+  const filesystem = layout && filesystemOf(layout);
+  const pod = pods.store.get(key);
+  if (filesystem !== undefined) events.record(filesystem, "Warning", "NoNodeHasSlots", message);
+  if (pod !== undefined) events.record(pod, "Warning", "NoNodeHasSlots", message);
 }
 
 function tellEnd(

@@ -33,15 +33,20 @@ export function decideNeeds(seen: SeenNeeds, nowMs: number): Map<string, Need> {
   const needs = new Map<string, Need>();
   // The oldest pod of a node first; what it frees there the next look knows.
   const served = new Set<string>();
-  const waiting = seen.pods.filter((pod) => isWaiting(pod, nowMs)).sort(byAge);
-  const placed = waiting.filter(({ spec }) => spec.nodeName);
-  for (const pod of [...placed, ...waiting.filter(lacksNodeForSlots).slice(0, PODS_LIMIT)]) {
+  for (const pod of waitingForSlots(seen.pods, nowMs)) {
     for (const { node, helpful } of helpFor(pod, seen, served).slice(0, NODES_LIMIT)) {
       served.add(node);
       for (const [handle, need] of helpful) needs.set(handle, need);
     }
   }
   return needs;
+}
+
+/** Those on their nodes, and the oldest of those that got none for want of slots. */
+export function waitingForSlots(pods: readonly Pod[], nowMs: number): Pod[] {
+  const waiting = pods.filter((pod) => isWaiting(pod, nowMs)).sort(byAge);
+  const placed = waiting.filter(({ spec }) => spec.nodeName);
+  return [...placed, ...waiting.filter(lacksNodeForSlots).slice(0, PODS_LIMIT)];
 }
 
 interface Help {

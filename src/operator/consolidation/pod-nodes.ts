@@ -44,7 +44,7 @@ function selects(selector: Readonly<Record<string, string>>, { metadata }: Node)
   return Object.entries(selector).every(([key, value]) => metadata.labels?.[key] === value);
 }
 
-function isInReach({ driver, volumeName }: AttachedVolume, { metadata }: Node, seen: SeenNodes): boolean {
+export function isInReach({ driver, volumeName }: AttachedVolume, { metadata }: Node, seen: SeenNodes): boolean {
   if (!seen.runsOn(metadata.name, driver)) return false;
   if (volumeName === undefined) return true;
   const volume = seen.volume(volumeName);

@@ -75,15 +75,29 @@ function passingVolumes(layouts: readonly FilesystemLayout[]): Set<string | unde
 /** Undefined: what one of its claims is made of, or will be, is not known. */
 export function volumesOf({ metadata, spec }: Pod, seen: SeenSlots): AttachedVolume[] | undefined {
   const found: AttachedVolume[] = [];
-  for (const { name, persistentVolumeClaim, ephemeral } of spec.volumes ?? []) {
-    const claimName = persistentVolumeClaim?.claimName ?? (ephemeral && ephemeralClaimName(metadata.name, name));
-    if (claimName === undefined) continue;
+  for (const claimName of claimNamesOf({ metadata, spec })) {
     const claim = seen.claim(metadata.namespace ?? "", claimName);
     const volumes = claim && attachedVolumes(claim, spec.nodeName, seen);
     if (volumes === undefined) return undefined;
     found.push(...volumes);
   }
   return found;
+}
+
+/** Those of its filesystems that are spans. */
+export function spansOf({ metadata, spec }: Pick<Pod, "metadata" | "spec">, seen: SeenSlots): FilesystemLayout[] {
+  return claimNamesOf({ metadata, spec }).flatMap((name) => {
+    const volume = seen.volume(seen.claim(metadata.namespace ?? "", name)?.spec.volumeName ?? "");
+    const { driver, volumeHandle } = volume?.spec.csi ?? {};
+    return driver === SPAN_DRIVER ? (seen.layout(volumeHandle ?? "") ?? []) : [];
+  });
+}
+
+function claimNamesOf({ metadata, spec }: Pick<Pod, "metadata" | "spec">): string[] {
+  return (spec.volumes ?? []).flatMap(({ name, persistentVolumeClaim, ephemeral }) => {
+    const claimName = persistentVolumeClaim?.claimName ?? (ephemeral && ephemeralClaimName(metadata.name, name));
+    return claimName === undefined ? [] : [claimName];
+  });
 }
 
 function attachedVolumes(

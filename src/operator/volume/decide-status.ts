@@ -27,6 +27,8 @@ export interface StatusFacts {
   readonly lostNode: string | undefined;
   /** For whose slots it is to have fewer members. */
   readonly consolidation: ConsolidationNeed | undefined;
+  /** Why no node can take it. */
+  readonly unfit: string | undefined;
 }
 
 export function decideStatus(facts: StatusFacts, nowMs: number): ApplyConfiguration {
@@ -103,7 +105,7 @@ function isUnused(layout: FilesystemLayout | undefined): boolean {
 }
 
 function stalledOf(facts: StatusFacts): Statement | undefined {
-  const { layout, missing, refusal, members, handle, lostNode } = facts;
+  const { layout, missing, refusal, members, handle, lostNode, unfit } = facts;
   if (missing.length > 0) return statement("Stalled", true, "MembersMissing", missingMessage(handle, missing));
   if (lostNode !== undefined) return statement("Stalled", true, "NodeLost", lostMessage(lostNode));
   // A layout put back from a backup has much else that does not fit, and this is why.
@@ -115,7 +117,13 @@ function stalledOf(facts: StatusFacts): Statement | undefined {
   if (layout !== undefined && gone.length > 0)
     return statement("Stalled", true, "MembersMissing", goneMessage(layout, gone));
   const wrong = members?.problem ?? (refusal === undefined || isHold(refusal) ? undefined : refusal);
-  return wrong === undefined ? undefined : statement("Stalled", true, wrong.reason, wrong.message);
+  if (wrong !== undefined) return statement("Stalled", true, wrong.reason, wrong.message);
+  return unfit === undefined ? undefined : statement("Stalled", true, "NoNodeHasSlots", unfit);
+}
+
+/** What was told last of no node that can take it. */
+export function unfitShown({ status }: Filesystem): string | undefined {
+  return status?.conditions?.find(({ type, reason }) => type === "Stalled" && reason === "NoNodeHasSlots")?.message;
 }
 
 function missingMessage(handle: string, missing: readonly string[]): string {

@@ -19,7 +19,7 @@ import { describeLoss, lossOf, nodeOfLocal } from "../node-loss/lost-node.ts";
 import { carryTarget, type TargetCarrying } from "./carry-target.ts";
 import { carryTrim } from "./carry-trim.ts";
 import { decideRebuild, looksLost, needsMembers } from "./decide-rebuild.ts";
-import { decideStatus } from "./decide-status.ts";
+import { decideStatus, unfitShown } from "./decide-status.ts";
 import { writeFilesystem } from "./filesystem-writer.ts";
 import { gatherFacts, gatherLiveFacts, type VolumeFacts } from "./gather.ts";
 import { isRemoving } from "./layout-facts.ts";
@@ -34,7 +34,7 @@ export interface VolumeReconciling extends TargetCarrying {
   readonly clock: Clock;
   readonly reselection: Pace;
   readonly making: Pace;
-  readonly consolidations: Pick<Consolidations, "needOf" | "tryBegin" | "isAwaited">;
+  readonly consolidations: Pick<Consolidations, "needOf" | "unfitOf" | "tryBegin" | "isAwaited">;
 }
 
 /** What a member fails for, such as a quota or a node without room, comes and goes without a change of the volume. */
@@ -60,7 +60,8 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcomeOf(members, refusal);
   const lostNode = layout && (await lostNodeOf(reconciling, layout));
   const consolidation = reconciling.consolidations.needOf(handle, filesystem.status?.consolidation);
-  const said = { handle, filesystem, layout, missing, refusal, members, lostNode, consolidation };
+  const unfit = reconciling.consolidations.unfitOf(handle, unfitShown(filesystem));
+  const said = { handle, filesystem, layout, missing, refusal, members, lostNode, consolidation, unfit };
   const untoldMs = await reportStatus(reconciling, said);
   return untoldMs === undefined ? outcomeOf(members, refusal) : { againAfterMs: untoldMs };
 }

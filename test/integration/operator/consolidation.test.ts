@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import type { ConsolidationNeed } from "../../../src/api/consolidation.ts";
 import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../../../src/api/filesystem-layout.ts";
-import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
+import { API_VERSION, FIELD_MANAGERS, SPAN_DRIVER } from "../../../src/api/names.ts";
 import {
   CSI_NODES,
   EVENTS,
@@ -107,11 +107,13 @@ async function waitingPod(
   nodeName: string | undefined,
   said: object = PLACED,
   claims: readonly string[] = [name],
+  existing?: string,
 ): Promise<void> {
   const { client } = tested.cluster;
   const metadata = { namespace: "shop", name };
   const volumes: PodVolume[] = [];
   for (const each of claims) volumes.push(await ordinaryClaim(each));
+  if (existing !== undefined) volumes.push({ name: "data", persistentVolumeClaim: { claimName: existing } });
   const pod = {
     apiVersion: "v1",
     kind: "Pod",
@@ -324,3 +326,35 @@ it("where members cannot grow, a larger one comes through a slot that is free, a
   expect(await span.claims(fifth.handle)).toEqual(["m0", "m1", "m2"].map((name) => `${fifth.handle}-${name}`));
   tested.sidecars.resume();
 }, 180_000);
+
+it("a filesystem of more members than any node has slots is Stalled while its pod waits, and both say why", async () => {
+  const { client } = tested.cluster;
+  await setSlots(100);
+  const sixth = await wide();
+  await span.report(sixth.handle, { ...mounted({ m0: "2Gi", m1: "2Gi", m2: "2Gi" }), mounted: false });
+  await span.unpublish(sixth.handle, NODE);
+  await setSlots(2);
+  const csi = { driver: SPAN_DRIVER, volumeHandle: sixth.handle };
+  const volume = { apiVersion: "v1", kind: "PersistentVolume", metadata: { name: "of-sixth" }, spec: { csi } };
+  await client.create("test/volume", PERSISTENT_VOLUMES, volume);
+  const metadata = { namespace: "shop", name: "of-sixth" };
+  const claim = { apiVersion: "v1", kind: "PersistentVolumeClaim", metadata, spec: { volumeName: "of-sixth" } };
+  await client.create("test/claim", PERSISTENT_VOLUME_CLAIMS, claim);
+  await waitingPod("homeless", NODE, PLACED, [], "of-sixth");
+  const stalled = await span.untilCondition(
+    "it to be told",
+    sixth.claim,
+    "Stalled",
+    ({ reason }) => reason === "NoNodeHasSlots",
+  );
+  expect(stalled).toMatchObject({ status: "True", message: expect.stringContaining("take 3 attach slots") });
+  expect(stalled.message).toContain("has more than 2");
+  for (const about of ["homeless", sixth.claim])
+    await untilRead(
+      `Events of ${about}`,
+      () => eventsOf(about),
+      (events) => events.includes("NoNodeHasSlots"),
+    );
+  await setSlots(100);
+  await span.untilCondition("a node to have them", sixth.claim, "Stalled", ({ status }) => status === "False");
+}, 120_000);

@@ -9,11 +9,17 @@ import type {
   Pod,
   VolumeAttachment,
 } from "../../../src/kube/resources.ts";
-import { decideNeeds, PATIENCE_MS, type SeenNeeds } from "../../../src/operator/consolidation/decide-needs.ts";
+import {
+  decideNeeds,
+  PATIENCE_MS,
+  type SeenNeeds,
+  waitingForSlots,
+} from "../../../src/operator/consolidation/decide-needs.ts";
+import { decideUnfit } from "../../../src/operator/consolidation/decide-unfit.ts";
 import { isMerging, outcomeOf } from "../../../src/operator/consolidation/under-way.ts";
 import type { MergeWay } from "../../../src/operator/member/decide-consolidation.ts";
 import { buildFilesystem } from "../../builders/volume.ts";
-import { carriedOut, mounted } from "../../harness/span-steps.ts";
+import { carriedOut, mounted, unmounted } from "../../harness/span-steps.ts";
 
 const NOW_MS = Date.parse("2030-01-01T00:00:00Z");
 const DRIVER = "member.example.com";
@@ -320,6 +326,44 @@ describe("a pod that no node takes for want of attach slots", () => {
     const world = seen({ pods: [refused(TAKEN)] });
     const nodes = () => [{ ...node("node-a"), ...change }];
     expect(decideNeeds({ ...world, nodes }, NOW_MS).size).toBe(0);
+  });
+});
+
+describe("a filesystem that no node can take for want of attach slots", () => {
+  const late = unmounted(mounted("1Gi", "1Gi", "1Gi", "1Gi"));
+  const LIMITS: Readonly<Record<string, number>> = { "node-a": 2, "node-b": 3 };
+  const told = (world: World, limits = LIMITS): [string, string][] => {
+    const spans = { late: { ...late, metadata: { ...late.metadata, name: "late" } } };
+    const whole = { spans, attached: 0, nodes: [node("node-b")], ...world };
+    const limitOn = (name: string): number | undefined => limits[name];
+    const all = seen(whole);
+    const ofMembers = (name: string): PersistentVolume | undefined =>
+      name.startsWith("pv-") ? volume(DRIVER, name, world.elsewhere ?? false) : all.volume(name);
+    const found = decideUnfit(waitingForSlots(all.pods, NOW_MS), { ...all, limitOn, volume: ofMembers });
+    return [...found].map(([handle, { message }]) => [handle, message]);
+  };
+
+  it("is told with what it needs, the most that there is, and why its members are not merged", () => {
+    expect(told({})).toEqual([
+      [
+        "late",
+        "pod shop/late waits: its volumes take 4 attach slots of member.example.com on one node, and no node within their reach has more " +
+          "than 3. Members are merged only while a filesystem is mounted, with all of them attached: a node with 4 slots is needed",
+      ],
+    ]);
+  });
+
+  it.each<[string, World, Record<string, number>?]>([
+    ["a node has as many, whoever uses them", {}, { ...LIMITS, "node-b": 4 }],
+    ["a node has no limit", {}, { "node-a": 2 }],
+    ["it is mounted", { spans: { late: mounted("1Gi", "1Gi", "1Gi", "1Gi") } }],
+    ["it has one member", { spans: { late: unmounted(mounted("1Gi")) } }, { "node-a": 0, "node-b": 0 }],
+    ["the pod has only come", { pods: [pod("late", { waitsMs: 0 })] }],
+    ["the pod waits for something else", { pods: [pod("late", { node: "" })] }],
+    ["its driver attaches nothing", { attaches: false }],
+    ["no node is within its reach", { elsewhere: true }],
+  ])("is not told of where %s", (_where, world, limits = LIMITS) => {
+    expect(told(world, limits)).toEqual([]);
   });
 });
 

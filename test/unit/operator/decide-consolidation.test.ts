@@ -211,10 +211,7 @@ describe("a filesystem whose members cannot grow", () => {
       ...kept,
       spec: { ...kept.spec, members: kept.spec.members?.map((one) => withoutEndedMark(kept, one)) },
     };
-    const again = replace(
-      unmarked,
-      mergeOf(unmarked, 2, { size: "4Gi", decidedAt: LATER }),
-    );
+    const again = replace(unmarked, mergeOf(unmarked, 2, { size: "4Gi", decidedAt: LATER }));
     expect(summary(again)).toBe(summary(leaving));
     expect(again.spec.target).toMatchObject({ size: "4Gi", from: "7Gi", decidedAt: LATER });
 

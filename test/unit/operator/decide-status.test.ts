@@ -2,7 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import type { FilesystemStatus } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import type { Condition } from "../../../src/api/schema.ts";
-import { decideStatus, type StatusFacts } from "../../../src/operator/volume/decide-status.ts";
+import { decideStatus, type StatusFacts, unfitShown } from "../../../src/operator/volume/decide-status.ts";
 import { buildSpan } from "../../builders/span.ts";
 import { buildFilesystem, buildLayout, HANDLE, NODE, reported } from "../../builders/volume.ts";
 
@@ -20,6 +20,7 @@ function statusOf(layout: FilesystemLayout | undefined, more: Partial<StatusFact
     members: undefined,
     lostNode: undefined,
     consolidation: undefined,
+    unfit: undefined,
     ...more,
   };
   return decideStatus(facts, NOW_MS)["status"] as FilesystemStatus;
@@ -50,6 +51,16 @@ const saying = (layout: FilesystemLayout, condition: Condition): FilesystemLayou
 const withoutMember = (layout: FilesystemLayout, lost: string): FilesystemLayout => ({
   ...layout,
   spec: { ...layout.spec, members: layout.spec.members?.filter(({ name }) => name !== lost) },
+});
+
+it("says of a filesystem that no node can take that it is Stalled, unless something worse is wrong, and reads that again", () => {
+  const unfit = "pod shop/late waits: no node has the slots";
+  const status = statusOf(buildLayout({ status: { mounted: false } }), { unfit });
+  expect(conditionOf(status, "Stalled")).toMatchObject({ status: "True", reason: "NoNodeHasSlots", message: unfit });
+  expect(unfitShown({ ...buildFilesystem(), status })).toBe(unfit);
+  const worse = statusOf(buildLayout({ status: { mounted: false } }), { unfit, lostNode: "node n1 is gone" });
+  expect(summary(worse)["Stalled"]).toBe("True NodeLost");
+  expect(unfitShown({ ...buildFilesystem(), status: worse })).toBeUndefined();
 });
 
 describe("a Filesystem's status", () => {
