@@ -17,6 +17,16 @@ const LONGEST = [
   "/test/e2e/recovery.test.ts",
   "/test/e2e/outages.test.ts",
   "/test/e2e/placement-scale.test.ts",
+  "/test/integration/storage/shrink-btrfs.test.ts",
+  "/test/integration/storage/copy.test.ts",
+  "/test/integration/storage/span-storage.test.ts",
+  "/test/integration/storage/host-limits.test.ts",
+  "/test/integration/storage/span-devices.test.ts",
+  "/test/integration/agent/agent-span.test.ts",
+  "/test/integration/agent/agent-settle.test.ts",
+  "/test/integration/prometheus.test.ts",
+  "/test/integration/agent/agent-trim.test.ts",
+  "/test/integration/operator/consolidation.test.ts",
 ];
 
 export default class LongestFirst extends TestSequencer {
