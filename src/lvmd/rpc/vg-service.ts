@@ -56,7 +56,7 @@ export function createVGService(method: LvmdMethod, host: VolumeHost): GrpcServi
 /** Of a volume that lvmd has just made, only a report tells everything. */
 async function wholeStateOf(host: VolumeHost, deviceClass: DeviceClass): Promise<ClassState | Refusal> {
   const state = await stateOf(host, deviceClass);
-  if (state instanceof Refusal || volumesOf(state).every(({ uuid }) => uuid !== "")) return state;
+  if (state instanceof Refusal || volumesOf(state).every(({ attr }) => attr !== "")) return state;
   return freshStateOf(host, deviceClass);
 }
 
