@@ -9,7 +9,7 @@ const MODULES = "loop dm-mod dm-snapshot dm-thin-pool";
 // What the agent does is the same under either kernel.
 const { environment, parts } = NEWER_KERNEL;
 
-describeReal("an agent that is killed over real LVM", ["root", "device-mapper", ...parts], () => {
+describeReal("an agent that is killed over real LVM", ["root", "device-mapper", "bundle", ...parts], () => {
   it(
     "is followed by one that finishes, wherever it was",
     () => runVmSuite({ suite: "agent-lvm-crash", disks: "8G 4G", modules: MODULES, tests: TESTS, environment }),

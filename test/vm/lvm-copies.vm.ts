@@ -49,6 +49,12 @@ afterAll(async () => {
 
 const manifestOf = (name: string): string => join(stack.directory, `${name}.manifest`);
 
+/** lvs(8), "lv_attr": the second character is "r" for one that is only read. Throws where there is none. */
+async function attributesOf(name: string): Promise<string> {
+  const { status: told } = (await stack.client.get(LOGICAL_VOLUMES, { name })) ?? {};
+  return sh(`lvs --noheadings -o lv_attr ${stack.lvm?.group}/${told?.volumeID}`).trim();
+}
+
 describe.each(FS_TYPES)("a volume of %s in a thin pool", (fsType) => {
   const [atSnapshot, loadAtSnapshot, later] = ["at-snapshot", "load", "later"].map((what) => `${fsType}-${what}`);
 
@@ -99,6 +105,7 @@ describe.each(FS_TYPES)("a volume of %s in a thin pool", (fsType) => {
 
       await deleteVolume(stack, source);
       isAsItShould();
+      expect(await attributesOf(snapshotId)).toMatch(/^Vr/);
       await snapshots.remove(snapshotId);
       isAsItShould();
       for (const copy of [same, larger, clone]) await deleteVolume(stack, copy);
@@ -117,7 +124,7 @@ describe("a raw block volume in a thin pool", () => {
   const sumOf = (path: string): string => sh(`head -c ${BYTES} ${path} | sha256sum`);
 
   it(
-    "is restored from a snapshot and cloned to the last byte, also to a larger size",
+    "is restored from a snapshot and cloned to the last byte, also to a larger size, and when the source is gone",
     async () => {
       const claim = { storageClassName: classOf("btrfs"), volumeMode: "Block" } as const;
       const source = await createVolume(stack, "raw-source", { ...claim, request: String(BYTES) });
@@ -128,11 +135,11 @@ describe("a raw block volume in a thin pool", () => {
       const copy = (name: string, of: string, bytes: number): Promise<TestVolume> =>
         createVolume(stack, name, { ...claim, request: String(bytes), dataSource: copyOf(of) });
       const same = await copy("raw-same", snapshotId, BYTES);
-      const larger = await copy("raw-larger", snapshotId, 2 * BYTES);
       const clone = await copy("raw-clone", source.handle, BYTES);
+      await deleteVolume(stack, source);
+      const larger = await copy("raw-larger", snapshotId, 2 * BYTES);
       const copies = [same, larger, clone];
       expect(copies.map(deviceBytes)).toEqual([BYTES, 2 * BYTES, BYTES]);
-      await deleteVolume(stack, source);
       await snapshots.remove(snapshotId);
       forgetCaches();
       expect(copies.map(({ mountPath }) => sumOf(mountPath))).toEqual([atSnapshot, atSnapshot, later]);
@@ -212,12 +219,6 @@ describe("a copy on its way from its claim to its pod", () => {
     },
     LIMIT_MS,
   );
-
-  /** lvs(8), "lv_attr": the second character is "r" for one that is only read. */
-  async function attributesOf(name: string): Promise<string> {
-    const { status: told } = (await stack.client.get(LOGICAL_VOLUMES, { name })) ?? {};
-    return sh(`lvs --noheadings -o lv_attr ${stack.lvm?.group}/${told?.volumeID}`).trim();
-  }
 
   /** Its pod goes: it is mounted nowhere. */
   async function letGo({ name, memberPath }: TestVolume): Promise<void> {
