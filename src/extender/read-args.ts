@@ -18,16 +18,14 @@ function list<T extends z.ZodType>(element: T, limit: number) {
   return z.array(z.unknown()).max(limit).pipe(z.array(element));
 }
 
-/** The same of texts, looked at by hand: each question has thousands. */
-const texts = z.unknown().transform((value, { issues }): readonly string[] => {
-  const wrong = (message: string, path: number[] = []): never => {
+/** The same of texts, looked at by hand: each question has thousands. A transform or a refinement of zod's would keep them alive for long. */
+const texts = z.custom<readonly string[]>(Array.isArray, "expected a list").check(({ value, issues }) => {
+  const wrong = (message: string, path: number[]): unknown =>
     issues.push({ code: "custom", message, path, input: value });
-    return z.NEVER;
-  };
-  if (!Array.isArray(value)) return wrong("expected a list");
-  if (value.length > NAMES_LIMIT) return wrong(`expected at most ${NAMES_LIMIT} elements`);
+  if (!Array.isArray(value)) return;
+  if (value.length > NAMES_LIMIT) wrong(`expected at most ${NAMES_LIMIT} elements`, []);
   const other = value.findIndex((one) => typeof one !== "string");
-  return other < 0 ? (value as readonly string[]) : wrong("expected a text", [other]);
+  if (other >= 0) wrong("expected a text", [other]);
 });
 
 const volume = z.object({

@@ -11,6 +11,8 @@ import { type OverCommit, overCommits } from "./over-commits.ts";
 import { whyNotPlaced } from "./placed-pods.ts";
 
 const LIMIT_MS = 900_000;
+/** Beside that, of each pod: twice what one took of a machine that did much else. */
+const POD_LIMIT_MS = 500;
 const INTERVAL_MS = 50;
 
 export interface BurstPods {
@@ -36,6 +38,11 @@ export interface ObjectBurst {
   /** As the API server has it now, by pods and claims alone. */
   overCommits(roomBytes: ReadonlyMap<string, number>): Promise<OverCommit[]>;
   stop(): Promise<void>;
+}
+
+/** How long so many pods may take until they are placed. */
+export function burstLimitMs(count: number): number {
+  return LIMIT_MS + count * POD_LIMIT_MS;
 }
 
 /** `prefix`: of all of their names, and of no other pod's. */
@@ -70,7 +77,7 @@ export async function followBurst(
     const said = new Set(waiting().map(whyNotPlaced));
     return `${bound().length} of ${reflector.store.size} are; the others say: ${[...said].join(" | ")}`;
   };
-  const limits = { limitMs: LIMIT_MS, intervalMs: INTERVAL_MS, otherwise };
+  const limitsOf = (count: number) => ({ limitMs: burstLimitMs(count), intervalMs: INTERVAL_MS, otherwise });
   return {
     make: async (names) => {
       firstMs ??= performance.now();
@@ -85,7 +92,11 @@ export async function followBurst(
     bound,
     waiting,
     boundAre: async (atLeast) => {
-      await waitFor(`${atLeast} of ${prefix}… to be placed`, () => bound().length >= atLeast || undefined, limits);
+      await waitFor(
+        `${atLeast} of ${prefix}… to be placed`,
+        () => bound().length >= atLeast || undefined,
+        limitsOf(atLeast),
+      );
     },
     settled: async (made, count, why) => {
       await waitFor(
@@ -95,7 +106,7 @@ export async function followBurst(
           const isAll = reflector.store.size === made && made - left.length === count;
           return (isAll && left.every((pod) => why.test(whyNotPlaced(pod)))) || undefined;
         },
-        limits,
+        limitsOf(made),
       );
     },
     seconds: () => (lastMs - (firstMs ?? lastMs)) / 1000,

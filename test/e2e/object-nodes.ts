@@ -25,6 +25,8 @@ export interface ObjectNodes {
   readonly namespace: string;
   /** The StorageClass that they are published for. */
   readonly className: string;
+  /** Whether capacities are published: each costs the API server as much as the pod's binding, and of some nobody takes notice. */
+  readonly publishes: boolean;
 }
 
 export async function makeObjectNodes(
@@ -37,18 +39,18 @@ export async function makeObjectNodes(
     await client.create("e2e/node", NODES, nodeOf(name));
     await client.create("e2e/csi-node", CSI_NODES, csiNodeOf(name));
     await client.create("e2e/node-storage", NODE_STORAGES, storageOf(name));
-    await reportFree(nodes, name, free, sizeBytes);
-    await publishFree(nodes, name, free);
+    await tellFree(nodes, name, free, sizeBytes);
   });
 }
 
+/** As the node's agent does, and the operator after it. */
+export async function tellFree(nodes: ObjectNodes, name: string, freeBytes: number, sizeBytes: number): Promise<void> {
+  await reportFree(nodes, name, freeBytes, sizeBytes);
+  if (nodes.publishes) await publishFree(nodes, name, freeBytes);
+}
+
 /** As the node's agent does. */
-export async function reportFree(
-  { client }: ObjectNodes,
-  name: string,
-  freeBytes: number,
-  sizeBytes: number,
-): Promise<void> {
+async function reportFree({ client }: ObjectNodes, name: string, freeBytes: number, sizeBytes: number): Promise<void> {
   const [free, size] = [formatQuantity(freeBytes), formatQuantity(sizeBytes)];
   const deviceClasses = [{ name: OBJECT_DEVICE_CLASS, backend: "lvm", default: true, free, size }];
   const configuration = { ...storageOf(name), status: { deviceClasses } };
@@ -56,7 +58,7 @@ export async function reportFree(
 }
 
 /** As the operator does once it has heard of it. */
-export async function publishFree(
+async function publishFree(
   { client, namespace, className }: ObjectNodes,
   name: string,
   freeBytes: number,

@@ -14,7 +14,7 @@ import {
 } from "../../src/kube/resources.ts";
 import { createLogger } from "../../src/process/log.ts";
 import { parseQuantity } from "../../src/units/quantity.ts";
-import { OBJECT_DEVICE_CLASS, type ObjectNodes, publishFree, reportFree } from "./object-nodes.ts";
+import { OBJECT_DEVICE_CLASS, type ObjectNodes, tellFree } from "./object-nodes.ts";
 
 const SELECTED_NODE = "volume.kubernetes.io/selected-node";
 /** How late a node's figures are at most; by the claim's name, so that each run is the same. */
@@ -42,11 +42,7 @@ export async function provisionOnObjects(
   const refused: string[] = [];
   /** Of each node, so that what it says last is its present state. */
   const turns = new Map<string, Promise<void>>();
-  const report = async (node: string): Promise<void> => {
-    const free = freeBytes.get(node) ?? 0;
-    await reportFree(nodes, node, free, sizeBytes);
-    await publishFree(nodes, node, free);
-  };
+  const report = (node: string): Promise<void> => tellFree(nodes, node, freeBytes.get(node) ?? 0, sizeBytes);
   const begun = new Set<string>();
   const work: Promise<void>[] = [];
   const place = async (claim: PersistentVolumeClaim, node: string): Promise<void> => {
