@@ -1,8 +1,9 @@
 // What stage may format and what it must leave alone, on real devices and with real signatures.
 
 import { execFileSync } from "node:child_process";
-import { createHash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { closeSync, copyFileSync, openSync, readFileSync, renameSync, rmSync, truncateSync, writeSync } from "node:fs";
+import { basename, dirname } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { LoopVolume } from "../../../src/agent/storage/storage.ts";
 import type { Effects } from "../../../src/process/effects.ts";
@@ -162,8 +163,12 @@ function writeAt(path: string, offsetBytes: number, text: string): void {
   closeSync(file);
 }
 
+/** Of what it holds and where; holes, which is most of a member, are not read. */
 function checksum(path: string): string {
-  return createHash("sha1").update(readFileSync(path)).digest("hex");
+  const archive = 'tar --create --sparse --hole-detection=seek --mtime=@0 --directory "$1" "$2" | sha1sum';
+  return execFileSync("bash", ["-o", "pipefail", "-c", archive, "bash", dirname(path), basename(path)], {
+    encoding: "utf8",
+  });
 }
 
 // One Linux partition from sector 2048 on, and the two bytes that end a master boot record.
