@@ -8,6 +8,7 @@ import { refuseVolumeName } from "../lvm/lvm-names.ts";
 import type { ReportedVolume } from "../lvm/report.ts";
 import type { DeviceClass } from "../settings/settings.ts";
 import type { ReduceTokens } from "./reduce-tokens.ts";
+import { cancelReduce } from "./reduce-volume.ts";
 import { askedBytes, refuseShortage, refuseSize } from "./sizes.ts";
 import { classOf, freshVolumeOf, type VolumeHost, volumeOf, withDevice } from "./volume-host.ts";
 import { refuseWiped } from "./wipe-mark.ts";
@@ -28,20 +29,34 @@ export async function resizeVolume(
     const turn = (): Promise<Resized> => resizeInTurn(host, tokens, deviceClass, name, sizeBytes);
     const resized = await host.lanes.run(deviceClass.volumeGroup, turn);
     if (typeof resized === "number" || resized instanceof Refusal) return resized;
-    // Not in the group's turn: the reduction may wait for it, and other volumes need not wait for a piece that is zeroed.
-    await host.reductions.preempt(resized.reducing, preempted());
+    const unended = await endReduction(host, tokens, resized);
+    if (unended !== undefined) return unended;
     if (attempt === REPEATS_LIMIT) return preempted();
   }
 }
 
-/** `reducing`: the volume's UUID; nothing was done yet. */
-type Resized = number | Refusal | { readonly reducing: string };
+/** `reducing`: the volume's UUID. `open`: the token of a reduction that nobody is at, and whose end nobody has been told. */
+type InTheWay = { readonly reducing: string } | { readonly open: string };
+
+/** Nothing was done yet where something is in the way. */
+type Resized = number | Refusal | InTheWay;
 
 /** As many reductions of one volume, one right after the other, nobody asks for. */
 const REPEATS_LIMIT = 3;
 
 function preempted(): Refusal {
   return new Refusal("ABORTED", "the volume is to be grown, or is to stay as it is: its reduction was stopped");
+}
+
+/** Not in the group's turn: the reduction may wait for it, and other volumes need not wait for a piece that is zeroed. */
+async function endReduction(host: VolumeHost, tokens: ReduceTokens, inTheWay: InTheWay): Promise<Refusal | undefined> {
+  if ("reducing" in inTheWay) {
+    await host.reductions.preempt(inTheWay.reducing, preempted());
+    return undefined;
+  }
+  // Whoever has asked for it may have lost its token: the volume would never grow again.
+  const outcome = await cancelReduce(host, tokens, inTheWay.open);
+  return outcome instanceof Refusal ? outcome : undefined;
 }
 
 async function resizeInTurn(
@@ -59,8 +74,7 @@ async function resizeInTurn(
   if (host.reductions.isReducing(found.volume.uuid)) return { reducing: found.volume.uuid };
   // What became of a reduction is told by the size: it must be known before the size changes.
   const open = tokens.openOf(found.volume.uuid);
-  if (open !== undefined)
-    return new Refusal("FAILED_PRECONDITION", `the end of the reduction ${open.token} is not known: cancel it first`);
+  if (open !== undefined) return { open: open.token };
   if (sizeBytes <= found.volume.sizeBytes) return found.volume.sizeBytes;
   const shortage = (state: ClassState, volume: ReportedVolume): Refusal | undefined =>
     refuseGrowth(state, volume, sizeBytes, columnsFor(deviceClass));

@@ -1,9 +1,15 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, it } from "@jest/globals";
 import { Refusal } from "../../../src/csi/refusal.ts";
-import type { ReduceTokens } from "../../../src/lvmd/volumes/reduce-tokens.ts";
+import { loadReduceTokens, type ReduceTokens } from "../../../src/lvmd/volumes/reduce-tokens.ts";
 import { createReductionsUnderWay, type ReductionUnderWay } from "../../../src/lvmd/volumes/reductions-under-way.ts";
 import { resizeVolume } from "../../../src/lvmd/volumes/resize-volume.ts";
+import { systemClock } from "../../../src/process/clock.ts";
+import { directEffects } from "../../../src/process/effects.ts";
+import { createFilePort } from "../../../src/process/file-port.ts";
 import { hostWithReport } from "./host-with-report.ts";
 import { deviceClass, GIB, groupOf, MIB, volume } from "./lvm-facts.ts";
 
@@ -61,5 +67,18 @@ describe("a volume that is to be grown, or that somebody says is large enough", 
     expect(await resizeVolume(host, tokens as ReduceTokens, "class", "v", 4 * MIB)).toBe(GIB);
     expect(ended).toEqual(["Preempted", "in turn"]);
     await running;
+  });
+
+  it.each([
+    ["was carried out", GIB / 2, { state: "Reduced", sizeBytes: GIB / 2 }],
+    ["was not", GIB, { state: "Burnt" }],
+  ])("has the reduction of a former lvmd, which %s, ended first", async (_what, sizeBytes, end) => {
+    const directory = mkdtempSync(join(tmpdir(), "tokens-"));
+    const store = loadReduceTokens(directory, createFilePort(directEffects), systemClock);
+    await store.begin(REQUEST, REQUEST.toBytes);
+    const host = hostWithReport(deviceClass(), [groupOf([GIB], [volume({ name: "v", sizeBytes })])]);
+    expect(await resizeVolume(host, store, "class", "v", 4 * MIB)).toBe(sizeBytes);
+    expect(store.get(REQUEST.token)?.end).toEqual(end);
+    rmSync(directory, { recursive: true });
   });
 });
