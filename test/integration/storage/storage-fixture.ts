@@ -2,13 +2,14 @@
 // end, also when the test failed half-way.
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { createLoopStorage } from "../../../src/agent/storage/loop-storage.ts";
 import type { LoopVolume, MountedLoop, ShrinkControl, Storage } from "../../../src/agent/storage/storage.ts";
 import type { FsType } from "../../../src/api/filesystem-layout.ts";
 import { fsidOf, volumeHandleOf } from "../../../src/api/identity.ts";
+import { loopDevicesUnder, mountsUnder } from "../../../src/demo/mount-table.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { createCommandPort } from "../../../src/process/command-port.ts";
 import { directEffects, type Effects } from "../../../src/process/effects.ts";
@@ -80,16 +81,10 @@ function cleanUp(directory: string): void {
 
 /** Unmounts what is mounted under the directory, detaches the loop devices of `members`' files, and removes all. */
 export function takeDown(directory: string, members: string): void {
-  unmountUnder(join(directory, "mounts"));
-  for (const name of existsSync(members) ? readdirSync(members) : [])
-    for (const device of devicesOf(join(members, name))) execFileSync("losetup", ["--detach", device]);
-  unmountUnder(directory);
+  for (const path of mountsUnder(join(directory, "mounts"))) unmount(path);
+  for (const device of loopDevicesUnder(members)) execFileSync("losetup", ["--detach", device]);
+  for (const path of mountsUnder(directory)) unmount(path);
   rmSync(directory, { recursive: true, force: true });
-}
-
-function unmountUnder(directory: string): void {
-  const mounts = execFileSync("findmnt", ["--noheadings", "--list", "--output", "TARGET"], { encoding: "utf8" });
-  for (const target of mounts.split("\n").reverse()) if (target.startsWith(`${directory}/`)) unmount(target);
 }
 
 /** A command whose work is done may still have the mount open: an extend returns as soon as statfs shows it. */
