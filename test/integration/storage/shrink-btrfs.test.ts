@@ -19,7 +19,7 @@ import {
   remount,
   type StorageFixture,
 } from "./storage-fixture.ts";
-import { scatterFiles, startWriter, verifyFiles, type Writer } from "./written-files.ts";
+import { scatterInReserved, startWriter, verifyFiles, type Writer } from "./written-files.ts";
 
 const ATTEMPTS_LIMIT = 20;
 
@@ -85,7 +85,7 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
   }
 
   it("moves scattered data under a 60 MB/s writer, and loses none", async () => {
-    scatterFiles(mounted.mountPath, manifest, 200, 6);
+    scatterInReserved(mounted.mountPath, manifest, 200, 6);
     const writer = write({ megabytesPerSecond: 60, keptFiles: 20 });
     const result = await shrinkUntilDone(1536 * MIB);
     await writer.stop();
@@ -106,7 +106,7 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
   });
 
   it("is cancelled by a writer that would outgrow it", async () => {
-    scatterFiles(mounted.mountPath, manifest, 150, 3);
+    scatterInReserved(mounted.mountPath, manifest, 150, 3);
     let reserveBytes = 256 * MIB;
     const writer = write({ megabytesPerSecond: 400, keptFiles: 400 });
     await waitFor("the writer to be at work", () => fixtureHasFile(mounted, "w10") || undefined);
@@ -122,7 +122,7 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
   });
 
   it("is cancelled in the middle of a step by its signal, and leaves nothing running", async () => {
-    scatterFiles(mounted.mountPath, manifest, 300, 3);
+    scatterInReserved(mounted.mountPath, manifest, 300, 3);
     const result = await cancelledInResize(1500 * MIB);
     expect(result).toMatchObject({ outcome: "Cancelled" });
     expect(exclusiveOperation(mounted.fsid)).toBe("none");
@@ -133,7 +133,7 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
   it("asks once more for a step that somebody else has cancelled", async () => {
     const ballast = join(mounted.mountPath, "ballast");
     execFileSync("fallocate", ["--length", `${1536 * MIB}`, ballast]);
-    scatterFiles(mounted.mountPath, manifest, 100, 1); // full chunks behind it: no balance moves them, a resize has to
+    scatterInReserved(mounted.mountPath, manifest, 100, 1); // full chunks behind it: no balance moves them, a resize has to
     rmSync(ballast);
     let ended = false;
     const result = fixture.storage.shrink(mounted, 2 * GIB, makeShrinkControl()).finally(() => {
@@ -146,7 +146,7 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
   });
 
   it("repacks emptied chunks where only their places hold the filesystem up", async () => {
-    scatterFiles(mounted.mountPath, manifest, 300, 30);
+    scatterInReserved(mounted.mountPath, manifest, 300, 30);
     expect(minDeviceBytes(mounted)).toBeGreaterThan(1280 * MIB);
     const result = await fixture.storage.shrink(
       mounted,
@@ -158,7 +158,7 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
   });
 
   it("ends at its floor, and not as cancelled, where only the chunk that it moves takes the reserve", async () => {
-    scatterFiles(mounted.mountPath, manifest, 300, 30);
+    scatterInReserved(mounted.mountPath, manifest, 300, 30);
     const result = await fixture.storage.shrink(mounted, 1 * GIB, makeShrinkControl({ reserveBytes: () => 384 * MIB }));
     expect(result.outcome).toBe("FloorReached");
     expect(result.sizeBytes).toBeLessThan(2 * GIB);
@@ -166,7 +166,7 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
   });
 
   it("stops at the filesystem's own floor, with the numbers", async () => {
-    scatterFiles(mounted.mountPath, manifest, 100, 1);
+    scatterInReserved(mounted.mountPath, manifest, 100, 1);
     const result = await fixture.storage.shrink(mounted, 512 * MIB, makeShrinkControl());
     if (result.outcome !== "FloorReached") throw new Error(`ended as ${result.outcome}`);
     expect(result.sizeBytes).toBeLessThan(3 * GIB);

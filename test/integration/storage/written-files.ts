@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { MIB } from "./storage-fixture.ts";
 
+const SCATTERED_BYTES = 8 * MIB;
 const WRITER = fileURLToPath(new URL("checksummed-writer.mjs", import.meta.url));
 
 export interface Writer {
@@ -54,14 +55,34 @@ export function startWriter(directory: string, manifest: string, settings: Write
  * deleted before all of it has its place there, which on a machine with much memory it would not have yet.
  */
 export function scatterFiles(directory: string, manifest: string, count: number, nth: number): void {
-  const content = randomBytes(8 * MIB);
+  scatter(directory, manifest, count, nth, (path, content) => writeFileSync(path, content));
+}
+
+/** The same for a filesystem whose free space nobody looks at: what will be deleted gets its place and no content, which is most of the work. */
+export function scatterInReserved(directory: string, manifest: string, count: number, nth: number): void {
+  const reserve = `for i in $(seq 0 ${count - 1}); do fallocate --length ${SCATTERED_BYTES} "$1/s$i" || exit; done`;
+  execFileSync("sh", ["-c", reserve, "sh", directory]);
+  scatter(directory, manifest, count, nth, (path, content, isKept) => {
+    if (isKept) writeFileSync(path, content, { flag: "r+" }); // where its place was reserved
+  });
+}
+
+function scatter(
+  directory: string,
+  manifest: string,
+  count: number,
+  nth: number,
+  write: (path: string, content: Buffer, isKept: boolean) => void,
+): void {
+  const content = randomBytes(SCATTERED_BYTES);
+  const isKept = (index: number): boolean => index % nth === 0;
   for (let index = 0; index < count; index += 1) {
     content.writeUInt32LE(index, 0);
-    writeFileSync(join(directory, `s${index}`), content);
-    if (index % nth === 0) appendFileSync(manifest, `s${index} ${createHash("sha1").update(content).digest("hex")}\n`);
+    write(join(directory, `s${index}`), content, isKept(index));
+    if (isKept(index)) appendFileSync(manifest, `s${index} ${checksum(content)}\n`);
   }
   execFileSync("sync", ["--file-system", directory]);
-  for (let index = 0; index < count; index += 1) if (index % nth !== 0) rmSync(join(directory, `s${index}`));
+  for (let index = 0; index < count; index += 1) if (!isKept(index)) rmSync(join(directory, `s${index}`));
 }
 
 export interface Verification {
