@@ -25,6 +25,9 @@ export interface MetricsServerOptions {
   readonly page?: Page;
 }
 
+/** Longer than between two looks of Prometheus or kubelet, at their most patient: neither has to connect anew, nor meets a closing one. */
+const KEEP_ALIVE_MS = 90_000;
+
 export interface MetricsServer {
   readonly port: number;
   close(): Promise<void>;
@@ -37,6 +40,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
       (error: unknown) => response.writeHead(500, { "content-type": "text/plain" }).end(String(error)),
     );
   });
+  server.keepAliveTimeout = KEEP_ALIVE_MS;
   await listen(server, options);
   return {
     port: (server.address() as AddressInfo).port,
