@@ -1,4 +1,5 @@
 // What the stand-ins watch: claims, their classes, their volumes.
+import { LOCAL_DRIVER } from "../api/names.ts";
 import type { KubeClient } from "../kube/client.ts";
 import { createReflector, type Reflector } from "../kube/reflector.ts";
 import { type ReflectorSet, reflectorSet } from "../kube/reflector-set.ts";
@@ -25,9 +26,9 @@ export function createClaimCaches(client: KubeClient, log: Logger): ClaimCaches 
   return { claims, volumes, classes, ...reflectorSet([claims, volumes, classes]) };
 }
 
-/** The volume that a claim is bound to; undefined while it is not bound both ways. */
+/** The volume of ours that a claim is bound to; undefined while it is not bound both ways, and for another driver's. */
 export function boundVolume(caches: ClaimCaches, claim: PersistentVolumeClaim): PersistentVolume | undefined {
   const volume = caches.volumes.store.get(claim.spec.volumeName ?? "");
   const isBound = claim.status?.phase === "Bound" && volume?.spec.claimRef?.uid === claim.metadata.uid;
-  return isBound ? volume : undefined;
+  return isBound && volume?.spec.csi?.driver === LOCAL_DRIVER ? volume : undefined;
 }

@@ -1,7 +1,8 @@
 // Which attach slots a pod lacks on a node that it was given, or could be: counted as member/attach-slots.ts does, from what its volumes' drivers
 // say on the CSINode and from the VolumeAttachments of the node, less what is being given back. Pure.
+import { isStepBefore } from "../../api/decision-time.ts";
 import { ephemeralClaimName } from "../../api/ephemeral-claim.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { SPAN_DRIVER } from "../../api/names.ts";
 import type { PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment } from "../../kube/resources.ts";
 import { neededMembers } from "../member/needed-members.ts";
@@ -65,9 +66,11 @@ export function lacksOf(all: readonly AttachedVolume[], node: string, seen: Seen
  * none of them leaves.
  */
 function passingVolumes(layouts: readonly FilesystemLayout[]): Set<string | undefined> {
-  const passing = layouts.flatMap(({ spec: { members = [] } }) => {
-    const leaving = members.filter(({ state }) => state === "Removed");
-    return leaving.length > 0 ? leaving : members.filter(({ replaces }) => replaces !== undefined);
+  const passing = layouts.flatMap(({ spec: { members = [], target } }) => {
+    const isComing = ({ replaces, state }: MemberSpec): boolean =>
+      replaces !== undefined &&
+      (state === "Spare" || (target !== undefined && isStepBefore(target.decidedAt, replaces.decidedAt)));
+    return members.filter((member) => member.state === "Removed" || isComing(member));
   });
   return new Set(passing.map(({ source }) => source.claim?.volumeName));
 }

@@ -8,7 +8,7 @@ import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity
 import { unnamedMembers } from "../volume/layout-facts.ts";
 import { type ConsolidationTarget, type MergeWay, nextConsolidationStep } from "./decide-consolidation.ts";
 import { nextExtendStep } from "./decide-extend.ts";
-import { nextReplacementStep, replacingMember } from "./decide-replacement.ts";
+import { nextReplacementStep, replacingMember, withoutFormerMarks } from "./decide-replacement.ts";
 import { memberClaimName, memberIndex, memberName } from "./member-names.ts";
 import { type MemberQuota, quotaMessage } from "./member-quota.ts";
 import type { MemberRules } from "./member-rules.ts";
@@ -120,16 +120,11 @@ function replacement(
   return { ...made, state: "Spare", replaces: { member, decidedAt } };
 }
 
-/** What was made to replace a member for a target that no longer counts is a member like any other, or goes if it is none yet. */
 function withoutFormerReplacement(layout: FilesystemLayout, plan: MembersPlan, { decidedAt }: SizeTarget): MembersPlan {
   const before = plan.do === "change" ? plan.members : (layout.spec.members ?? []);
   const isFormer = ({ replaces }: MemberSpec): boolean => replaces !== undefined && replaces.decidedAt !== decidedAt;
   if (!before.some(isFormer)) return plan;
-  const members = before.map((member): MemberSpec => {
-    const { replaces: _former, ...plain } = member;
-    if (!isFormer(member)) return member;
-    return plain.state === "Spare" ? { ...plain, state: "Removed" } : plain;
-  });
+  const members = withoutFormerMarks(before, decidedAt);
   return plan.do === "change" ? { ...plan, members } : { do: "change", members, nextMember: nextMemberOf(layout) };
 }
 

@@ -131,9 +131,19 @@ export function takenBack(layout: FilesystemLayout): SizeTarget | undefined {
 export function withoutEndedMark({ spec, status }: FilesystemLayout, member: MemberSpec): MemberSpec {
   const { replaces, ...plain } = member;
   const last = status?.lastOperation;
-  if (replaces === undefined || replaces.decidedAt !== spec.target?.decidedAt || status?.operation) return member;
-  const isEnded = last?.decidedAt === replaces.decidedAt && last.outcome !== "FloorReached";
-  return isEnded || last?.emergency === true ? plain : member;
+  if (replaces === undefined || status?.operation) return member;
+  // Whatever was decided since, and was nothing to do.
+  if (last?.decidedAt === replaces.decidedAt && last.outcome !== "FloorReached") return plain;
+  return replaces.decidedAt === spec.target?.decidedAt && last?.emergency === true ? plain : member;
+}
+
+/** What was made to replace a member for a target that no longer counts is a member like any other, or goes if it is none yet. */
+export function withoutFormerMarks(members: readonly MemberSpec[], decidedAt: string): MemberSpec[] {
+  return members.map((member) => {
+    const { replaces, ...plain } = member;
+    if (replaces === undefined || replaces.decidedAt === decidedAt) return member;
+    return plain.state === "Spare" ? { ...plain, state: "Removed" } : plain;
+  });
 }
 
 /** Mounted, of this size, and made of all its members. */

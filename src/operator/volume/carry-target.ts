@@ -7,7 +7,7 @@ import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import type { Consolidations } from "../consolidation/consolidations.ts";
 import { hasBegun, isOnlyOrdered, unchanged } from "../member/decide-consolidation.ts";
-import { replacingMember } from "../member/decide-replacement.ts";
+import { replacingMember, withoutFormerMarks } from "../member/decide-replacement.ts";
 import { readMemberClass } from "../member/member-class.ts";
 import type { Turns } from "../member/turns.ts";
 import { decideTarget } from "./decide-target.ts";
@@ -75,9 +75,8 @@ function withdrawn(
 ): LayoutFields {
   const target = unchanged({ size, from, epoch, decidedAt }, sizeBytes);
   const made = replacingMember(layout, target);
-  if (made === undefined) return { target };
-  const members = (layout.spec.members ?? []).map(
-    (one): MemberSpec => (one.name === made.name ? { ...one, state: "Removed" } : one),
+  const members = withoutFormerMarks(layout.spec.members ?? [], decidedAt).map(
+    (one): MemberSpec => (one.name === made?.name ? { ...one, state: "Removed" } : one),
   );
   return { target, members };
 }

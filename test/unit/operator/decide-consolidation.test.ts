@@ -224,6 +224,16 @@ describe("a filesystem whose members cannot grow", () => {
     );
   });
 
+  it("has members like any others once it is done, also where it was decided again that there is nothing to do", () => {
+    const done = carriedOut(leaving);
+    const target = { size: "4Gi", from: "4Gi", epoch: 3, decidedAt: LATER };
+    const again = { ...done, spec: { ...done.spec, target } };
+    for (const layout of [done, again]) {
+      const unmarked = layout.spec.members?.map((one) => withoutEndedMark(layout, one)) ?? [];
+      expect(unmarked.filter(({ replaces }) => replaces !== undefined)).toEqual([]);
+    }
+  });
+
   it("lets the larger one go that its node could not take in, and stays as it was", () => {
     const refused = carriedOut(adding, "Failed");
     const status = { ...refused.status, members: ready.status?.members };
