@@ -5,7 +5,7 @@ import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.t
 import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
-import { unnamedMembers } from "../volume/layout-facts.ts";
+import { canLetGo, unnamedMembers } from "../volume/layout-facts.ts";
 import { type ConsolidationTarget, type MergeWay, nextConsolidationStep } from "./decide-consolidation.ts";
 import { nextExtendStep } from "./decide-extend.ts";
 import { nextReplacementStep, replacingMember } from "./decide-replacement.ts";
@@ -120,10 +120,14 @@ function replacement(
   return { ...made, state: "Spare", replaces: { member, decidedAt } };
 }
 
-/** What was made to replace a member for a target that no longer counts is a member like any other, or goes if it is none yet. */
+/**
+ * What was made to replace a member for a target that no longer counts is a member like any other, or goes if it is none yet; that not
+ * before its node can let go of it.
+ */
 function withoutFormerReplacement(layout: FilesystemLayout, plan: MembersPlan, { decidedAt }: SizeTarget): MembersPlan {
   const before = plan.do === "change" ? plan.members : (layout.spec.members ?? []);
-  const isFormer = ({ replaces }: MemberSpec): boolean => replaces !== undefined && replaces.decidedAt !== decidedAt;
+  const isFormer = ({ replaces, state }: MemberSpec): boolean =>
+    replaces !== undefined && replaces.decidedAt !== decidedAt && (state !== "Spare" || canLetGo(layout));
   if (!before.some(isFormer)) return plan;
   const members = before.map((member): MemberSpec => {
     const { replaces: _former, ...plain } = member;
