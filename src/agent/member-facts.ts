@@ -67,9 +67,15 @@ export function withSparesTaken(record: NodeRecord, found: readonly FoundMember[
   return { ...record, members };
 }
 
+/**
+ * Spares are taken all together. One that waits to take others' place may be much larger than the grant: together with the plain spare
+ * that was made for it neither would be taken. Alone it averts what it can, and the replacement is over.
+ */
 function readySpares(members: readonly SpanMember[], found: readonly FoundMember[]): readonly FoundMember[] {
-  const spares = new Set(members.filter(({ wanted }) => wanted === "Spare").map(({ name }) => name));
-  return found.filter(({ name, state }) => state === "Spare" && spares.has(name));
+  const ready = new Map(found.filter(({ state }) => state === "Spare").map((one) => [one.name, one]));
+  const spares = members.filter(({ name, wanted }) => wanted === "Spare" && ready.has(name));
+  const plain = spares.filter(({ replaces }) => replaces !== true);
+  return (plain.length > 0 ? plain : spares).flatMap(({ name }) => ready.get(name) ?? []);
 }
 
 /** What the node's people call the one member of a volume; undefined for one that can have several. */

@@ -53,7 +53,7 @@ function reportedDevice(
 
 function readMember(
   layout: FilesystemLayout,
-  { name, size, state, source }: MemberSpec,
+  { name, size, state, source, replaces }: MemberSpec,
   before: SpanMember | undefined,
   refuse: (problem: string) => Error,
 ): SpanMember {
@@ -70,6 +70,7 @@ function readMember(
     claim: claim.name,
     wanted: isTaken ? "Present" : (state ?? "Present"),
     ...(isTaken ? { taken: true } : {}),
+    ...(replaces === undefined ? {} : { replaces: true }),
     wasInside: reportedState(layout, name) === "Present",
     ...optional("reported", reportedDevice(layout, name, before)),
     ...optional("sizeBytes", bytesOf(size)),

@@ -28,6 +28,8 @@ export const spanMember = z.object({
   wanted: z.enum(["Present", "Spare", "Removed"]),
   /** An emergency has made a spare Present here, and its layout may not say so yet. */
   taken: z.boolean().optional(),
+  /** It is beside the filesystem to take others' place: no emergency counts on it where a plain spare is ready. */
+  replaces: z.boolean().optional(),
   /** It was a device of the filesystem when that was last looked at, here or on another node. */
   wasInside: z.boolean(),
   /** Which one, as was reported last; absent where nobody has looked yet. */

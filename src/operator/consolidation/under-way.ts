@@ -11,7 +11,8 @@ import { isOnlyOrdered } from "../member/decide-consolidation.ts";
 export function isMerging(layout: FilesystemLayout, filesystem: Filesystem | undefined): boolean {
   const wanted = filesystem?.spec.target;
   if (wanted?.members === undefined || outcomeOf(layout, filesystem) !== undefined) return false;
-  if (isOnlyOrdered(layout, wanted)) return true;
+  // Where it is mounted nowhere it has its slots no more.
+  if (isOnlyOrdered(layout, wanted)) return layout.status?.mounted === true;
   const { target } = layout.spec;
   if (target === undefined || target.size === target.from) return false;
   return isStepOf(target.decidedAt, wanted.decidedAt);

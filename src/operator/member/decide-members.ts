@@ -122,9 +122,8 @@ function replacement(
 
 function withoutFormerReplacement(layout: FilesystemLayout, plan: MembersPlan, { decidedAt }: SizeTarget): MembersPlan {
   const before = plan.do === "change" ? plan.members : (layout.spec.members ?? []);
-  const isFormer = ({ replaces }: MemberSpec): boolean => replaces !== undefined && replaces.decidedAt !== decidedAt;
-  if (!before.some(isFormer)) return plan;
-  const members = withoutFormerMarks(before, decidedAt);
+  const members = withoutFormerMarks(layout, before, decidedAt);
+  if (members.every((member, index) => member === before[index])) return plan;
   return plan.do === "change" ? { ...plan, members } : { do: "change", members, nextMember: nextMemberOf(layout) };
 }
 

@@ -6,6 +6,7 @@ import type { SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { formatBytes, formatQuantity, GIB, parseQuantity, wholeGiB } from "../../units/quantity.ts";
+import { canLetGo } from "../volume/layout-facts.ts";
 import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 
 /** A member that is to stay, and its bytes. */
@@ -137,12 +138,20 @@ export function withoutEndedMark({ spec, status }: FilesystemLayout, member: Mem
   return replaces.decidedAt === spec.target?.decidedAt && last?.emergency === true ? plain : member;
 }
 
-/** What was made to replace a member for a target that no longer counts is a member like any other, or goes if it is none yet. */
-export function withoutFormerMarks(members: readonly MemberSpec[], decidedAt: string): MemberSpec[] {
+/**
+ * What was made to replace a member for a target that no longer counts is a member like any other, or goes if it is none yet; that not
+ * before its node can let go of it.
+ */
+export function withoutFormerMarks(
+  layout: FilesystemLayout,
+  members: readonly MemberSpec[],
+  decidedAt: string,
+): MemberSpec[] {
   return members.map((member) => {
     const { replaces, ...plain } = member;
     if (replaces === undefined || replaces.decidedAt === decidedAt) return member;
-    return plain.state === "Spare" ? { ...plain, state: "Removed" } : plain;
+    if (plain.state !== "Spare") return plain;
+    return canLetGo(layout) ? { ...plain, state: "Removed" } : member;
   });
 }
 

@@ -11,6 +11,7 @@ import { replacingMember, withoutFormerMarks } from "../member/decide-replacemen
 import { readMemberClass } from "../member/member-class.ts";
 import type { Turns } from "../member/turns.ts";
 import { decideTarget } from "./decide-target.ts";
+import { canLetGo } from "./layout-facts.ts";
 import type { LayoutFields } from "./layout-fields.ts";
 import type { LayoutWriter } from "./layout-writer.ts";
 import { isHold, type TargetRefusal, targetFields } from "./target-fields.ts";
@@ -52,7 +53,8 @@ function beginningOf(
   wanted: WantedTarget,
 ): ReturnType<typeof targetFields> | undefined {
   const sizeBytes = filesystemSizeBytes(layout);
-  if (isOnlyOrdered(layout, wanted) && sizeBytes !== undefined && !isAwaited(layout, wanted))
+  // One that is mounted nowhere keeps it as the spare that it is: that takes no slot where it is mounted next.
+  if (isOnlyOrdered(layout, wanted) && sizeBytes !== undefined && canLetGo(layout) && !isAwaited(layout, wanted))
     return { fields: withdrawn(layout, wanted, sizeBytes) };
   if (hasBegun(layout, wanted)) return undefined;
   const beginning = tryBegin(layout);
@@ -75,7 +77,7 @@ function withdrawn(
 ): LayoutFields {
   const target = unchanged({ size, from, epoch, decidedAt }, sizeBytes);
   const made = replacingMember(layout, target);
-  const members = withoutFormerMarks(layout.spec.members ?? [], decidedAt).map(
+  const members = withoutFormerMarks(layout, layout.spec.members ?? [], decidedAt).map(
     (one): MemberSpec => (one.name === made?.name ? { ...one, state: "Removed" } : one),
   );
   return { target, members };

@@ -38,6 +38,14 @@ export function isOut({ status }: FilesystemLayout, { name, state, source }: Mem
     : reported.state === "Removed";
 }
 
+/**
+ * Whether a member that was never in the filesystem can be asked to go: mounted where it is given to, and at rest, so that its node says
+ * what is in it, and lets go of the rest. While it is mounted nowhere, one that is asked to go would be attached with the others first.
+ */
+export function canLetGo({ spec, status }: FilesystemLayout): boolean {
+  return status?.mounted === true && status.nodeName === spec.nodeName && !status.operation;
+}
+
 /** Whether the volume is on its way out: every member is asked to go. */
 export function isRemoving({ spec }: FilesystemLayout): boolean {
   const members = spec.members ?? [];

@@ -19,6 +19,7 @@ const ON_ITS_WAY = { attachment: undefined };
 const UNBOUND = { driver: undefined, volumeHandle: undefined, attachment: undefined };
 const LEAVING = { state: "Removed" } as const;
 const SPARE = { state: "Spare" } as const;
+const COMING = { ...SPARE, size: "2Gi", replaces: { member: "m0", decidedAt: "2030-01-01T00:00:00.000Z" } };
 
 function membersOf(record: NodeRecord) {
   if (record.backend !== "span") throw new Error("not a span");
@@ -109,6 +110,13 @@ describe("reading the layout of a span", () => {
       undefined,
     );
     expect(wanted(recordWithLayout(layout, rebuilt))).toEqual(["Present", "Spare"]);
+  });
+
+  it("leaves one that is to take others' place beside the filesystem where an emergency has taken a plain spare", () => {
+    const members = [m0, buildSpanMember("m1", {}, SPARE), buildSpanMember("m2", {}, COMING)];
+    const record = recordWithLayout(buildSpanLayout({ members }), undefined);
+    const taken = withSparesTaken(record, [present("m0"), ready("m1"), ready("m2", 2 * GIB)]);
+    expect(membersOf(taken).map(({ wanted }) => wanted)).toEqual(["Present", "Present", "Spare"]);
   });
 
   it("forgets a member that was let go of and has left the layout", () => {
@@ -228,6 +236,18 @@ describe("what the members of a span allow", () => {
       [m0, buildSpanMember("m1", {}, SPARE)],
       [present("m0"), ready("m1")],
       { attainableBytes: GIB, spareBytes: GIB, spareToPrepare: false, leaving: false, unsettled: false },
+    ],
+    [
+      "the plain spare alone for an emergency, while a larger one waits beside it to take others' place",
+      [m0, buildSpanMember("m1", {}, SPARE), buildSpanMember("m2", { capacity: "2Gi" }, COMING)],
+      [present("m0"), ready("m1"), ready("m2", 2 * GIB)],
+      { attainableBytes: GIB, spareBytes: GIB },
+    ],
+    [
+      "for an emergency what waits to take others' place, where there is no plain spare ready",
+      [m0, buildSpanMember("m1", {}, SPARE), buildSpanMember("m2", { capacity: "2Gi" }, COMING)],
+      [present("m0"), ready("m2", 2 * GIB)],
+      { attainableBytes: GIB, spareBytes: 2 * GIB },
     ],
     [
       "a spare to prepare once it is attached",

@@ -390,6 +390,7 @@ describe("a merge", () => {
   it.each<[string, FilesystemLayout, boolean, string | undefined]>([
     ["is only decided", mounted("1Gi", "1Gi"), false, undefined],
     ["has a new member made", ordered("Spare"), true, undefined],
+    ["has a new member made, and is mounted nowhere by now", unmounted(ordered("Spare")), false, undefined],
     ["has its new member withdrawn", ordered("Removed"), false, undefined],
     ["makes room", layoutWith(FIRST), true, undefined],
     ["has made room", carriedOut(layoutWith(FIRST)), true, undefined],

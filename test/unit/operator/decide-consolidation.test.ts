@@ -6,6 +6,7 @@ import { filesystemSizeBytes } from "../../../src/api/filesystem-size.ts";
 import { hasBegun, isOnlyOrdered } from "../../../src/operator/member/decide-consolidation.ts";
 import { decideMembers, type MembersPlan } from "../../../src/operator/member/decide-members.ts";
 import { withoutEndedMark } from "../../../src/operator/member/decide-replacement.ts";
+import { neededMembers } from "../../../src/operator/member/needed-members.ts";
 import { decideTarget } from "../../../src/operator/volume/decide-target.ts";
 import { targetFields } from "../../../src/operator/volume/target-fields.ts";
 import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.ts";
@@ -243,6 +244,13 @@ describe("a filesystem whose members cannot grow", () => {
     expect(after.spec.target).toEqual({ size: "4Gi", from: "4Gi", epoch: 3, decidedAt: DECIDED });
     // Whether it is part of one that is mounted nowhere is not known.
     expect(decideMembers(unmounted(layout), target, FIXED)).toMatchObject({ do: "hold", reason: "WaitingForMember" });
+  });
+
+  it("keeps the larger one as a spare, which takes no slot, while it is mounted nowhere, whatever is decided then", () => {
+    const away = unmounted(ready);
+    const after = replace(away, { size: "4Gi", from: "4Gi", epoch: 3, decidedAt: LATER });
+    expect(after.spec.members?.find(({ name }) => name === "m4")).toMatchObject({ state: "Spare" });
+    expect(neededMembers(after).map(({ name }) => name)).not.toContain("m4");
   });
 
   it("stays as it was where an emergency came while the larger one was on its way", () => {
