@@ -7,10 +7,13 @@ import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
 import { SELECTED_NODE } from "../../src/api/names.ts";
 import { CSI_STORAGE_CAPACITIES, PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
 import { GIB, MIB, parseQuantity } from "../../src/units/quantity.ts";
+import { EXTEND_AT_80 } from "../builders/policy.ts";
+import { memberStates } from "../harness/member-states.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { MEMBER_DRIVER } from "../member-driver/config.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
 import { applyObject } from "./apply-object.ts";
+import { BREATHING, breathingPolicy } from "./breathing-policy.ts";
 import { claimingPod, claimOf, localClass, spanClass } from "./claiming-pod.ts";
 import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
 import { giveSlots } from "./give-slots.ts";
@@ -259,6 +262,8 @@ else
         "puts a filesystem of four members on the node that has slots for them, and says of the other one how many are missing",
         async () => {
           await tested.kubectl("cordon", NODE);
+          // One more than it takes, for the next test.
+          await giveSlots(tested, NODE, memberDirectory, 5);
           await makeMarkedPods(tested, ["wide"], { className: SPAN_CLASS, request: "4Gi" });
           await release(tested, ["wide"]);
           const why = await whyWaits("wide", "attach slots left");
@@ -266,7 +271,34 @@ else
           await tested.kubectl("uncordon", NODE);
           expect(await runningOn(tested, "wide")).toEqual([NODE]);
           expect(await writerIn(tested, "wide").damaged()).toBe("");
-          await removePods(tested, ["wide"]);
+        },
+        LIMIT_MS,
+      );
+
+      it(
+        "runs a pod that no node takes for want of slots once that filesystem's members were merged, through the slot that was free",
+        async () => {
+          await tested.kubectl("cordon", OTHER_NODE);
+          await applyObject(tested, claimOf("late-more", SPAN_CLASS, "1Gi"));
+          const volumes = ["late", "late-more"].map((claimName, index) => ({
+            name: index === 0 ? "data" : "more",
+            persistentVolumeClaim: { claimName },
+          }));
+          await makeMarkedPods(tested, ["late"], { className: SPAN_CLASS, request: "1Gi", fields: { volumes } });
+          await release(tested, ["late"]);
+          const why = await whyWaits("late", "attach slots left");
+          expect(why).toContain(`${MEMBER_DRIVER}: 2 volumes to attach, at most 1 attach slots left`);
+          await applyObject(tested, breathingPolicy({ min: "1Gi", max: "20Gi" }, [EXTEND_AT_80]));
+          expect(await runningOn(tested, "wide", "late")).toEqual([NODE, NODE]);
+          expect(await eventsOf("late", "SlotsWanted")).toContain("merged into a new one of 2Gi would free 1");
+          const { items } = await tested.client.list(FILESYSTEM_LAYOUTS);
+          const wide = items.find(({ spec }) => spec.claimRef?.name === "wide");
+          expect(memberStates(wide?.spec.members)).toEqual(["m0 1Gi Present", "m1 1Gi Present", "m4 2Gi Present"]);
+          expect(await writerIn(tested, "wide").damaged()).toBe("");
+          expect(await capacityMiB("wide")).toBe(4 * 1024);
+          await tested.kubectl("delete", "volumepolicy", BREATHING);
+          await removePods(tested, ["wide", "late", "late-more"]);
+          await tested.kubectl("uncordon", OTHER_NODE);
           await allIsFree();
         },
         LIMIT_MS,

@@ -95,7 +95,7 @@ function passagesIn(path: string): string[] {
 }
 
 // A dead leader's Lease would be waited for, 15 s each time. It is known to be dead here.
-async function releaseLeaseOfDead(stack: Stack, owner: StackProcess): Promise<void> {
+export async function releaseLeaseOfDead(stack: Stack, owner: StackProcess): Promise<void> {
   const name = LEASE_NAMES[owner];
   if (name === undefined) return;
   const lease = { namespace: "tidemark-system", name };

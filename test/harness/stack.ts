@@ -20,6 +20,8 @@ export const NODE_NAME = "node-a";
 export const STACK_PROCESSES = ["operator", "policy-engine", "agent"] as const;
 export type StackProcess = (typeof STACK_PROCESSES)[number];
 
+export const SPAN_SOCKETS = { operator: "span-operator.sock", agent: "span-agent.sock" } as const;
+
 export interface StackOptions {
   /** Where run directories are made; in memory by default. */
   readonly base?: string;
@@ -29,6 +31,8 @@ export interface StackOptions {
   readonly flags?: Readonly<Partial<Record<StackProcess | "standalone", readonly string[]>>>;
   /** False: the agent streams its samples to nobody. */
   readonly stream?: boolean;
+  /** With the CSI services of spans, at SPAN_SOCKETS in its directory. */
+  readonly spans?: boolean;
   /** With a volume group, lvmd and a class of the backend lvm, which has the parameters of the class of loop. */
   readonly lvm?: LvmSettings;
 }
@@ -114,13 +118,16 @@ async function createStackIn(directory: string, options: StackOptions): Promise<
     ]);
   const lvm = options.lvm && (await createLvmOfStack(directory, options.lvm));
   if (lvm !== undefined) await applyLvmClass(client, classParameters(options));
+  const spans = (name: "operator" | "agent"): string[] =>
+    options.spans === true ? ["--span-csi-socket", at(SPAN_SOCKETS[name])] : [];
   const stream = options.stream === false ? [] : ["--engine", `unix://${at("engine.sock")}`];
   const processes = {
-    operator: process("operator", ["--csi-socket", at("operator.sock")]),
+    operator: process("operator", ["--csi-socket", at("operator.sock"), ...spans("operator")]),
     "policy-engine": process("policy-engine", ["--samples-socket", at("engine.sock")]),
     agent: process("agent", [
       ...["--node-name", NODE_NAME, "--csi-socket", at("agent.sock"), "--state-directory", stateDirectory],
       ...["--member-directory", memberDirectory, "--kubelet-directory", kubeletDirectory, ...stream],
+      ...spans("agent"),
       ...(lvm === undefined ? [] : ["--lvmd-socket", lvm.lvmd.socket]),
     ]),
   };

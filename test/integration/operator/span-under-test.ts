@@ -18,6 +18,7 @@ import {
   type CreateVolumeResponse,
   type DeleteVolumeResponse,
 } from "../../../src/gen/csi/v1/csi.ts";
+import type { KubeClient } from "../../../src/kube/client.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
@@ -82,7 +83,10 @@ export const isAttached =
   ({ spec }: FilesystemLayout): boolean =>
     spec.members?.find((member) => member.name === name)?.source.claim?.attachment !== undefined;
 
-export function spanUnderTest({ client, spanSocket }: Pick<TestCluster, "client" | "spanSocket">): SpanUnderTest {
+export function spanUnderTest({
+  client,
+  spanSocket,
+}: { readonly client: KubeClient } & Pick<TestCluster, "spanSocket">): SpanUnderTest {
   const controller = new ControllerClient(`unix://${spanSocket}`, credentials.createInsecure(), {
     "grpc.initial_reconnect_backoff_ms": 50,
     "grpc.max_reconnect_backoff_ms": 200,

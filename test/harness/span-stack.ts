@@ -1,0 +1,181 @@
+// A stack whose member driver is real, too: spans are made, attached, staged and extended as the sidecars, kubelet and people would
+// have it, on loop devices and btrfs. Operator, policy-engine and agent decide all the rest.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { FILESYSTEMS } from "../../src/api/filesystem.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
+import { VolumeCapability_AccessMode_Mode } from "../../src/gen/csi/v1/csi.ts";
+import {
+  CSI_NODES,
+  NAMESPACES,
+  NODES,
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  STORAGE_CLASSES,
+  VOLUME_ATTACHMENTS,
+} from "../../src/kube/resources.ts";
+import { directEffects } from "../../src/process/effects.ts";
+import { createLogger } from "../../src/process/log.ts";
+import { createNodePort, type NodePort } from "../../src/standalone/csi-client.ts";
+import { formatQuantity, GIB } from "../../src/units/quantity.ts";
+import { MEMBER_CLASS, MEMBER_DRIVER, startMemberSidecars, ZONE_KEY } from "../fakes/member-sidecars.ts";
+import { type SpanUnderTest, spanUnderTest } from "../integration/operator/span-under-test.ts";
+import { persist } from "./crashing-operator.ts";
+import { startLoopMemberDriver } from "./loop-member-driver.ts";
+import { memberStates } from "./member-states.ts";
+import { createStack, NODE_NAME, SPAN_SOCKETS, STACK_PROCESSES, type Stack } from "./stack.ts";
+import { waitFor } from "./wait-for.ts";
+
+export const SHOP = "shop";
+
+export interface SpanStack {
+  readonly stack: Stack;
+  readonly span: SpanUnderTest;
+  /** A claim's span of so many members of 1Gi, mounted. */
+  mountedSpan(name: string, members: number): Promise<MountedSpan>;
+  expandsMembers(allowVolumeExpansion: boolean): Promise<void>;
+  /** How many volumes the members' driver attaches to the node; and how many it has. */
+  setSlots(count: number): Promise<void>;
+  usedSlots(): Promise<number>;
+  close(): Promise<void>;
+}
+
+export interface MountedSpan {
+  readonly handle: string;
+  readonly path: string;
+  layout(): Promise<FilesystemLayout>;
+  /** As the layout asks for them, once its node has just those. */
+  untilMembers(...states: string[]): Promise<void>;
+}
+
+export async function startSpanStack(): Promise<SpanStack> {
+  const stack = await createStack({ spans: true });
+  const [operatorSocket, agentSocket] = [SPAN_SOCKETS.operator, SPAN_SOCKETS.agent].map((socket) =>
+    join(stack.directory, socket),
+  ) as [string, string];
+  const { client } = stack;
+  const registrations = join(stack.kubeletDirectory, "plugins_registry");
+  mkdirSync(registrations);
+  const driver = await startLoopMemberDriver(MEMBER_DRIVER, join(stack.directory, "driver"), registrations);
+  const sidecars = await startMemberSidecars(client, createLogger("test", "silent"), {
+    create: driver.createVolume,
+    expand: driver.growVolume,
+    remove: driver.deleteVolume,
+    context: () => ({ attached: "yes" }),
+  });
+  await client.create("test/namespace", NAMESPACES, { apiVersion: "v1", kind: "Namespace", metadata: { name: SHOP } });
+  const labels = { [ZONE_KEY]: "a" };
+  await client.mergePatch("test/node", NODES, { name: NODE_NAME }, { metadata: { labels } });
+  for (const name of STACK_PROCESSES) await stack.start(name);
+  const span = spanUnderTest({ client, spanSocket: operatorSocket });
+  const node = createNodePort(agentSocket, directEffects);
+  return {
+    stack,
+    span,
+    mountedSpan: (name, members) => mountSpan(stack, span, node, name, members),
+    expandsMembers: async (allowVolumeExpansion) => {
+      const change = { allowVolumeExpansion };
+      await client.mergePatch("test/expansion", STORAGE_CLASSES, { name: MEMBER_CLASS }, change);
+    },
+    setSlots: async (count) => {
+      const { spec } = (await client.get(CSI_NODES, { name: NODE_NAME })) ?? { spec: { drivers: [] } };
+      const others = spec.drivers.filter((one) => one.name !== MEMBER_DRIVER);
+      const drivers = [...others, { name: MEMBER_DRIVER, nodeID: NODE_NAME, allocatable: { count } }];
+      await client.mergePatch("test/slots", CSI_NODES, { name: NODE_NAME }, { spec: { drivers } });
+    },
+    usedSlots: async () =>
+      (await client.list(VOLUME_ATTACHMENTS)).items.filter(({ spec }) => spec.attacher === MEMBER_DRIVER).length,
+    close: async () => {
+      span.close();
+      node.close();
+      await sidecars.stop();
+      await driver.stop();
+      await stack.close();
+    },
+  };
+}
+
+async function mountSpan(
+  stack: Stack,
+  span: SpanUnderTest,
+  node: NodePort,
+  name: string,
+  members: number,
+): Promise<MountedSpan> {
+  const { client } = stack;
+  const metadata = { namespace: SHOP, name, labels: { case: name } };
+  const claim = await client.create("test/claim", PERSISTENT_VOLUME_CLAIMS, {
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata,
+    spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } }, storageClassName: "spans" },
+  });
+  const request = span.request(
+    { "csi.storage.k8s.io/pvc/name": name },
+    { name: `pvc-${claim.metadata.uid}`, capacityRange: { requiredBytes: GIB, limitBytes: 0 } },
+  );
+  const { volume } = await persist(() => span.create(request));
+  const handle = volume?.volumeId ?? "";
+  const volumeContext = volume?.volumeContext ?? {};
+  await bind(stack, name, handle, claim.metadata.uid ?? "", volumeContext);
+  await persist(() => span.publish(handle, NODE_NAME));
+  const path = join(stack.kubeletDirectory, "plugins/kubernetes.io/csi", handle, "globalmount");
+  mkdirSync(path, { recursive: true });
+  const volumeCapability = {
+    accessType: { $case: "mount" as const, value: { fsType: "", mountFlags: [], volumeMountGroup: "" } },
+    accessMode: { mode: VolumeCapability_AccessMode_Mode.SINGLE_NODE_WRITER },
+  };
+  const staging = { volumeId: handle, stagingTargetPath: path, volumeCapability, publishContext: {}, secrets: {} };
+  await persist(() => node.stage({ ...staging, volumeContext }));
+  const layout = async (): Promise<FilesystemLayout> => {
+    const found = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
+    if (found === undefined) throw new Error(`no layout ${handle}`);
+    return found;
+  };
+  const untilMembers = async (...states: string[]): Promise<void> => {
+    const isSo = async (): Promise<true | undefined> => {
+      const { spec, status } = await layout();
+      return [spec.members, status?.members].every((all) => memberStates(all).join() === states.join()) || undefined;
+    };
+    await waitFor(`${name} to be made of ${states.join(", ")}`, isSo, {
+      otherwise: async () => {
+        const filesystem = await client.get(FILESYSTEMS, { namespace: SHOP, name });
+        const { spec, status } = await layout();
+        return `${JSON.stringify({ filesystem, spec, status })}\n${stack.tellLogs()}`;
+      },
+    });
+  };
+  for (let count = 2; count <= members; count += 1) {
+    const storage = formatQuantity(count * GIB);
+    const raised = { spec: { resources: { requests: { storage } } } };
+    await client.mergePatch("test/raise", PERSISTENT_VOLUME_CLAIMS, { namespace: SHOP, name }, raised);
+    await persist(() => span.expand(handle, count * GIB));
+    await untilMembers(...Array.from({ length: count }, (_, index) => `m${index} 1Gi Present`));
+  }
+  return { handle, path, layout, untilMembers };
+}
+
+/** As csi-provisioner and the binder would. */
+async function bind(
+  { client }: Stack,
+  name: string,
+  handle: string,
+  uid: string,
+  volumeAttributes: Record<string, string>,
+): Promise<void> {
+  const volumeName = `pvc-${uid}`;
+  await client.create("test/volume", PERSISTENT_VOLUMES, {
+    apiVersion: "v1",
+    kind: "PersistentVolume",
+    metadata: { name: volumeName },
+    spec: {
+      capacity: { storage: "1Gi" },
+      claimRef: { kind: "PersistentVolumeClaim", namespace: SHOP, name, uid },
+      csi: { driver: "span.tidemark.dev", volumeHandle: handle, volumeAttributes },
+    },
+  });
+  const claimName = { namespace: SHOP, name };
+  await client.mergePatch("test/bind", PERSISTENT_VOLUME_CLAIMS, claimName, { spec: { volumeName } });
+  const status = { phase: "Bound", capacity: { storage: "1Gi" } };
+  await client.mergePatch("test/bound", PERSISTENT_VOLUME_CLAIMS, claimName, { status }, "status");
+}
