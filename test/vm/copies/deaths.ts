@@ -67,8 +67,9 @@ async function start(stack: Stack, mortal: Mortal, fault: string | undefined): P
   const log = logPath(stack, mortal);
   writeFileSync(log, "");
   const environment = { TIDEMARK_EFFECT_LOG: log, ...(fault !== undefined && { TIDEMARK_FAULT: fault }) };
-  if (mortal === "agent") await stack.start("agent", environment);
-  else await stack.lvm?.lvmd.start(environment);
+  const ready = mortal === "agent" ? stack.start("agent", environment) : stack.lvm?.lvmd.start(environment);
+  // lvmd may be dead, or told to end, before anybody has seen it serve.
+  await Promise.race([ready, processOf(stack, mortal).ended()]);
 }
 
 function processOf({ processes, lvm }: Stack, mortal: Mortal): BundleProcess {
