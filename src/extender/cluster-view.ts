@@ -11,31 +11,22 @@ import { type NodeObjects, nodeFactsOf } from "./decide-node.ts";
 import { hasEnded, madeAt, type Reservation, reservationOf } from "./decide-reservation.ts";
 import { createGrown } from "./grown.ts";
 import { createHeardAgents } from "./heard-agents.ts";
-import type { Ledger, NodeTaken } from "./ledger.ts";
+import { createKnownNodes, type ReadableNodes } from "./known-nodes.ts";
+import type { Ledger } from "./ledger.ts";
 import { keyAt, type NodeFacts } from "./node-facts.ts";
 import { createPromised } from "./promised.ts";
 import { createSettling } from "./settling.ts";
 
-export interface KnownNode {
-  /** From 0 on, of no other node at this time. */
-  readonly number: number;
-  readonly facts: NodeFacts;
-  readonly taken: NodeTaken;
-}
-
-export interface ClusterView {
+export interface ClusterView extends ReadableNodes {
   readonly seen: SeenObjects;
   /** Works out all that has changed. */
   refresh(nowMs: number): void;
-  node(name: string): KnownNode | undefined;
-  nodes(): Iterable<KnownNode>;
   /** To be told of each object that was added or is gone, and of each that was changed with what it was before. */
   changed<K extends keyof KindsRead>(kind: K, object: KindsRead[K], before?: KindsRead[K]): void;
 }
 
 export function createClusterView(stores: ClusterStores, ledger: Ledger, now: () => number): ClusterView {
-  const nodes = new Map<string, KnownNode>();
-  const freeNumbers: number[] = [];
+  const known = createKnownNodes();
   const dirtyNodes = new Set<string>();
   const dirtyVolumes = new Set<string>();
   const settling = createSettling(stores);
@@ -47,14 +38,17 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
 
   const refreshNode = (name: string, nowMs: number): void => {
     const node = stores.nodes.get(name);
-    const before = nodes.get(name)?.number;
     if (node === undefined) {
-      nodes.delete(name);
-      if (before !== undefined) freeNumbers.push(before);
+      known.remove(name);
       return;
     }
     const facts = nodeFactsOf(nodeObjectsIn(stores, node, agents.unheardSinceMs(name)), nowMs);
-    nodes.set(name, { number: before ?? freeNumbers.pop() ?? nodes.size, facts, taken: ledger.takenOf(name) });
+    known.put({ facts, taken: ledger.takenOf(name) });
+  };
+  ledger.subscribe(known.touch);
+  const factsOf = (nodeName: string): NodeFacts | undefined => {
+    const number = known.numberOf(nodeName);
+    return number === undefined ? undefined : known.nodeAt(number).facts;
   };
 
   const counts = (handle: string, { nodeName, isMade, isPromise }: Reservation, nowMs: number): boolean => {
@@ -76,7 +70,7 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
         pods: claim === undefined ? [] : stores.pods.byIndex("claim", claimKey(claim)),
         demand: isRefusal(demand) ? undefined : demand,
       },
-      (nodeName, one) => keyAt(nodes.get(nodeName)?.facts, one),
+      (nodeName, one) => keyAt(factsOf(nodeName), one),
     );
     // An attempt that has failed does not begin the time anew.
     const isTried = stores.logicalVolumes.get(handle) !== undefined;
@@ -146,8 +140,10 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
       settling.expire(nowMs);
       grown.expire(nowMs);
     },
-    node: (name) => nodes.get(name),
-    nodes: () => nodes.values(),
+    numberOf: known.numberOf,
+    nodeAt: known.nodeAt,
+    versions: known.versions,
+    nodes: known.nodes,
     changed: (kind, object, before) => {
       const mark = marks[kind] as (changed: KubeObject) => void;
       if (before !== undefined) mark(before);

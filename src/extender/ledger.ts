@@ -7,8 +7,6 @@ import { addTaken, nothingTaken, type Taken } from "./node-facts.ts";
 export interface NodeTaken {
   readonly reserved: Taken;
   readonly held: Taken;
-  /** Another one after each change. */
-  readonly version: number;
 }
 
 export interface HeldNode {
@@ -26,6 +24,8 @@ interface Hold {
 export interface Ledger {
   /** Always the same object for a node: what it says changes. */
   takenOf(nodeName: string): NodeTaken;
+  /** To be told of each node of which something else is taken. */
+  subscribe(changed: (nodeName: string) => void): void;
   reservation(handle: string): Reservation | undefined;
   /** Undefined: it takes nothing any more. */
   reserve(handle: string, reservation: Reservation | undefined): void;
@@ -46,23 +46,23 @@ export interface Ledger {
 export const HOLDS_LIMIT = 10_000;
 
 export function createLedger(holdLimitMs: number): Ledger {
-  const nodes = new Map<string, NodeTaken & { version: number }>();
+  const nodes = new Map<string, NodeTaken>();
+  const subscribed: ((nodeName: string) => void)[] = [];
   const reservations = new Map<string, Reservation>();
   /** In order of age. */
   const holds = new Map<string, Hold>();
   const podOfHandle = new Map<string, string>();
 
-  const takenOf = (nodeName: string): NodeTaken & { version: number } => {
+  const takenOf = (nodeName: string): NodeTaken => {
     const known = nodes.get(nodeName);
     if (known !== undefined) return known;
-    const taken = { reserved: nothingTaken(), held: nothingTaken(), version: 0 };
+    const taken = { reserved: nothingTaken(), held: nothingTaken() };
     nodes.set(nodeName, taken);
     return taken;
   };
   const add = (part: "reserved" | "held", { nodeName, taken }: HeldNode, sign: 1 | -1): void => {
-    const ofNode = takenOf(nodeName);
-    addTaken(ofNode[part], taken, sign);
-    ofNode.version += 1;
+    addTaken(takenOf(nodeName)[part], taken, sign);
+    for (const changed of subscribed) changed(nodeName);
   };
   const release = (podUid: string): void => {
     const hold = holds.get(podUid);
@@ -74,6 +74,9 @@ export function createLedger(holdLimitMs: number): Ledger {
 
   return {
     takenOf,
+    subscribe: (changed) => {
+      subscribed.push(changed);
+    },
     reservation: (handle) => reservations.get(handle),
     reserve: (handle, reservation) => {
       const before = reservations.get(handle);

@@ -1,11 +1,12 @@
 // What the scheduler's two questions are answered with: which nodes take a pod, and how well each suits it. What is offered is held until
 // the objects show where the pod went, so that the next question already counts it.
-import type { ClusterView, KnownNode } from "./cluster-view.ts";
+import type { ClusterView } from "./cluster-view.ts";
 import { type ClaimingPod, demandOf, isRefusal } from "./decide-demand.ts";
 import { misfitOf } from "./decide-fit.ts";
 import { takenAt } from "./decide-reservation.ts";
 import { SCORE_LIMIT, type ScoreParts, type ScoreSettings, scoreOf, scoreParts } from "./decide-score.ts";
 import type { ClassDemand, Demand, Refusal } from "./demand.ts";
+import type { KnownNode } from "./known-nodes.ts";
 import { type HeldNode, HOLDS_LIMIT, type Ledger } from "./ledger.ts";
 import type { Misfit } from "./misfit.ts";
 import { addTaken, keyAt, type NodeFacts, nothingTaken, type Taken } from "./node-facts.ts";
@@ -43,6 +44,8 @@ export interface Placement {
 }
 
 const UNKNOWN_NODE: Verdict = { misfit: { reason: "UnknownNode", subject: "", needed: 0, has: 0 }, score: 0 };
+/** By score, so that thousands of nodes share eleven of them. */
+const FITS: readonly Verdict[] = Array.from({ length: SCORE_LIMIT + 1 }, (_, score) => ({ misfit: undefined, score }));
 const TOO_MANY: Refusal = {
   sentence: `${HOLDS_LIMIT} pods are being placed at this moment, more than are counted; it is tried again`,
   mayPass: true,
@@ -50,17 +53,18 @@ const TOO_MANY: Refusal = {
 const NO_PARTS: ScoreParts = { free: undefined, growth: undefined, io: undefined };
 
 export function createPlacement(view: ClusterView, ledger: Ledger, settings: PlacementSettings): Placement {
-  const verdicts = createVerdicts();
+  const verdicts = createVerdicts(view);
   let turn = 0;
 
-  const verdictsFor = (question: Question): ((node: KnownNode) => Verdict) => {
+  const verdictsFor = (question: Question): ((number: number) => Verdict) => {
     const judge = (node: KnownNode): Verdict => {
       const misfit = misfitAt(question, node);
-      return { misfit, score: misfit === undefined ? scoreAt(question, node, settings) : 0 };
+      return misfit === undefined ? fit(scoreAt(question, node, settings)) : { misfit, score: 0 };
     };
     const verdictOf = verdicts.of(question.demand, judge);
     const { own } = question;
-    return own.size === 0 ? verdictOf : (node) => (own.has(node.facts.name) ? judge(node) : verdictOf(node));
+    const isOwn = (number: number): boolean => own.has(view.nodeAt(number).facts.name);
+    return own.size === 0 ? verdictOf : (number) => (isOwn(number) ? judge(view.nodeAt(number)) : verdictOf(number));
   };
 
   const ask = (pod: ClaimingPod, nowMs: number): Question | Refusal | undefined => {
@@ -89,14 +93,14 @@ export function createPlacement(view: ClusterView, ledger: Ledger, settings: Pla
       if (ledger.isFull()) return { fits: [], misfits: [], refusal: TOO_MANY };
       const { fitting, misfits } = sorted(candidates, view, verdictsFor(question));
       turn += 1;
-      const offered = bestOf(fitting, settings.offeredNodes, turn);
+      const offered = bestOf(fitting, settings.offeredNodes, turn).map(view.nodeAt);
       hold(pod, question, offered);
       return { fits: offered.map(({ facts }) => facts.name), misfits, refusal: undefined };
     },
     prioritize: (pod, candidates, nowMs) => {
       const question = ask(pod, nowMs);
       if (question === undefined || isRefusal(question)) return candidates.map((nodeName) => ({ nodeName, score: 0 }));
-      const known = candidates.flatMap((nodeName) => view.node(nodeName) ?? []);
+      const known = candidates.flatMap((nodeName) => view.numberOf(nodeName) ?? []).map(view.nodeAt);
       const scores = new Map(known.map((node) => [node.facts.name, scoreAt(question, node, settings)]));
       hold(pod, question, known);
       return candidates.map((nodeName) => ({ nodeName, score: scores.get(nodeName) ?? 0 }));
@@ -120,19 +124,23 @@ interface Question {
   readonly nowMs: number;
 }
 
-/** A function of its own, since most of a question's time is spent in it: V8 compiles it again only when something in it has changed. */
+function fit(score: number): Verdict {
+  return FITS[score] ?? { misfit: undefined, score };
+}
+
+/** The numbers of those that fit, by score. A function of its own, since most of a question's time is spent in it: V8 compiles it again only when something in it has changed. */
 function sorted(
   candidates: readonly string[],
   view: ClusterView,
-  verdictOf: (node: KnownNode) => Verdict,
-): { readonly fitting: readonly (readonly KnownNode[])[]; readonly misfits: FilterAnswer["misfits"] } {
-  const fitting: KnownNode[][] = Array.from({ length: SCORE_LIMIT + 1 }, () => []);
+  verdictOf: (number: number) => Verdict,
+): { readonly fitting: readonly (readonly number[])[]; readonly misfits: FilterAnswer["misfits"] } {
+  const fitting: number[][] = Array.from({ length: SCORE_LIMIT + 1 }, () => []);
   const misfits: { nodeName: string; misfit: Misfit }[] = [];
   for (const nodeName of candidates) {
-    const node = view.node(nodeName);
-    const { misfit, score } = node === undefined ? UNKNOWN_NODE : verdictOf(node);
+    const number = view.numberOf(nodeName);
+    const { misfit, score } = number === undefined ? UNKNOWN_NODE : verdictOf(number);
     if (misfit !== undefined) misfits.push({ nodeName, misfit });
-    else if (node !== undefined) fitting[score]?.push(node);
+    else if (number !== undefined) fitting[score]?.push(number);
   }
   return { fitting, misfits };
 }
@@ -203,13 +211,13 @@ function amountsBeyond(all: ReadonlyMap<string, number>, own: ReadonlyMap<string
 }
 
 /** Those of the highest scores; of equal ones others at each turn, so that pods at the same moment seldom meet. */
-function bestOf(byScore: readonly (readonly KnownNode[])[], limit: number, turn: number): readonly KnownNode[] {
-  const best: KnownNode[] = [];
+function bestOf(byScore: readonly (readonly number[])[], limit: number, turn: number): readonly number[] {
+  const best: number[] = [];
   for (const equal of [...byScore].reverse()) {
     const start = (turn * limit) % Math.max(1, equal.length);
     for (let index = 0; index < equal.length && best.length < limit; index += 1) {
-      const node = equal[(start + index) % equal.length];
-      if (node !== undefined) best.push(node);
+      const number = equal[(start + index) % equal.length];
+      if (number !== undefined) best.push(number);
     }
   }
   return best;

@@ -1,7 +1,7 @@
 // What nodes were found to be for a demand, kept until something of the node changes: pods of one kind ask for the same one after another,
 // and between two questions few of 5,000 nodes change. What a verdict depends on besides is judged anew each time.
-import type { KnownNode } from "./cluster-view.ts";
 import type { Demand } from "./demand.ts";
+import type { KnownNode, ReadableNodes } from "./known-nodes.ts";
 import type { Misfit } from "./misfit.ts";
 
 export interface Verdict {
@@ -13,45 +13,47 @@ export interface Verdict {
 export interface Verdicts {
   /**
    * `judge` has to follow from the demand and the node (its facts, what is taken of it) alone, and for a node that is not heard from the
-   * time.
+   * time. Nodes are told by their numbers.
    */
-  of(demand: Demand, judge: (node: KnownNode) => Verdict): (node: KnownNode) => Verdict;
+  of(demand: Demand, judge: (node: KnownNode) => Verdict): (number: number) => Verdict;
 }
 
 /** Demands whose verdicts are kept; the one that was asked for longest ago gives way. */
 const DEMANDS_LIMIT = 8;
 
-/** Changed in place: with each pod some are out of date. */
-interface KeptVerdict {
-  node: KnownNode;
-  takenVersion: number;
-  verdict: Verdict;
+/** Lists by the node's number: a question looks at all of them, and what lies side by side is found fastest. */
+interface KeptVerdicts {
+  readonly verdicts: Verdict[];
+  /** Of the node when it was judged; 0: never. */
+  readonly versions: number[];
 }
 
-export function createVerdicts(): Verdicts {
-  /** By the text of the demand, in order of use; each by the number of the node. */
-  const kept = new Map<string, (KeptVerdict | undefined)[]>();
+const NO_VERDICT: Verdict = { misfit: undefined, score: 0 };
+
+export function createVerdicts({ nodeAt, versions }: Pick<ReadableNodes, "nodeAt" | "versions">): Verdicts {
+  /** By the text of the demand, in order of use. */
+  const kept = new Map<string, KeptVerdicts>();
   return {
     of: (demand, judge) => {
       const text = textOf(demand);
-      if (text === undefined) return judge;
-      const ofDemand = kept.get(text) ?? [];
+      if (text === undefined) return (number) => judge(nodeAt(number));
+      const known = kept.get(text) ?? { verdicts: [], versions: [] };
       kept.delete(text);
-      kept.set(text, ofDemand);
+      kept.set(text, known);
       const [oldest] = kept.keys();
       if (kept.size > DEMANDS_LIMIT && oldest !== undefined) kept.delete(oldest);
-      return (node) => {
-        const { number, taken, facts } = node;
-        const known = ofDemand[number];
-        if (known?.node === node && known.takenVersion === taken.version) return known.verdict;
+      while (known.verdicts.length < versions.length) {
+        known.verdicts.push(NO_VERDICT);
+        known.versions.push(0);
+      }
+      return (number) => {
+        const version = versions[number] ?? 0;
+        if (known.versions[number] === version) return known.verdicts[number] ?? NO_VERDICT;
+        const node = nodeAt(number);
         const verdict = judge(node);
-        if (facts.unheardSinceMs !== undefined) return verdict;
-        if (known === undefined) ofDemand[number] = { node, takenVersion: taken.version, verdict };
-        else {
-          known.node = node;
-          known.takenVersion = taken.version;
-          known.verdict = verdict;
-        }
+        if (node.facts.unheardSinceMs !== undefined) return verdict;
+        known.verdicts[number] = verdict;
+        known.versions[number] = version;
         return verdict;
       };
     },

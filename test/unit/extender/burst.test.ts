@@ -35,7 +35,7 @@ describe("a burst of pods from 32 clients at once", () => {
 
   it("over-commits where the ledger is not consulted, which the recount finds", () => {
     const ledger = createLedger(HOLD_LIMIT_MS);
-    const blind = { ...ledger, takenOf: () => ({ reserved: nothingTaken(), held: nothingTaken(), version: 0 }) };
+    const blind = { ...ledger, takenOf: () => ({ reserved: nothingTaken(), held: nothingTaken() }) };
     expect(
       runBurst({ nodes: 150, pods: 300, clients: 32, room: 2, seed: 1, ledger: blind }).overCommits,
     ).toBeGreaterThan(0);
