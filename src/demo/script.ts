@@ -42,7 +42,7 @@ const BURST_LATEST_MS = 68_000;
 /** The share of its maximum to which the host's use falls when all that was deleted has gone back. */
 const HOST_RELEASED_RATIO = 0.5;
 
-const RISE_LIMIT_MS = 60_000;
+const RISE_LIMIT_MS = 180_000;
 const SHRINK_START_LIMIT_MS = 30_000;
 const SHRINK_END_LIMIT_MS = 45_000;
 const HOST_RELEASE_LIMIT_MS = 15_000;
@@ -179,7 +179,7 @@ function untilLargeShrink({ log, ending }: Stage, before: number): Promise<void>
   return until("a shrink by a quarter or more is finished", SHRINK_END_LIMIT_MS, ending, () =>
     log.operations
       .slice(before)
-      .filter(({ kind, outcome }) => kind === "Shrink" && outcome === "Succeeded")
+      .filter(({ kind, outcome }) => kind === "Shrink" && (outcome === "Succeeded" || outcome === "FloorReached"))
       .some(({ fromBytes, reachedBytes }) => fromBytes - reachedBytes >= SHRINK_COUNTS_FROM_RATIO * fromBytes),
   );
 }
