@@ -1,7 +1,7 @@
 // Which attach slots a pod lacks on a node that it was given, or could be: counted as member/attach-slots.ts does, from what its volumes' drivers
 // say on the CSINode and from the VolumeAttachments of the node, less what is being given back. Pure.
 import { ephemeralClaimName } from "../../api/ephemeral-claim.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { SPAN_DRIVER } from "../../api/names.ts";
 import type { PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment } from "../../kube/resources.ts";
 import { neededMembers } from "../member/needed-members.ts";
@@ -65,9 +65,11 @@ export function lacksOf(all: readonly AttachedVolume[], node: string, seen: Seen
  * none of them leaves.
  */
 function passingVolumes(layouts: readonly FilesystemLayout[]): Set<string | undefined> {
-  const passing = layouts.flatMap(({ spec: { members = [] } }) => {
+  const passing = layouts.flatMap(({ spec: { members = [] }, status }) => {
     const leaving = members.filter(({ state }) => state === "Removed");
-    return leaving.length > 0 ? leaving : members.filter(({ replaces }) => replaces !== undefined);
+    const ended = status?.lastOperation?.decidedAt;
+    const isComing = ({ replaces }: MemberSpec): boolean => replaces !== undefined && replaces.decidedAt !== ended;
+    return leaving.length > 0 ? leaving : members.filter(isComing);
   });
   return new Set(passing.map(({ source }) => source.claim?.volumeName));
 }

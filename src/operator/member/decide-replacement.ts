@@ -6,6 +6,7 @@ import type { SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { formatBytes, formatQuantity, GIB, parseQuantity, wholeGiB } from "../../units/quantity.ts";
+import { isEmergencySince } from "../volume/layout-facts.ts";
 import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 
 /** A member that is to stay, and its bytes. */
@@ -127,11 +128,17 @@ export function takenBack(layout: FilesystemLayout): SizeTarget | undefined {
   return { ...target, size: formatQuantity(sizeBytes), decidedAt: after(target.decidedAt) };
 }
 
-/** What a replacement has made is a member like any other once the large one's removal has ended, unless it is to be taken back. */
-export function withoutEndedMark({ spec, status }: FilesystemLayout, member: MemberSpec): MemberSpec {
+/**
+ * What a replacement has made is a member like any other once the large one's removal has ended, unless it is to be taken back; and once
+ * it is in, and an emergency has come, whichever step that came between.
+ */
+export function withoutEndedMark(layout: FilesystemLayout, member: MemberSpec): MemberSpec {
+  const { spec, status } = layout;
   const { replaces, ...plain } = member;
   const last = status?.lastOperation;
-  if (replaces === undefined || replaces.decidedAt !== spec.target?.decidedAt || status?.operation) return member;
+  if (replaces === undefined || status?.operation) return member;
+  if (isPresent(layout, member.name) && isEmergencySince(layout, replaces.decidedAt)) return plain;
+  if (replaces.decidedAt !== spec.target?.decidedAt) return member;
   const isEnded = last?.decidedAt === replaces.decidedAt && last.outcome !== "FloorReached";
   return isEnded || last?.emergency === true ? plain : member;
 }
