@@ -292,6 +292,18 @@ describe("a filesystem whose members cannot grow", () => {
     expect([marked(settledOf(withLast(added, before))), marked(settledOf(withLast(ready, surge)))]).toEqual([1, 1]);
   });
 
+  it("has what an extend wants at once, though the larger one is on its way out", () => {
+    const three = mounted("1Gi", "1Gi", "1Gi");
+    const waits = replace(three, mergeOf(three, 1));
+    const extend: WantedTarget = { size: "4Gi", from: "3Gi", epoch: 3, decidedAt: LATER };
+    const extended = "m0 1Gi Present, m1 1Gi Present, m2 1Gi Present, m3 3Gi Removed, m4 1Gi Present";
+    expect(summary(replace(waits, extend))).toBe(extended);
+    expect(replace(waits, extend).spec.target).toEqual(extend);
+    const withdrawn = waits.spec.members?.map((one) => (one.replaces ? { ...one, state: "Removed" as const } : one));
+    const going = { ...waits, spec: { ...waits.spec, members: withdrawn ?? [] } };
+    expect(summary(replace(going, extend))).toBe(extended);
+  });
+
   it("stays as it was where an emergency came while the larger one was on its way", () => {
     const surged = withLast(mounted("1Gi", "1Gi", "1Gi", "2Gi"), { decidedAt: undefined, emergency: true });
     const layout = {
