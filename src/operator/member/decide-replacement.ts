@@ -140,7 +140,8 @@ export function withoutEndedMark(layout: FilesystemLayout, member: MemberSpec): 
   if (isPresent(layout, member.name) && isEmergencySince(layout, replaces.decidedAt)) return plain;
   if (replaces.decidedAt !== spec.target?.decidedAt) return member;
   const isEnded = last?.decidedAt === replaces.decidedAt && last.outcome !== "FloorReached";
-  return isEnded || last?.emergency === true ? plain : member;
+  const isDropped = spec.target.size === spec.target.from && isPresent(layout, member.name);
+  return isEnded || isDropped || last?.emergency === true ? plain : member;
 }
 
 /** Mounted, of this size, and made of all its members. */

@@ -7,6 +7,7 @@ import { hasBegun, isOnlyOrdered, isWhole } from "../../../src/operator/member/d
 import { decideMembers, type MembersPlan } from "../../../src/operator/member/decide-members.ts";
 import { withoutEndedMark } from "../../../src/operator/member/decide-replacement.ts";
 import { neededMembers } from "../../../src/operator/member/needed-members.ts";
+import { settledState } from "../../../src/operator/member/settled-state.ts";
 import { decideTarget } from "../../../src/operator/volume/decide-target.ts";
 import { targetFields } from "../../../src/operator/volume/target-fields.ts";
 import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.ts";
@@ -290,6 +291,29 @@ describe("a filesystem whose members cannot grow", () => {
     // One from before is none of its business, and one that is beside it still waits for its target.
     const before = { ...surge, startedAt: "2029-01-01T00:00:00.000Z" };
     expect([marked(settledOf(withLast(added, before))), marked(settledOf(withLast(ready, surge)))]).toEqual([1, 1]);
+  });
+
+  it("keeps the larger one that an extend has taken in after it was dropped, for another try", () => {
+    const refused = carriedOut(adding, "Failed");
+    const dropped = replace(
+      { ...refused, status: { ...refused.status, members: ready.status?.members ?? [] } },
+      target,
+    );
+    expect(summary(dropped)).toContain("m4 3Gi Removed");
+    const settledOf = (layout: FilesystemLayout): FilesystemLayout => {
+      const members = layout.spec.members?.map((one) => ({
+        ...withoutEndedMark(layout, one),
+        state: settledState(layout, one),
+      }));
+      return { ...layout, spec: { ...layout.spec, members: members ?? [] } };
+    };
+    expect(summary(settledOf(dropped))).toContain("m4 3Gi Removed");
+    const members = (dropped.status?.members ?? []).map((one) => ({ ...one, state: "Present" as const }));
+    const inside = settledOf({ ...dropped, status: { ...dropped.status, members } });
+    expect(summary(inside)).toContain("m4 3Gi Present");
+    expect(isWhole(inside)).toBe(true);
+    const again = mergeOf(inside, 2, { size: "4Gi", decidedAt: LATER });
+    expect(summary(replace(inside, again))).toBe(summary(leaving));
   });
 
   it("has what an extend wants at once, though the larger one is on its way out", () => {
