@@ -2,7 +2,9 @@
 import { isStepBefore } from "../../api/decision-time.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../api/filesystem-layout.ts";
+import { highestEpoch } from "../../api/highest-epoch.ts";
 import { isOnlyOrdered } from "../member/decide-consolidation.ts";
+import { isEmergencySince } from "../volume/layout-facts.ts";
 
 /**
  * Decided, and begun: a new member is made for it, or the layout has the target, or the one that comes a moment before it, and it has
@@ -11,8 +13,11 @@ import { isOnlyOrdered } from "../member/decide-consolidation.ts";
 export function isMerging(layout: FilesystemLayout, filesystem: Filesystem | undefined): boolean {
   const wanted = filesystem?.spec.target;
   if (wanted?.members === undefined || outcomeOf(layout, filesystem) !== undefined) return false;
+  // A deposed leader's is carried on by nobody; what its node has begun goes on.
+  if (wanted.epoch < highestEpoch(layout) && !layout.status?.operation) return false;
   // Where it is mounted nowhere it has its slots no more.
   if (isOnlyOrdered(layout, wanted)) return layout.status?.mounted === true;
+  if (isEmergencySince(layout, wanted.decidedAt)) return false;
   const { target } = layout.spec;
   if (target === undefined || target.size === target.from) return false;
   return isStepOf(target.decidedAt, wanted.decidedAt);

@@ -2,7 +2,7 @@
 // all that is missing, in whole GiB, and no member is made in the place that is kept for the spare.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { formatBytes, parseQuantity, wholeGiB } from "../../units/quantity.ts";
-import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
+import { MERGING_MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 import { type Share, stays, sumOf } from "./member-shares.ts";
 
 export type ExtendStep =
@@ -30,7 +30,8 @@ export function nextExtendStep(
   const last = staying.at(-1);
   if (mayGrow && last !== undefined && rules.strategy !== "AddMember")
     return { do: "grow", name: last.member.name, sizeBytes: wholeGiB(last.bytes + missingBytes) };
-  if (hasPlace && shares.length < MEMBERS_LIMIT && rules.strategy !== "GrowMember")
+  // One that is on its way out keeps nobody waiting, as long as the layout has room for both.
+  if (hasPlace && shares.length < MERGING_MEMBERS_LIMIT && rules.strategy !== "GrowMember")
     return { do: "add", sizeBytes: wholeGiB(missingBytes) };
   return { do: "hold", message: whyNotLarger(rules, mayGrow, missingBytes, shares.length) };
 }

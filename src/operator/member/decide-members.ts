@@ -2,10 +2,11 @@
 // what is missing by growing the last member in place or by a new one; a shrink gives whole members back, or replaces the largest.
 import type { SizeTarget, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
+import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
-import { unnamedMembers } from "../volume/layout-facts.ts";
+import { canLetGo, isEmergencySince, unnamedMembers } from "../volume/layout-facts.ts";
 import { type ConsolidationTarget, type MergeWay, nextConsolidationStep } from "./decide-consolidation.ts";
 import { nextExtendStep } from "./decide-extend.ts";
 import { nextReplacementStep, replacingMember, withoutFormerMarks } from "./decide-replacement.ts";
@@ -122,9 +123,31 @@ function replacement(
 
 function withoutFormerReplacement(layout: FilesystemLayout, plan: MembersPlan, { decidedAt }: SizeTarget): MembersPlan {
   const before = plan.do === "change" ? plan.members : (layout.spec.members ?? []);
-  const members = withoutFormerMarks(layout, before, decidedAt);
+  const isNeedless = ({ name }: MemberSpec): boolean =>
+    canLetGo(layout) && isBeside(layout, name) && plan.do === "change" && changesNothing(layout, plan);
+  const members = withoutFormerMarks(layout, before, decidedAt).map((member, index): MemberSpec => {
+    const isFormer = member !== before[index];
+    return isFormer && isNeedless(member) ? { ...member, state: "Removed" } : member;
+  });
   if (members.every((member, index) => member === before[index])) return plan;
   return plan.do === "change" ? { ...plan, members } : { do: "change", members, nextMember: nextMemberOf(layout) };
+}
+
+function isOfSize(layout: FilesystemLayout, size: string): boolean {
+  return filesystemSizeBytes(layout) === parseQuantity(size);
+}
+
+function isBeside({ status }: FilesystemLayout, name: string): boolean {
+  return status?.members?.some((one) => one.name === name && one.state === "Spare") === true;
+}
+
+/** The present size, of what is in it: what its node was to take in for a deposed leader never comes, and nobody leaves to it. */
+function changesNothing(
+  layout: FilesystemLayout,
+  { members, target }: Extract<MembersPlan, { do: "change" }>,
+): boolean {
+  const isPresentSize = target !== undefined && isOfSize(layout, target.size);
+  return isPresentSize && members.every(({ state }) => state !== "Removed");
 }
 
 function overQuota(
@@ -212,6 +235,9 @@ function shrink(
 ): MembersPlan {
   const staying = shares.filter(stays);
   const isReplacing = replacingMember(layout, target) !== undefined;
+  // Of what an emergency has needed since nothing is given back.
+  const isSurpassed = isEmergencySince(layout, target.decidedAt) && !isOfSize(layout, target.from);
+  if (isSurpassed && !isReplacing) return changedMeanwhile(target);
   const hasWhole = largestSet(staying, sumOf(staying) - parseQuantity(target.size)).length > 0;
   if (hasWhole && !isReplacing) return giveBack(layout, target, shares);
   const step = nextReplacementStep(layout, target, staying, rules);

@@ -6,7 +6,7 @@ import type { SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { formatBytes, formatQuantity, GIB, parseQuantity, wholeGiB } from "../../units/quantity.ts";
-import { canLetGo } from "../volume/layout-facts.ts";
+import { canLetGo, isEmergencySince } from "../volume/layout-facts.ts";
 import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 
 /** A member that is to stay, and its bytes. */
@@ -128,14 +128,21 @@ export function takenBack(layout: FilesystemLayout): SizeTarget | undefined {
   return { ...target, size: formatQuantity(sizeBytes), decidedAt: after(target.decidedAt) };
 }
 
-/** What a replacement has made is a member like any other once the large one's removal has ended, unless it is to be taken back. */
-export function withoutEndedMark({ spec, status }: FilesystemLayout, member: MemberSpec): MemberSpec {
+/**
+ * What a replacement has made is a member like any other once the large one's removal has ended, unless it is to be taken back; and once
+ * it is in, and an emergency has come, whichever step that came between.
+ */
+export function withoutEndedMark(layout: FilesystemLayout, member: MemberSpec): MemberSpec {
+  const { spec, status } = layout;
   const { replaces, ...plain } = member;
   const last = status?.lastOperation;
   if (replaces === undefined || status?.operation) return member;
+  if (isPresent(layout, member.name) && isEmergencySince(layout, replaces.decidedAt)) return plain;
   // Whatever was decided since, and was nothing to do.
   if (last?.decidedAt === replaces.decidedAt && last.outcome !== "FloorReached") return plain;
-  return replaces.decidedAt === spec.target?.decidedAt && last?.emergency === true ? plain : member;
+  if (replaces.decidedAt !== spec.target?.decidedAt) return member;
+  const isDropped = spec.target.size === spec.target.from && isPresent(layout, member.name);
+  return isDropped || last?.emergency === true ? plain : member;
 }
 
 /**

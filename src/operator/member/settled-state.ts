@@ -1,6 +1,7 @@
 // What a member's wanted state becomes by what its node reports. Pure. A removal that its node has given up is taken back, and one
 // that its node has finished holds, whatever was wanted meanwhile: a wiped device is never used again.
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
+import { isRemoving } from "../volume/layout-facts.ts";
 
 export function settledState(layout: FilesystemLayout, member: MemberSpec): MemberSpec["state"] {
   const { name, state } = member;
@@ -25,9 +26,13 @@ function staysWithout({ spec, status }: FilesystemLayout): boolean {
   return (spec.members ?? []).some((member) => isPart(member) && !removed.has(member.name));
 }
 
-function isGivenUp({ spec, status }: FilesystemLayout): boolean {
+function isGivenUp(layout: FilesystemLayout): boolean {
+  const { spec, status } = layout;
   const last = status?.lastOperation;
-  if (status?.operation || last === undefined) return false;
+  if (status?.operation || isRemoving(layout)) return false;
+  // A target of the present size lets nobody leave: an extend that outlived its time limit has taken in what was dropped meanwhile.
+  if (spec.target !== undefined && spec.target.size === spec.target.from) return true;
+  if (last === undefined) return false;
   if (last.outcome === "Succeeded") return last.emergency === true && isAfter(last.startedAt, spec.target?.decidedAt);
   return last.kind === "Shrink" && last.decidedAt !== undefined && last.decidedAt === spec.target?.decidedAt;
 }

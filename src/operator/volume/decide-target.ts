@@ -2,16 +2,18 @@
 // it, and nothing that a deposed leader writes is carried on.
 
 import type { Filesystem, SizeTarget, WantedTarget } from "../../api/filesystem.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { highestEpoch } from "../../api/highest-epoch.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { takenBack } from "../member/decide-replacement.ts";
-import { isRemoving } from "./layout-facts.ts";
+import { canLetGo, isRemoving } from "./layout-facts.ts";
 
 export type TargetPlan =
   | { readonly do: "keep" }
   | { readonly do: "copy"; readonly target: WantedTarget }
+  /** What was made to take others' place waits for a target that is carried on by nobody: it goes. */
+  | { readonly do: "withdraw"; readonly members: MemberSpec[] }
   /** The writer has been deposed; the message is for the Filesystem's condition. */
   | { readonly do: "refuse"; readonly message: string };
 
@@ -21,7 +23,7 @@ export function decideTarget(layout: FilesystemLayout, filesystem: Filesystem): 
   const seen = highestEpoch(layout);
   const isNothingNew =
     wanted === undefined || !isNewer(wanted.decidedAt, layout) || (wanted.epoch < seen && isOvertaken(layout, wanted));
-  if (isNothingNew) return lostMembers(layout) ?? vainReplacement(layout) ?? { do: "keep" };
+  if (isNothingNew) return lostMembers(layout) ?? vainReplacement(layout) ?? strandedSpare(layout) ?? { do: "keep" };
   if (wanted.epoch < seen)
     return {
       do: "refuse",
@@ -71,6 +73,21 @@ function lostMembers({ spec, status }: FilesystemLayout): TargetPlan | undefined
   const isKnown = sizes.every((bytes) => bytes > 0);
   const isShort = parseQuantity(target.size) > sizes.reduce((sum, bytes) => sum + bytes, 0);
   return isKnown && isShort ? { do: "copy", target } : undefined;
+}
+
+/**
+ * Its target was overtaken, or its decider deposed, before it was taken in. One that is in the filesystem, whatever the layout still
+ * says, stays.
+ */
+function strandedSpare(layout: FilesystemLayout): TargetPlan | undefined {
+  const { members = [] } = layout.spec;
+  const inside = new Set(layout.status?.members?.filter(({ state }) => state === "Present").map(({ name }) => name));
+  const isStranded = ({ name, state, replaces }: MemberSpec): boolean =>
+    replaces !== undefined && state === "Spare" && !inside.has(name);
+  // All members Removed means that the volume is being deleted.
+  const isKept = members.some(({ state }) => state !== "Removed" && state !== "Spare");
+  if (!canLetGo(layout) || !isKept || !members.some(isStranded)) return undefined;
+  return { do: "withdraw", members: members.map((one) => (isStranded(one) ? { ...one, state: "Removed" } : one)) };
 }
 
 /** The filesystem does not stay larger than before for a shrink that could not be had. */

@@ -1,6 +1,7 @@
 // A deposed leader's target that came too late is refused by operator and agent, and the volume is Stalled for it. Where the present
 // leader wants no other size, it puts the present one in its place. Pure.
 import { decisionTime } from "../../api/decision-time.ts";
+import { highestEpoch } from "../../api/highest-epoch.ts";
 import type { TargetToApply } from "./apply.ts";
 import type { Gathered } from "./gather.ts";
 
@@ -19,8 +20,12 @@ export function inPlaceOfDeposed(
   return { sizeBytes, fromBytes: sizeBytes, epoch, decidedAt: decisionTime(facts.nowMs, layout, filesystem) };
 }
 
-/** A raised request, which stands on the layout alone, may wait for its member for minutes. */
-function isUnderWay({ spec, status }: Gathered["layout"]): boolean {
-  const decidedAt = spec.target?.decidedAt;
-  return decidedAt !== undefined && decidedAt !== status?.lastOperation?.decidedAt;
+/**
+ * A raised request, which stands on the layout alone, may wait for its member for minutes. What a deposed leader decided its node does
+ * not begin any more.
+ */
+function isUnderWay(layout: Gathered["layout"]): boolean {
+  const { target } = layout.spec;
+  if (target === undefined || target.epoch < highestEpoch(layout)) return false;
+  return target.decidedAt !== layout.status?.lastOperation?.decidedAt;
 }

@@ -19,7 +19,7 @@ import { decideUnfit } from "../../../src/operator/consolidation/decide-unfit.ts
 import { isMerging, outcomeOf } from "../../../src/operator/consolidation/under-way.ts";
 import type { MergeWay } from "../../../src/operator/member/decide-consolidation.ts";
 import { buildFilesystem } from "../../builders/volume.ts";
-import { carriedOut, mounted, unmounted } from "../../harness/span-steps.ts";
+import { carriedOut, mounted, unmounted, withLast } from "../../harness/span-steps.ts";
 
 const NOW_MS = Date.parse("2030-01-01T00:00:00Z");
 const DRIVER = "member.example.com";
@@ -123,7 +123,7 @@ function seen(world: World = {}): SeenNeeds {
 const decide = (world: World) => Object.fromEntries(decideNeeds(seen(world), NOW_MS));
 
 function withTarget(layout: FilesystemLayout, size: string): FilesystemLayout {
-  const target = { size, from: "4Gi", epoch: 1, decidedAt: "2029-12-31T00:00:00.000Z" };
+  const target = { size, from: "4Gi", epoch: 3, decidedAt: "2029-12-31T00:00:00.000Z" };
   return { ...layout, spec: { ...layout.spec, target } };
 }
 
@@ -258,6 +258,10 @@ describe("a pod that lacks slots which only members have that cannot grow", () =
     };
     const wide = mounted("1Gi", "1Gi", "1Gi", "1Gi");
     expect(decide({ there: { wide, merging: passing([m0, ...coming]) } })).toEqual({});
+    // It has come, and the others have not left: its slot is its own.
+    const stays = passing([m0, ...rest.map((one) => ({ ...one, state: "Present" as const, replaces }))]);
+    const ended = withLast(stays, { outcome: "FloorReached", decidedAt: replaces.decidedAt });
+    expect(decide({ there: { wide, merging: ended } })["wide"]?.message).toContain("4 of 4 are used");
     const going = passing([
       m0 && { ...m0, state: "Removed" },
       ...coming.map((one) => ({ ...one, state: "Present" as const })),
@@ -265,6 +269,12 @@ describe("a pod that lacks slots which only members have that cannot grow", () =
     expect(decide({ there: { wide, merging: going } })["wide"]?.message).toContain("4 of 4 are used");
   });
 });
+
+const SURGE = { decidedAt: undefined, emergency: true, startedAt: "2030-01-01T00:00:05.000Z" } as const;
+
+function heardOf(epoch: number, layout: FilesystemLayout): FilesystemLayout {
+  return { ...layout, status: { ...layout.status, epoch } };
+}
 
 function leaving({ spec }: FilesystemLayout, volumeName = "other"): FilesystemLayout["spec"] {
   const members = (spec.members ?? []).map((one, index) => {
@@ -370,11 +380,11 @@ describe("a filesystem that no node can take for want of attach slots", () => {
 describe("a merge", () => {
   const DECIDED = "2030-01-01T00:00:00.000Z";
   const FIRST = "2029-12-31T23:59:59.999Z";
-  const target = { size: "4Gi", from: "4Gi", epoch: 1, decidedAt: DECIDED, members: 1 };
+  const target = { size: "4Gi", from: "4Gi", epoch: 3, decidedAt: DECIDED, members: 1 };
   const filesystem = { ...buildFilesystem(), spec: { ...buildFilesystem().spec, target } };
   const layoutWith = (decidedAt: string, size = "7Gi"): FilesystemLayout => {
     const layout = mounted("1Gi", "1Gi", "1Gi", "1Gi");
-    return { ...layout, spec: { ...layout.spec, target: { size, from: "4Gi", epoch: 1, decidedAt } } };
+    return { ...layout, spec: { ...layout.spec, target: { size, from: "4Gi", epoch: 3, decidedAt } } };
   };
 
   const ordered = (state: "Spare" | "Removed"): FilesystemLayout => {
@@ -391,6 +401,9 @@ describe("a merge", () => {
     ["is only decided", mounted("1Gi", "1Gi"), false, undefined],
     ["has a new member made", ordered("Spare"), true, undefined],
     ["has a new member made, and is mounted nowhere by now", unmounted(ordered("Spare")), false, undefined],
+    ["was ended by an emergency", withLast(carriedOut(layoutWith(FIRST)), SURGE), false, undefined],
+    ["is carried on by nobody, since the next leader was heard of", heardOf(4, layoutWith(FIRST)), false, undefined],
+    ["has a deposed leader's new member", heardOf(4, ordered("Spare")), false, undefined],
     ["has its new member withdrawn", ordered("Removed"), false, undefined],
     ["makes room", layoutWith(FIRST), true, undefined],
     ["has made room", carriedOut(layoutWith(FIRST)), true, undefined],

@@ -3,14 +3,16 @@ import fc from "fast-check";
 import type { WantedTarget } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../../src/api/filesystem-size.ts";
-import { hasBegun, isOnlyOrdered } from "../../../src/operator/member/decide-consolidation.ts";
+import { hasBegun, isOnlyOrdered, isWhole } from "../../../src/operator/member/decide-consolidation.ts";
 import { decideMembers, type MembersPlan } from "../../../src/operator/member/decide-members.ts";
 import { withoutEndedMark } from "../../../src/operator/member/decide-replacement.ts";
 import { neededMembers } from "../../../src/operator/member/needed-members.ts";
+import { settledState } from "../../../src/operator/member/settled-state.ts";
 import { decideTarget } from "../../../src/operator/volume/decide-target.ts";
 import { targetFields } from "../../../src/operator/volume/target-fields.ts";
 import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { buildFilesystem } from "../../builders/volume.ts";
+import { memberStates } from "../../harness/member-states.ts";
 import { carriedOut, mounted, summary, unmounted, withLast, written } from "../../harness/span-steps.ts";
 
 const DECIDED = "2030-01-01T00:00:00.000Z";
@@ -145,6 +147,10 @@ describe("what comes between the steps of a merge", () => {
 });
 
 const FIXED = { ...FACTS, mayGrow: false };
+function withGrant(layout: FilesystemLayout, epoch: number): FilesystemLayout {
+  const emergency = { size: "9Gi", minAvailable: "1Gi", expiry: "2031-01-01T00:00:00Z", epoch };
+  return { ...layout, spec: { ...layout.spec, emergency } };
+}
 const replace = (layout: FilesystemLayout, target: WantedTarget): FilesystemLayout =>
   written(layout, decideMembers(layout, target, FIXED));
 
@@ -251,6 +257,85 @@ describe("a filesystem whose members cannot grow", () => {
     const after = replace(away, { size: "4Gi", from: "4Gi", epoch: 3, decidedAt: LATER });
     expect(after.spec.members?.find(({ name }) => name === "m4")).toMatchObject({ state: "Spare" });
     expect(neededMembers(after).map(({ name }) => name)).not.toContain("m4");
+  });
+
+  it("lets the larger one go where the next leader was heard of before it was taken in, as soon as it is mounted", () => {
+    const filesystem = buildFilesystem({ target });
+    const stranded = withGrant(ready, 4);
+    const plan = decideTarget(stranded, filesystem);
+    expect(plan).toMatchObject({ do: "withdraw" });
+    const members = plan.do === "withdraw" ? plan.members : [];
+    expect(memberStates(members).join(", ")).toBe(summary(ready).replace("m4 3Gi Spare", "m4 3Gi Removed"));
+    expect(decideTarget(withGrant(ready, 3), filesystem).do).toBe("copy");
+    expect(decideTarget(unmounted(stranded), filesystem).do).toBe("keep");
+    expect(decideTarget(ready, buildFilesystem()).do).toBe("withdraw");
+    // An emergency was faster.
+    const taken = ready.status?.members?.map((one) => ({ ...one, state: "Present" as const })) ?? [];
+    expect(decideTarget({ ...stranded, status: { ...stranded.status, members: taken } }, filesystem).do).toBe("keep");
+  });
+
+  it("lets the larger one go that its node refused for a deposed leader, once the next one wants the present size", () => {
+    const beside = { ...withGrant(adding, 4), status: ready.status } as FilesystemLayout;
+    const present: WantedTarget = { size: "4Gi", from: "4Gi", epoch: 4, decidedAt: LATER };
+    expect(summary(replace(beside, present))).toBe(summary(adding).replace("m4 3Gi Present", "m4 3Gi Removed"));
+    // Not while it may be inside, nor while others are asked to leave to it.
+    expect(summary(replace(unmounted(beside), present))).toBe(summary(adding));
+    const leaves = (beside.spec.members ?? []).map((one) =>
+      one.name === "m0" ? { ...one, state: "Removed" as const } : one,
+    );
+    const going = replace({ ...beside, spec: { ...beside.spec, members: leaves } }, present);
+    expect(summary(going)).toContain("m4 3Gi Present");
+  });
+
+  it("has a member like any other once an emergency came between the steps, so that spares are made again", () => {
+    const surge = { decidedAt: undefined, emergency: true, startedAt: "2030-01-01T00:00:05.000Z" } as const;
+    const settledOf = (layout: FilesystemLayout): FilesystemLayout => {
+      const members = layout.spec.members?.map((one) => withoutEndedMark(layout, one)) ?? [];
+      return { ...layout, spec: { ...layout.spec, members } };
+    };
+    const marked = ({ spec }: FilesystemLayout) => spec.members?.filter(({ replaces }) => replaces).length;
+    const surged = withLast(added, surge);
+    expect(marked(settledOf(surged))).toBe(0);
+    expect(isWhole(settledOf(surged))).toBe(true);
+    expect(decideMembers(settledOf(surged), target, FIXED)).toMatchObject({ do: "hold", reason: "ShrinkFloorReached" });
+    // One from before is none of its business, and one that is beside it still waits for its target.
+    const before = { ...surge, startedAt: "2029-01-01T00:00:00.000Z" };
+    expect([marked(settledOf(withLast(added, before))), marked(settledOf(withLast(ready, surge)))]).toEqual([1, 1]);
+  });
+
+  it("keeps the larger one that an extend has taken in after it was dropped, for another try", () => {
+    const refused = carriedOut(adding, "Failed");
+    const dropped = replace(
+      { ...refused, status: { ...refused.status, members: ready.status?.members ?? [] } },
+      target,
+    );
+    expect(summary(dropped)).toContain("m4 3Gi Removed");
+    const settledOf = (layout: FilesystemLayout): FilesystemLayout => {
+      const members = layout.spec.members?.map((one) => ({
+        ...withoutEndedMark(layout, one),
+        state: settledState(layout, one),
+      }));
+      return { ...layout, spec: { ...layout.spec, members: members ?? [] } };
+    };
+    expect(summary(settledOf(dropped))).toContain("m4 3Gi Removed");
+    const members = (dropped.status?.members ?? []).map((one) => ({ ...one, state: "Present" as const }));
+    const inside = settledOf({ ...dropped, status: { ...dropped.status, members } });
+    expect(summary(inside)).toContain("m4 3Gi Present");
+    expect(isWhole(inside)).toBe(true);
+    const again = mergeOf(inside, 2, { size: "4Gi", decidedAt: LATER });
+    expect(summary(replace(inside, again))).toBe(summary(leaving));
+  });
+
+  it("has what an extend wants at once, though the larger one is on its way out", () => {
+    const three = mounted("1Gi", "1Gi", "1Gi");
+    const waits = replace(three, mergeOf(three, 1));
+    const extend: WantedTarget = { size: "4Gi", from: "3Gi", epoch: 3, decidedAt: LATER };
+    const extended = "m0 1Gi Present, m1 1Gi Present, m2 1Gi Present, m3 3Gi Removed, m4 1Gi Present";
+    expect(summary(replace(waits, extend))).toBe(extended);
+    expect(replace(waits, extend).spec.target).toEqual(extend);
+    const withdrawn = waits.spec.members?.map((one) => (one.replaces ? { ...one, state: "Removed" as const } : one));
+    const going = { ...waits, spec: { ...waits.spec, members: withdrawn ?? [] } };
+    expect(summary(replace(going, extend))).toBe(extended);
   });
 
   it("stays as it was where an emergency came while the larger one was on its way", () => {

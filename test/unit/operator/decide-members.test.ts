@@ -122,10 +122,14 @@ describe("a target not below the members", () => {
       "does not allow volume expansion",
     ],
     [
-      "a member that leaves still has the last place",
-      { sizes: ["1Gi", "1Gi", "1Gi", "1Gi"], states: { m3: "Removed" }, reported: { m3: { state: "Removed" } } },
+      "members that leave still have the last places",
+      {
+        sizes: ["1Gi", "1Gi", "1Gi", "1Gi", "1Gi"],
+        states: { m3: "Removed", m4: "Removed" },
+        reported: { m3: { state: "Removed" }, m4: { state: "Removed" } },
+      },
       {},
-      "4 members of at most 4",
+      "5 members of at most 4",
     ],
   ])("is held where %s", (_what, fields, ofClass, text) => {
     const plan = decide(fields, "9Gi", ofClass);

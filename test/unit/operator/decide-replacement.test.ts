@@ -105,6 +105,12 @@ describe("what comes between the steps of a replacement", () => {
     const last = { ...added.status?.lastOperation, decidedAt: undefined, emergency: true } as LastOperation;
     const surged = { ...added, status: { ...added.status, lastOperation: last } };
     expect(decide(surged, target)).toMatchObject({ do: "hold", message: expect.stringContaining("changed since") });
+    // Nor once it is a member like any other.
+    const startedAt = "2030-01-01T00:00:05.000Z";
+    const after = { ...surged, status: { ...surged.status, lastOperation: { ...last, startedAt } } };
+    const members = after.spec.members?.map((one) => withoutEndedMark(after, one)) ?? [];
+    expect(members[2]).not.toHaveProperty("replaces");
+    expect(decide({ ...after, spec: { ...after.spec, members } }, target)).toMatchObject({ do: "hold" });
   });
 
   it("a removal that is cancelled, or finds its floor, leaves all members in", () => {

@@ -1,13 +1,28 @@
 import { expect, it } from "@jest/globals";
-import type { FilesystemLayoutStatus, LastOperation, MemberSpec } from "../../../src/api/filesystem-layout.ts";
+import type {
+  FilesystemLayoutStatus,
+  LastOperation,
+  MemberSpec,
+  Operation,
+} from "../../../src/api/filesystem-layout.ts";
 import { settledState } from "../../../src/operator/member/settled-state.ts";
 import { buildSpan, type SpanFields } from "../../builders/span.ts";
 
 const DECIDED = "2030-01-01T00:00:00.000Z";
 const TWO: SpanFields = { sizes: ["1Gi", "1Gi"] };
 const LEAVING: SpanFields = { ...TWO, states: { m1: "Removed" } };
+const ALL_LEAVE: SpanFields = { ...TWO, states: { m0: "Removed", m1: "Removed" } };
 const SPARE: SpanFields = { ...TWO, states: { m1: "Spare" }, reported: { m1: null } };
 const WIPED: SpanFields["reported"] = { m1: { state: "Removed" } };
+const WORKING: Operation = {
+  kind: "Shrink",
+  from: "2Gi",
+  to: "1Gi",
+  epoch: 1,
+  decidedAt: DECIDED,
+  startedAt: DECIDED,
+  step: "Removing",
+};
 const ended = (outcome: LastOperation["outcome"], decidedAt = DECIDED): LastOperation => ({
   kind: "Shrink",
   from: "2Gi",
@@ -67,6 +82,20 @@ it.each<[string, SpanFields, LastOperation | undefined, MemberSpec["state"]]>([
   const member = layout.spec.members?.[1];
   if (member === undefined) throw new Error("no m1");
   expect(settledState(settled, member)).toBe(expected);
+});
+
+it.each<[string, string, Partial<FilesystemLayoutStatus>, MemberSpec["state"], SpanFields?]>([
+  ["comes back where a target of the present size lets nobody leave", "2Gi", {}, "Present"],
+  ["is to leave while a target that lets it leave was not begun yet", "1Gi", {}, "Removed"],
+  ["is to leave while its node still works on another target", "2Gi", { operation: WORKING }, "Removed"],
+  ["is to leave with all others, as of a volume that is deleted", "2Gi", {}, "Removed", ALL_LEAVE],
+])("a member that is asked to leave %s", (_what, size, status, expected, fields = LEAVING) => {
+  const layout = buildSpan(fields);
+  const target = { size, from: "2Gi", epoch: 1, decidedAt: DECIDED };
+  const told = { ...layout, spec: { ...layout.spec, target }, status: { ...layout.status, ...status } };
+  const member = layout.spec.members?.[1];
+  if (member === undefined) throw new Error("no m1");
+  expect(settledState(told, member)).toBe(expected);
 });
 
 it.each<[string, Partial<FilesystemLayoutStatus>, MemberSpec["state"]]>([

@@ -161,6 +161,12 @@ const cases: Record<string, Case> = {
     reason: "BelowMinAvailable",
     sizeBytes: 13.5 * GIB,
   },
+  "does not extend while just minAvailable is there": {
+    facts: aVolume({ usedRatio: 0.7 }),
+    policy: aPolicy({ limits: { min: "1Gi", max: "100Gi", minAvailable: "3Gi" } }),
+    plan: "hold",
+    reason: "WithinBounds",
+  },
   "counts 5 s of growth as minAvailable by default": {
     facts: aVolume({ usedRatio: 0.7, filesystem: { growthBytesPerSecond: GIB } }),
     plan: "hold",
