@@ -7,7 +7,7 @@ import type { SizeTarget, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { formatBytes, formatQuantity, parseQuantity, wholeGiB } from "../../units/quantity.ts";
-import { isRemoving } from "../volume/layout-facts.ts";
+import { isAtRest, isPresent, isRemoving } from "../volume/layout-facts.ts";
 import { replacingMember, takeIn } from "./decide-replacement.ts";
 import { MERGING_MEMBERS_LIMIT } from "./member-rules.ts";
 import { type Share, sharesOf, stays, sumOf } from "./member-shares.ts";
@@ -117,9 +117,7 @@ function withNewMember(layout: FilesystemLayout, wanted: ConsolidationTarget, ma
 
 /** Its node could not take it in, and has the filesystem without it. */
 function isRefused(layout: FilesystemLayout, { name }: MemberSpec, { decidedAt }: SizeTarget): boolean {
-  const { spec, status } = layout;
-  const isThere = status?.mounted === true && status.nodeName === spec.nodeName && !status.operation;
-  return isThere && !isPresent(layout, name) && hasFailed(layout, stepBefore(decidedAt));
+  return isAtRest(layout) && !isPresent(layout, name) && hasFailed(layout, stepBefore(decidedAt));
 }
 
 /** A size that is there is nothing to do: no node does anything for it. */
@@ -185,8 +183,4 @@ export function isWhole(layout: FilesystemLayout): boolean {
     ({ name, replaces, state }) =>
       replaces === undefined && state !== "Removed" && isPresent(layout, name) === (state !== "Spare"),
   );
-}
-
-function isPresent({ status }: FilesystemLayout, name: string): boolean {
-  return status?.members?.some((member) => member.name === name && member.state === "Present") === true;
 }

@@ -2,6 +2,7 @@
 // all that is missing, in whole GiB, and no member is made in the place that is kept for the spare.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { formatBytes, parseQuantity, wholeGiB } from "../../units/quantity.ts";
+import { isBeside } from "../volume/layout-facts.ts";
 import { MERGING_MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 import { type Share, stays, sumOf } from "./member-shares.ts";
 
@@ -41,15 +42,14 @@ export function nextExtendStep(
  * where an emergency might, which somebody allows in advance.
  */
 function isSpareFor(
-  { spec, status }: FilesystemLayout,
+  layout: FilesystemLayout,
   { member, bytes }: Share,
   missingBytes: number,
   staying: readonly Share[],
 ): boolean {
-  const isReady = status?.members?.some(({ name, state }) => name === member.name && state === "Spare") === true;
-  const grantedBytes = parseQuantity(spec.emergency?.size ?? "0") - sumOf(staying);
+  const grantedBytes = parseQuantity(layout.spec.emergency?.size ?? "0") - sumOf(staying);
   const mostBytes = wholeGiB(Math.max(missingBytes, grantedBytes));
-  return member.state === "Spare" && isReady && bytes >= missingBytes && bytes <= mostBytes;
+  return member.state === "Spare" && isBeside(layout, member.name) && bytes >= missingBytes && bytes <= mostBytes;
 }
 
 function whyNotLarger(rules: MemberRules, mayGrow: boolean, missingBytes: number, count: number): string {

@@ -6,7 +6,7 @@ import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
-import { canLetGo, isEmergencySince, unnamedMembers } from "../volume/layout-facts.ts";
+import { isAtRest, isBeside, isEmergencySince, isPresent, unnamedMembers } from "../volume/layout-facts.ts";
 import { type ConsolidationTarget, type MergeWay, nextConsolidationStep } from "./decide-consolidation.ts";
 import { nextExtendStep } from "./decide-extend.ts";
 import { nextReplacementStep, replacingMember, withoutFormerMarks } from "./decide-replacement.ts";
@@ -124,7 +124,7 @@ function replacement(
 function withoutFormerReplacement(layout: FilesystemLayout, plan: MembersPlan, { decidedAt }: SizeTarget): MembersPlan {
   const before = plan.do === "change" ? plan.members : (layout.spec.members ?? []);
   const isNeedless = ({ name }: MemberSpec): boolean =>
-    canLetGo(layout) && isBeside(layout, name) && plan.do === "change" && changesNothing(layout, plan);
+    isAtRest(layout) && isBeside(layout, name) && plan.do === "change" && changesNothing(layout, plan);
   const members = withoutFormerMarks(layout, before, decidedAt).map((member, index): MemberSpec => {
     const isFormer = member !== before[index];
     return isFormer && isNeedless(member) ? { ...member, state: "Removed" } : member;
@@ -135,10 +135,6 @@ function withoutFormerReplacement(layout: FilesystemLayout, plan: MembersPlan, {
 
 function isOfSize(layout: FilesystemLayout, size: string): boolean {
   return filesystemSizeBytes(layout) === parseQuantity(size);
-}
-
-function isBeside({ status }: FilesystemLayout, name: string): boolean {
-  return status?.members?.some((one) => one.name === name && one.state === "Spare") === true;
 }
 
 /** The present size, of what is in it: what its node was to take in for a deposed leader never comes, and nobody leaves to it. */
@@ -218,10 +214,9 @@ function withSize(members: readonly MemberSpec[], name: string, sizeBytes: numbe
 }
 
 /** An extend takes a removal back that its node has not finished: what is still in the filesystem stays there. */
-function withoutRemovals({ status }: FilesystemLayout, shares: readonly Share[]): Share[] {
-  const present = new Set(status?.members?.filter(({ state }) => state === "Present").map(({ name }) => name));
+function withoutRemovals(layout: FilesystemLayout, shares: readonly Share[]): Share[] {
   return shares.map(({ member, bytes }) =>
-    member.state === "Removed" && present.has(member.name)
+    member.state === "Removed" && isPresent(layout, member.name)
       ? { member: { ...member, state: "Present" }, bytes }
       : { member, bytes },
   );

@@ -6,7 +6,7 @@ import type { SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { formatBytes, formatQuantity, GIB, parseQuantity, wholeGiB } from "../../units/quantity.ts";
-import { canLetGo, isEmergencySince } from "../volume/layout-facts.ts";
+import { isAtRest, isEmergencySince, isPresent } from "../volume/layout-facts.ts";
 import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 
 /** A member that is to stay, and its bytes. */
@@ -158,21 +158,16 @@ export function withoutFormerMarks(
     const { replaces, ...plain } = member;
     if (replaces === undefined || replaces.decidedAt === decidedAt) return member;
     if (plain.state !== "Spare") return plain;
-    return canLetGo(layout) ? { ...plain, state: "Removed" } : member;
+    return isAtRest(layout) ? { ...plain, state: "Removed" } : member;
   });
 }
 
 /** Mounted, of this size, and made of all its members. */
 function isAsDecided(layout: FilesystemLayout, size: string): boolean {
-  const { spec, status } = layout;
-  if (status?.mounted !== true || status.nodeName !== spec.nodeName || status.operation) return false;
+  if (!isAtRest(layout)) return false;
   const isPart = ({ state }: MemberSpec): boolean => state !== "Spare" && state !== "Removed";
-  const isWhole = (spec.members ?? []).every((member) => isPart(member) === isPresent(layout, member.name));
+  const isWhole = (layout.spec.members ?? []).every((member) => isPart(member) === isPresent(layout, member.name));
   return isWhole && filesystemSizeBytes(layout) === parseQuantity(size);
-}
-
-function isPresent({ status }: FilesystemLayout, name: string): boolean {
-  return status?.members?.some((member) => member.name === name && member.state === "Present") === true;
 }
 
 function after(decidedAt: string): string {

@@ -1,7 +1,7 @@
 // How many bytes each member of a span has or is to have, and sums of them: what deciding on members counts with. Pure.
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { parseQuantity } from "../../units/quantity.ts";
-import { isOut } from "../volume/layout-facts.ts";
+import { isOut, isPresent } from "../volume/layout-facts.ts";
 
 /** A member, and the bytes that it has or is to have. */
 export interface Share {
@@ -13,11 +13,11 @@ export interface Share {
  * A member has what its node reports; before that, and while it grows, what was asked for; a rebuilt one what its volume has. 0: none
  * is known. A spare that its node has taken in is a spare no more, whatever the layout still says.
  */
-export function sharesOf({ spec, status }: FilesystemLayout): Share[] {
+export function sharesOf(layout: FilesystemLayout): Share[] {
+  const { spec, status } = layout;
   const reported = new Map(status?.members?.map(({ name, size }) => [name, parseQuantity(size)]));
-  const taken = new Set(status?.members?.filter(({ state }) => state === "Present").map(({ name }) => name));
   return (spec.members ?? []).map((member) => ({
-    member: member.state === "Spare" && taken.has(member.name) ? { ...member, state: "Present" } : member,
+    member: member.state === "Spare" && isPresent(layout, member.name) ? { ...member, state: "Present" } : member,
     bytes: Math.max(
       parseQuantity(member.size ?? (member.state === "Spare" ? member.source.claim?.capacity : undefined) ?? "0"),
       reported.get(member.name) ?? 0,

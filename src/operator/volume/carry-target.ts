@@ -11,7 +11,7 @@ import { replacingMember, withoutFormerMarks } from "../member/decide-replacemen
 import { readMemberClass } from "../member/member-class.ts";
 import type { Turns } from "../member/turns.ts";
 import { decideTarget } from "./decide-target.ts";
-import { canLetGo } from "./layout-facts.ts";
+import { isAtRest } from "./layout-facts.ts";
 import type { LayoutFields } from "./layout-fields.ts";
 import type { LayoutWriter } from "./layout-writer.ts";
 import { isHold, type TargetRefusal, targetFields } from "./target-fields.ts";
@@ -54,7 +54,7 @@ function beginningOf(
 ): ReturnType<typeof targetFields> | undefined {
   const sizeBytes = filesystemSizeBytes(layout);
   // One that is mounted nowhere keeps it as the spare that it is: that takes no slot where it is mounted next.
-  if (isOnlyOrdered(layout, wanted) && sizeBytes !== undefined && canLetGo(layout) && !isAwaited(layout, wanted))
+  if (isOnlyOrdered(layout, wanted) && sizeBytes !== undefined && isAtRest(layout) && !isAwaited(layout, wanted))
     return { fields: withdrawn(layout, wanted, sizeBytes) };
   if (hasBegun(layout, wanted)) return undefined;
   const beginning = tryBegin(layout);

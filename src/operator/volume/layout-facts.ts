@@ -38,11 +38,21 @@ export function isOut({ status }: FilesystemLayout, { name, state, source }: Mem
     : reported.state === "Removed";
 }
 
+/** Whether its node has that member in the filesystem, whatever the layout says of it. */
+export function isPresent({ status }: FilesystemLayout, name: string): boolean {
+  return status?.members?.some((member) => member.name === name && member.state === "Present") === true;
+}
+
+/** Whether its node has that member ready beside the filesystem. */
+export function isBeside({ status }: FilesystemLayout, name: string): boolean {
+  return status?.members?.some((member) => member.name === name && member.state === "Spare") === true;
+}
+
 /**
- * Whether a member that was never in the filesystem can be asked to go: mounted where it is given to, and at rest, so that its node says
- * what is in it, and lets go of the rest. While it is mounted nowhere, one that is asked to go would be attached with the others first.
+ * Whether it is mounted where it is given to, with nothing going on, so that its node says what is in it, and lets go of the rest. Only
+ * then is a member that was never in it asked to go: while it is mounted nowhere, that one would be attached with the others first.
  */
-export function canLetGo({ spec, status }: FilesystemLayout): boolean {
+export function isAtRest({ spec, status }: FilesystemLayout): boolean {
   return status?.mounted === true && status.nodeName === spec.nodeName && !status.operation;
 }
 
