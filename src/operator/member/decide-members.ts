@@ -2,11 +2,10 @@
 // what is missing by growing the last member in place or by a new one; a shrink gives whole members back, or replaces the largest.
 import type { SizeTarget, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
-import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
-import { isAtRest, isBeside, isEmergencySince, isPresent, unnamedMembers } from "../volume/layout-facts.ts";
+import { isAtRest, isBeside, isEmergencySince, isOfSize, isPresent, unnamedMembers } from "../volume/layout-facts.ts";
 import { type ConsolidationTarget, type MergeWay, nextConsolidationStep } from "./decide-consolidation.ts";
 import { nextExtendStep } from "./decide-extend.ts";
 import { nextReplacementStep, replacingMember, withoutFormerMarks } from "./decide-replacement.ts";
@@ -131,10 +130,6 @@ function withoutFormerReplacement(layout: FilesystemLayout, plan: MembersPlan, {
   });
   if (members.every((member, index) => member === before[index])) return plan;
   return plan.do === "change" ? { ...plan, members } : { do: "change", members, nextMember: nextMemberOf(layout) };
-}
-
-function isOfSize(layout: FilesystemLayout, size: string): boolean {
-  return filesystemSizeBytes(layout) === parseQuantity(size);
 }
 
 /** The present size, of what is in it: what its node was to take in for a deposed leader never comes, and nobody leaves to it. */

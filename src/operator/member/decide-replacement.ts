@@ -4,16 +4,10 @@
 import { stepBefore } from "../../api/decision-time.ts";
 import type { SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
-import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { formatBytes, formatQuantity, GIB, parseQuantity, wholeGiB } from "../../units/quantity.ts";
-import { isAtRest, isEmergencySince, isPresent } from "../volume/layout-facts.ts";
+import { isAtRest, isEmergencySince, isOfSize, isPart, isPresent } from "../volume/layout-facts.ts";
 import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
-
-/** A member that is to stay, and its bytes. */
-export interface StayingMember {
-  readonly member: MemberSpec;
-  readonly bytes: number;
-}
+import { type Share, sumOf } from "./member-shares.ts";
 
 export type ReplacementStep =
   /** Nothing to replace, or not now. */
@@ -32,7 +26,7 @@ const GAIN_MIN_BYTES = GIB;
 export function nextReplacementStep(
   layout: FilesystemLayout,
   target: SizeTarget,
-  staying: readonly StayingMember[],
+  staying: readonly Share[],
   rules: MemberRules,
 ): ReplacementStep {
   const small = replacingMember(layout, target);
@@ -57,16 +51,16 @@ export function replacingMember({ spec }: FilesystemLayout, { decidedAt }: SizeT
 function order(
   layout: FilesystemLayout,
   target: SizeTarget,
-  staying: readonly StayingMember[],
+  staying: readonly Share[],
   rules: MemberRules,
 ): ReplacementStep {
   const count = layout.spec.members?.length ?? 0;
   if (count >= Math.min(rules.maxMembers, MEMBERS_LIMIT) || !isAsDecided(layout, target.from)) return NONE;
-  const largest = staying.reduce<StayingMember | undefined>(
+  const largest = staying.reduce<Share | undefined>(
     (best, one) => (best === undefined || one.bytes >= best.bytes ? one : best),
     undefined,
   );
-  const surplusBytes = staying.reduce((sum, { bytes }) => sum + bytes, 0) - parseQuantity(target.size);
+  const surplusBytes = sumOf(staying) - parseQuantity(target.size);
   if (largest === undefined || surplusBytes >= largest.bytes) return NONE;
   const sizeBytes = wholeGiB(largest.bytes - surplusBytes);
   if (largest.bytes - sizeBytes < GAIN_MIN_BYTES) return NONE;
@@ -165,9 +159,8 @@ export function withoutFormerMarks(
 /** Mounted, of this size, and made of all its members. */
 function isAsDecided(layout: FilesystemLayout, size: string): boolean {
   if (!isAtRest(layout)) return false;
-  const isPart = ({ state }: MemberSpec): boolean => state !== "Spare" && state !== "Removed";
   const isWhole = (layout.spec.members ?? []).every((member) => isPart(member) === isPresent(layout, member.name));
-  return isWhole && filesystemSizeBytes(layout) === parseQuantity(size);
+  return isWhole && isOfSize(layout, size);
 }
 
 function after(decidedAt: string): string {

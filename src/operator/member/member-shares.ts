@@ -1,7 +1,7 @@
 // How many bytes each member of a span has or is to have, and sums of them: what deciding on members counts with. Pure.
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { parseQuantity } from "../../units/quantity.ts";
-import { isOut, isPresent } from "../volume/layout-facts.ts";
+import { isOut, isPart, isPresent } from "../volume/layout-facts.ts";
 
 /** A member, and the bytes that it has or is to have. */
 export interface Share {
@@ -27,7 +27,7 @@ export function sharesOf(layout: FilesystemLayout): Share[] {
 
 /** Is to be in the filesystem. */
 export function stays({ member }: Share): boolean {
-  return member.state !== "Removed" && member.state !== "Spare";
+  return isPart(member);
 }
 
 export function sumOf(shares: readonly Share[]): number {

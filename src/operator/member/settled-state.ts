@@ -1,7 +1,7 @@
 // What a member's wanted state becomes by what its node reports. Pure. A removal that its node has given up is taken back, and one
 // that its node has finished holds, whatever was wanted meanwhile: a wiped device is never used again.
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
-import { isRemoving } from "../volume/layout-facts.ts";
+import { isPart, isRemoving } from "../volume/layout-facts.ts";
 
 export function settledState(layout: FilesystemLayout, member: MemberSpec): MemberSpec["state"] {
   const { name, state } = member;
@@ -22,7 +22,6 @@ function isFoundOutside({ spec, status }: FilesystemLayout, { name, size, state 
 /** A layout without a member that stays is one that is deleted, which is not for a node to decide. */
 function staysWithout({ spec, status }: FilesystemLayout): boolean {
   const removed = new Set(status?.members?.filter(({ state }) => state === "Removed").map(({ name }) => name));
-  const isPart = ({ state }: MemberSpec): boolean => state !== "Removed" && state !== "Spare";
   return (spec.members ?? []).some((member) => isPart(member) && !removed.has(member.name));
 }
 

@@ -7,7 +7,7 @@ import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { highestEpoch } from "../../api/highest-epoch.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { takenBack } from "../member/decide-replacement.ts";
-import { isAtRest, isPresent, isRemoving } from "./layout-facts.ts";
+import { isAtRest, isPart, isPresent, isRemoving } from "./layout-facts.ts";
 
 export type TargetPlan =
   | { readonly do: "keep" }
@@ -84,7 +84,7 @@ function strandedSpare(layout: FilesystemLayout): TargetPlan | undefined {
   const isStranded = ({ name, state, replaces }: MemberSpec): boolean =>
     replaces !== undefined && state === "Spare" && !isPresent(layout, name);
   // All members Removed means that the volume is being deleted.
-  const isKept = members.some(({ state }) => state !== "Removed" && state !== "Spare");
+  const isKept = members.some(isPart);
   if (!isAtRest(layout) || !isKept || !members.some(isStranded)) return undefined;
   return { do: "withdraw", members: members.map((one) => (isStranded(one) ? { ...one, state: "Removed" } : one)) };
 }

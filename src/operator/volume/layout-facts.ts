@@ -38,6 +38,16 @@ export function isOut({ status }: FilesystemLayout, { name, state, source }: Mem
     : reported.state === "Removed";
 }
 
+/** Whether a member is to be in the filesystem. */
+export function isPart({ state }: MemberSpec): boolean {
+  return state !== "Removed" && state !== "Spare";
+}
+
+/** Whether its node has it of just this size. */
+export function isOfSize(layout: FilesystemLayout, size: string): boolean {
+  return filesystemSizeBytes(layout) === parseQuantity(size);
+}
+
 /** Whether its node has that member in the filesystem, whatever the layout says of it. */
 export function isPresent({ status }: FilesystemLayout, name: string): boolean {
   return status?.members?.some((member) => member.name === name && member.state === "Present") === true;
