@@ -8,7 +8,12 @@ import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity
 import { isAtRest, isBeside, isEmergencySince, isOfSize, isPresent, unnamedMembers } from "../volume/layout-facts.ts";
 import { type ConsolidationTarget, type MergeWay, nextConsolidationStep } from "./decide-consolidation.ts";
 import { nextExtendStep } from "./decide-extend.ts";
-import { nextReplacementStep, replacingMember, withoutFormerMarks } from "./decide-replacement.ts";
+import {
+  nextReplacementStep,
+  type ReplacementStep,
+  replacingMember,
+  withoutFormerMarks,
+} from "./decide-replacement.ts";
 import { memberClaimName, memberIndex, memberName } from "./member-names.ts";
 import { type MemberQuota, quotaMessage } from "./member-quota.ts";
 import type { MemberRules } from "./member-rules.ts";
@@ -88,18 +93,13 @@ function consolidate(
     case "grow":
       return { do: "change", members: withSize(members, step.name, step.sizeBytes), target: step.target, nextMember };
     case "order":
-      return { do: "change", members: [...members, replacement(layout, step, target)], nextMember: nextMember + 1 };
     case "add":
-      return { do: "change", members: withState(members, step.name, "Present"), target: step.target, nextMember };
+    case "wait":
+      return takingIn(layout, target, shares, step);
     case "drop":
       return { do: "change", members: withState(members, step.name, "Removed"), target: step.target, nextMember };
-    case "leave": {
-      const leaving = new Set(step.names);
-      const left = members.map((one): MemberSpec => (leaving.has(one.name) ? { ...one, state: "Removed" } : one));
-      return { do: "change", members: left, target: step.target, nextMember };
-    }
-    case "wait":
-      return { do: "hold", reason: "WaitingForMember", message: step.message };
+    case "leave":
+      return { do: "change", members: withoutThese(members, step.names), target: step.target, nextMember };
     case "give-up":
       return { do: "hold", reason: "ShrinkFloorReached", message: step.message };
   }
@@ -108,6 +108,25 @@ function consolidate(
 /** Whether the class and its members' class let a member become larger. */
 export function mergeWay({ rules, mayGrow }: Pick<MemberClassFacts, "rules" | "mayGrow">): MergeWay {
   return mayGrow && rules.strategy !== "AddMember" ? "grow" : "replace";
+}
+
+/** The same whether the new one takes the place of a larger member or of smaller ones. */
+function takingIn(
+  layout: FilesystemLayout,
+  target: SizeTarget,
+  shares: readonly Share[],
+  step: Extract<ReplacementStep, { readonly do: "order" | "add" | "wait" }>,
+): MembersPlan {
+  const members = shares.map(({ member }) => member);
+  const nextMember = nextMemberOf(layout);
+  switch (step.do) {
+    case "order":
+      return { do: "change", members: [...members, replacement(layout, step, target)], nextMember: nextMember + 1 };
+    case "add":
+      return { do: "change", members: withState(members, step.name, "Present"), target: step.target, nextMember };
+    case "wait":
+      return { do: "hold", reason: "WaitingForMember", message: step.message };
+  }
 }
 
 /** Made beside the filesystem, and taken in once it is ready. */
@@ -204,6 +223,10 @@ function withState(members: readonly MemberSpec[], name: string, state: MemberSp
   return members.map((member) => (member.name === name ? { ...member, state } : member));
 }
 
+function withoutThese(members: readonly MemberSpec[], names: readonly string[]): MemberSpec[] {
+  return members.map((member) => (names.includes(member.name) ? { ...member, state: "Removed" } : member));
+}
+
 function withSize(members: readonly MemberSpec[], name: string, sizeBytes: number): MemberSpec[] {
   return members.map((member) => (member.name === name ? { ...member, size: formatQuantity(sizeBytes) } : member));
 }
@@ -231,17 +254,13 @@ function shrink(
   const hasWhole = largestSet(staying, sumOf(staying) - parseQuantity(target.size)).length > 0;
   if (hasWhole && !isReplacing) return giveBack(layout, target, shares);
   const step = nextReplacementStep(layout, target, staying, rules);
-  const members = shares.map(({ member }) => member);
-  const nextMember = nextMemberOf(layout);
   switch (step.do) {
     case "none":
       return isReplacing ? changedMeanwhile(target) : giveBack(layout, target, shares);
-    case "wait":
-      return { do: "hold", reason: "WaitingForMember", message: step.message };
     case "order":
-      return { do: "change", members: [...members, replacement(layout, step, target)], nextMember: nextMember + 1 };
     case "add":
-      return { do: "change", members: withState(members, step.name, "Present"), target: step.target, nextMember };
+    case "wait":
+      return takingIn(layout, target, shares, step);
     case "leave":
       // The small one keeps its mark: should the large one find no way out, that is what is taken back.
       return giveBack(layout, { ...target, from: step.from }, shares);
@@ -273,11 +292,12 @@ function giveBack(layout: FilesystemLayout, target: SizeTarget, shares: readonly
       message: `${formatBytes(surplusBytes)} could be given back, but ${why}`,
     };
   }
-  const names = new Set(leaving.map(({ member }) => member.name));
+  const members = shares.map(({ member }) => member);
+  const names = leaving.map(({ member }) => member.name);
   const rest = sumOf(staying) - sumOf(leaving);
   return {
     do: "change",
-    members: shares.map(({ member }) => (names.has(member.name) ? { ...member, state: "Removed" } : member)),
+    members: withoutThese(members, names),
     target: { ...target, size: formatQuantity(rest) },
     nextMember: nextMemberOf(layout),
   };
