@@ -128,7 +128,10 @@ function fit(score: number): Verdict {
   return FITS[score] ?? { misfit: undefined, score };
 }
 
-/** The numbers of those that fit, by score. A function of its own, since most of a question's time is spent in it: V8 compiles it again only when something in it has changed. */
+/**
+ * The numbers of those that fit, by score. A function of its own, since most of a question's time is spent in it: V8 compiles it again only
+ * when something in it has changed.
+ */
 function sorted(
   candidates: readonly string[],
   view: ClusterView,

@@ -1,5 +1,6 @@
-// What the leading replica knows of filesystems whose members are to be merged for a pod: looked at again every few seconds. It
-// tells people, also of filesystems that no node can take, lets one filesystem of a node be merged at a time, and counts how that ended. It changes no volume itself.
+// What the leading replica knows of filesystems whose members are to be merged for a pod: looked at again every few seconds. It tells
+// people, also of filesystems that no node can take, lets one filesystem of a node be merged at a time, and counts how that ended. It
+// changes no volume itself.
 import { isDeepStrictEqual } from "node:util";
 import { CONSOLIDATION_LIMIT_MS, type ConsolidationNeed } from "../../api/consolidation.ts";
 import type { Filesystem, WantedTarget } from "../../api/filesystem.ts";

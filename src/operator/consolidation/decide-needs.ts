@@ -5,11 +5,11 @@ import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import type { Pod } from "../../kube/resources.ts";
 import { formatBytes, formatQuantity } from "../../units/quantity.ts";
-import { isWhole, type Merge, type MergeWay, mergeInto } from "../member/decide-consolidation.ts";
+import { isWhole, type Merge, type MergeWay, mergeInto, namesOf } from "../member/decide-consolidation.ts";
 import { MERGING_MEMBERS_LIMIT } from "../member/member-rules.ts";
 import { type Share, sharesOf, stays } from "../member/member-shares.ts";
 import { lacksNodeForSlots, nodesOf, type SeenNodes } from "./pod-nodes.ts";
-import { lacksOf, type SlotLack, volumesOf } from "./pod-slots.ts";
+import { lacksOf, podKey, type SlotLack, volumesOf } from "./pod-slots.ts";
 
 export interface SeenNeeds extends SeenNodes {
   /** Those that wait for their containers. */
@@ -55,7 +55,10 @@ interface Help {
   readonly helpful: ReadonlyMap<string, Need>;
 }
 
-/** The nodes on which it could be helped, those first where nothing is in the way, and that lack the least; none where one has the slots: it waits for something else. */
+/**
+ * The nodes on which it could be helped, those first where nothing is in the way, and that lack the least; none where one has the slots: it
+ * waits for something else.
+ */
 function helpFor(pod: Pod, seen: SeenNeeds, served: ReadonlySet<string>): Help[] {
   const volumes = volumesOf(pod, seen);
   const nodes = volumes === undefined ? [] : nodesOf(pod, volumes, seen);
@@ -78,11 +81,7 @@ function hindrance({ helpful }: Help): number {
 
 function byAge(a: Pod, b: Pod): number {
   const [first, second] = [a, b].map(({ metadata }) => Date.parse(metadata.creationTimestamp ?? "") || 0);
-  return (first ?? 0) - (second ?? 0) || (keyOf(a) < keyOf(b) ? -1 : 1);
-}
-
-function keyOf({ metadata }: Pod): string {
-  return `${metadata.namespace}/${metadata.name}`;
+  return (first ?? 0) - (second ?? 0) || (podKey(a) < podKey(b) ? -1 : 1);
 }
 
 function isWaiting({ metadata, status }: Pod, nowMs: number): boolean {
@@ -153,7 +152,7 @@ function needOf(pod: Pod, node: string, lack: SlotLack, candidate: Candidate): N
   const members = Math.max(1, staying.length - lack.missing);
   const merge = mergeInto(members, staying, sizeBytes, way);
   if (merge === undefined) return undefined;
-  const key = keyOf(pod);
+  const key = podKey(pod);
   const who = isOfNamespace(layout, pod) ? `pod ${key}` : "a pod of another namespace";
   const message =
     `${who} lacks ${slots(lack.missing)} of ${lack.driver} on node ${node} (${lack.used} of ${lack.limit} are used, it needs ` +
@@ -164,7 +163,7 @@ function needOf(pod: Pod, node: string, lack: SlotLack, candidate: Candidate): N
 }
 
 function effectOf({ leaving, growing, growthBytes }: Merge): string {
-  const names = leaving.map(({ member }) => member.name).join(", ");
+  const names = namesOf(leaving);
   return growing === undefined
     ? `${names} merged into a new one of ${formatBytes(growthBytes)} would free ${leaving.length - 1}`
     : `${names} merged into ${growing.member.name} would free ${leaving.length}`;

@@ -5,7 +5,7 @@ import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { Pod } from "../../kube/resources.ts";
 import { neededMembers } from "../member/needed-members.ts";
 import { isInReach, type SeenNodes } from "./pod-nodes.ts";
-import { type AttachedVolume, lacksOf, spansOf, volumesOf } from "./pod-slots.ts";
+import { type AttachedVolume, lacksOf, podKey, spansOf, volumesOf } from "./pod-slots.ts";
 
 /** A filesystem that waits for a node with more slots. */
 export interface Unfit {
@@ -19,7 +19,7 @@ export function decideUnfit(pods: readonly Pod[], seen: SeenNodes): Map<string, 
   for (const pod of pods) {
     const message = whyNowhere(pod, seen);
     if (message === undefined) continue;
-    const key = `${pod.metadata.namespace}/${pod.metadata.name}`;
+    const key = podKey(pod);
     for (const layout of spansOf(pod, seen).filter(isManyAndNowhere))
       unfit.set(layout.metadata.name, { pod: key, message: `pod ${key} waits: ${message}` });
   }

@@ -75,6 +75,11 @@ function passingVolumes(layouts: readonly FilesystemLayout[]): Set<string | unde
   return new Set(passing.map(({ source }) => source.claim?.volumeName));
 }
 
+/** As caches have it (objectKey of src/kube/object.ts). */
+export function podKey({ metadata }: Pick<Pod, "metadata">): string {
+  return `${metadata.namespace}/${metadata.name}`;
+}
+
 /** Undefined: what one of its claims is made of, or will be, is not known. */
 export function volumesOf({ metadata, spec }: Pod, seen: SeenSlots): AttachedVolume[] | undefined {
   const found: AttachedVolume[] = [];

@@ -90,7 +90,7 @@ export function nextConsolidationStep(
   const sizeBytes = growing.bytes + merge.growthBytes;
   const { name } = growing.member;
   if (layout.spec.target?.decidedAt === growth.decidedAt)
-    return { do: "wait", message: `member ${name} grows to ${formatBytes(sizeBytes)}; then ${namesOf(merge)} leave` };
+    return { do: "wait", message: `member ${name} grows to ${formatBytes(sizeBytes)}; then ${namesOf(merge.leaving)} leave` };
   return { do: "grow", name, sizeBytes, target: { ...growth, size: formatQuantity(presentBytes + merge.growthBytes) } };
 }
 
@@ -157,8 +157,8 @@ function changedMeanwhile({ members, from }: ConsolidationTarget, presentBytes: 
   };
 }
 
-function namesOf({ leaving }: Merge): string {
-  return leaving.map(({ member }) => member.name).join(", ");
+export function namesOf(shares: readonly Share[]): string {
+  return shares.map(({ member }) => member.name).join(", ");
 }
 
 /** As the node has them: what was ordered is not there yet. */
