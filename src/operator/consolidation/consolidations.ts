@@ -67,24 +67,23 @@ export function createConsolidations(
   const merging = new Map<string, string | undefined>();
 
   const look = (): void => {
-    const before = needs;
-    const found = decideNeeds({ ...seen, pods: pods.store.list() }, clock.nowMs());
-    needs = found;
-    lookForUnfit();
-    for (const handle of new Set([...(before?.keys() ?? []), ...found.keys()])) {
-      const need = found.get(handle);
-      if (isDeepStrictEqual(before?.get(handle), need)) continue;
-      if (need !== undefined) tell(watching, handle, need);
-      for (const each of changed) each(handle);
-    }
+    const [neededBefore, unfitBefore] = [needs ?? new Map<string, Need>(), unfit];
+    const [waiting, nowMs] = [pods.store.list(), clock.nowMs()];
+    const needed = decideNeeds({ ...seen, pods: waiting }, nowMs);
+    needs = needed;
+    unfit = decideUnfit(waitingForSlots(waiting, nowMs), seen);
+    tellChanges(neededBefore, needed, tell);
+    tellChanges(unfitBefore, unfit, tellUnfit);
   };
-  const lookForUnfit = (): void => {
-    const before = unfit;
-    unfit = decideUnfit(waitingForSlots(pods.store.list(), clock.nowMs()), seen);
-    for (const handle of new Set([...before.keys(), ...unfit.keys()])) {
-      const found = unfit.get(handle);
-      if (found?.message === before.get(handle)?.message) continue;
-      if (found !== undefined) tellUnfit(watching, handle, found);
+  const tellChanges = <T>(
+    before: ReadonlyMap<string, T>,
+    found: ReadonlyMap<string, T>,
+    tellOf: (watching: ConsolidationWatching, handle: string, found: T) => void,
+  ): void => {
+    for (const handle of new Set([...before.keys(), ...found.keys()])) {
+      const now = found.get(handle);
+      if (isDeepStrictEqual(before.get(handle), now)) continue;
+      if (now !== undefined) tellOf(watching, handle, now);
       for (const each of changed) each(handle);
     }
   };

@@ -90,7 +90,10 @@ export function nextConsolidationStep(
   const sizeBytes = growing.bytes + merge.growthBytes;
   const { name } = growing.member;
   if (layout.spec.target?.decidedAt === growth.decidedAt)
-    return { do: "wait", message: `member ${name} grows to ${formatBytes(sizeBytes)}; then ${namesOf(merge.leaving)} leave` };
+    return {
+      do: "wait",
+      message: `member ${name} grows to ${formatBytes(sizeBytes)}; then ${namesOf(merge.leaving)} leave`,
+    };
   return { do: "grow", name, sizeBytes, target: { ...growth, size: formatQuantity(presentBytes + merge.growthBytes) } };
 }
 
