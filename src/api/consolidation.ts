@@ -3,7 +3,10 @@
 import { z } from "zod";
 import { quantity } from "./schema.ts";
 
-/** A merge that has not begun by then is given up by the operator, and decided anew by the policy-engine, on what there is. */
+/**
+ * So long after its decision the operator gives up a merge whose new member is not in yet, and none keeps the policy-engine's rules waiting
+ * any more: it decides anew, on what there is.
+ */
 export const CONSOLIDATION_LIMIT_MS = 600_000;
 
 export const consolidationNeed = z

@@ -41,7 +41,7 @@ export const HOLD_REASONS = [
   "ShrinkUnsupported", // the filesystem type or backend cannot shrink
   "ShrinkCancelled", // cancelled by a writer; cooling down
   "NotMounted",
-  "NoSlotFree", // its members could be merged, but a larger one that takes their place finds no attach slot
+  "NoSlotFree", // its members could be merged, but a larger one that takes their place finds no attach slot, or no room in the layout
   "RawBlockVolume", // it has no filesystem, so no fill level: only a raised request extends it
   "Deleting",
   "ClaimBackendDisabled", // an ordinary claim, and the policy that decides it does not opt it in

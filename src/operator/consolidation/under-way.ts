@@ -1,10 +1,10 @@
 // How far merging a filesystem's members has come, by what Filesystem and layout say. Pure.
 import { isStepBefore } from "../../api/decision-time.ts";
+import { isEmergencySince } from "../../api/emergency-since.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../api/filesystem-layout.ts";
 import { highestEpoch } from "../../api/highest-epoch.ts";
 import { isOnlyOrdered } from "../member/decide-consolidation.ts";
-import { isEmergencySince } from "../volume/layout-facts.ts";
 
 /**
  * Decided, and begun: a new member is made for it, or the layout has the target, or the one that comes a moment before it, and it has

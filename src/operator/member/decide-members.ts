@@ -1,11 +1,12 @@
 // Which members a span volume shall have for a new target: decided in the write that carries the target. Pure. An extend covers
 // what is missing by growing the last member in place or by a new one; a shrink gives whole members back, or replaces the largest.
+import { isEmergencySince } from "../../api/emergency-since.ts";
 import type { SizeTarget, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
-import { isAtRest, isBeside, isEmergencySince, isOfSize, isPresent, unnamedMembers } from "../volume/layout-facts.ts";
+import { isAtRest, isBeside, isOfSize, isPresent, unnamedMembers } from "../volume/layout-facts.ts";
 import { type ConsolidationTarget, type MergeWay, nextConsolidationStep } from "./decide-consolidation.ts";
 import { nextExtendStep } from "./decide-extend.ts";
 import {

@@ -2,10 +2,11 @@
 // filesystem, and taken in; only then does the large one leave. Pure, and decided anew at each step from what the layout says, so that
 // whatever comes between leaves members as any others. It never asks for less than the target, and never while anything else goes on.
 import { stepBefore } from "../../api/decision-time.ts";
+import { isEmergencySince } from "../../api/emergency-since.ts";
 import type { SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { formatBytes, formatQuantity, GIB, parseQuantity, wholeGiB } from "../../units/quantity.ts";
-import { isAtRest, isEmergencySince, isOfSize, isPart, isPresent } from "../volume/layout-facts.ts";
+import { isAtRest, isOfSize, isPart, isPresent } from "../volume/layout-facts.ts";
 import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 import { type Share, sumOf } from "./member-shares.ts";
 

@@ -66,12 +66,6 @@ export function isAtRest({ spec, status }: FilesystemLayout): boolean {
   return status?.mounted === true && status.nodeName === spec.nodeName && !status.operation;
 }
 
-/** Whether an emergency came last, after that was decided: it ends whatever was going on. */
-export function isEmergencySince({ status }: FilesystemLayout, decidedAt: string): boolean {
-  const last = status?.lastOperation;
-  return last?.emergency === true && Date.parse(last.startedAt) > Date.parse(decidedAt);
-}
-
 /** Whether the volume is on its way out: every member is asked to go. */
 export function isRemoving({ spec }: FilesystemLayout): boolean {
   const members = spec.members ?? [];

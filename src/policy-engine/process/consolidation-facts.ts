@@ -2,6 +2,7 @@
 // not over. One that ended before its last step is wanted still, whoever waits: until then the filesystem is larger than it was. Pure.
 import { CONSOLIDATION_LIMIT_MS } from "../../api/consolidation.ts";
 import { isStepBefore } from "../../api/decision-time.ts";
+import { isEmergencySince } from "../../api/emergency-since.ts";
 import type { Filesystem, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { highestEpoch } from "../../api/highest-epoch.ts";
@@ -40,7 +41,9 @@ function unfinished(
   const isOver = isDeposed || hasEnded(target, layout) || hasFailedFirst(target, layout);
   const underWay = !isOver && Math.abs(nowMs - Date.parse(decidedAt)) < CONSOLIDATION_LIMIT_MS;
   if (!underWay && wantedBytes >= presentBytes) return undefined;
-  const because = `merging its members into ${members}, decided at ${decidedAt}, is not over: it has ${formatBytes(presentBytes)}, and is to have ${formatBytes(wantedBytes)}`;
+  const because =
+    `merging its members into ${members}, decided at ${decidedAt}, is not over: it has ${formatBytes(presentBytes)}, and is to have ` +
+    formatBytes(wantedBytes);
   return { members, growthBytes: 0, sizeBytes: wantedBytes, because, underWay };
 }
 
@@ -57,9 +60,7 @@ function hasFailedFirst({ decidedAt }: WantedTarget, { status }: FilesystemLayou
 }
 
 /** A raised request or an emergency has changed the size since: what is there now is what it is to have. */
-function isOvertaken({ decidedAt }: WantedTarget, { spec, status }: FilesystemLayout): boolean {
-  const atMs = Date.parse(decidedAt);
-  const last = status?.lastOperation;
-  const isEmergencyLater = last?.emergency === true && Date.parse(last.startedAt) > atMs;
-  return isEmergencyLater || Date.parse(spec.target?.decidedAt ?? "") > atMs;
+function isOvertaken({ decidedAt }: WantedTarget, layout: FilesystemLayout): boolean {
+  const carriedMs = Date.parse(layout.spec.target?.decidedAt ?? "");
+  return isEmergencySince(layout, decidedAt) || carriedMs > Date.parse(decidedAt);
 }
