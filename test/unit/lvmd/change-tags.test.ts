@@ -13,9 +13,11 @@ let reports: number;
 let host: VolumeHost;
 /** Of LVM, which refuses whatever names this volume. */
 let broken: string | undefined;
+/** Comes while a command of LVM runs. */
+let meanwhile: () => void;
 
 beforeEach(() => {
-  [commands, reports, broken] = [[], 0, undefined];
+  [commands, reports, broken, meanwhile] = [[], 0, undefined, () => undefined];
   const bare = hostWithReport(deviceClass({ name: "class" }), [groupOf([GIB], volumes)]);
   host = {
     ...bare,
@@ -31,6 +33,7 @@ beforeEach(() => {
       ...bare.lvm,
       run: async (_point, command, words) => {
         commands.push([command, ...words].join(" "));
+        meanwhile();
         if (broken !== undefined && words.includes(`g/${broken}`))
           throw new LvmError("Failed", `${broken} is not as it should be`);
         return "";
@@ -67,8 +70,12 @@ describe("tags that are asked for at the same time", () => {
   });
 
   it("wait for the next turn where the first has begun", async () => {
+    let late: ReturnType<typeof changeTags> | undefined;
+    meanwhile = () => {
+      late ??= tag("b");
+    };
     await tag("a");
-    await tag("b");
+    expect(await late).toMatchObject({ volume: { tags: ["old", "x"] } });
     expect(commands).toEqual(["lvchange --addtag x g/a", "lvchange --addtag x g/b"]);
   });
 
