@@ -1,6 +1,6 @@
 // What the extender keeps of each object: it holds all volumes of the cluster, and reads few of their fields. What many objects have in
 // common (the texts of node, class and driver, the term of a node) is kept once, and a field that is not there is undefined: a spread makes an
-// object larger. Of what is kept already everything is kept.
+// object larger. What was kept once is kept whole when it is given again.
 import type { FilesystemLayout, MemberSpec } from "../api/filesystem-layout.ts";
 import { RECORDS, SELECTED_NODE } from "../api/names.ts";
 import { driverNamed } from "../csi/driver.ts";

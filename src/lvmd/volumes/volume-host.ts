@@ -22,7 +22,7 @@ export interface VolumeHost {
   readonly reductions: ReductionsUnderWay;
   /** Why LVM could not activate a thin pool, by GROUP/POOL. */
   readonly poolProblems: Map<string, string>;
-  /** By volume group. */
+  /** Tags that are written together when their group's turn comes, by volume group. */
   readonly waitingTags: Map<string, WaitingTags>;
   readonly commands: CommandPort;
   readonly files: FilePort;
