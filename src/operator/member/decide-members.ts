@@ -7,6 +7,7 @@ import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
 import { isAtRest, isBeside, isOfSize, isPresent, unnamedMembers } from "../volume/layout-facts.ts";
+import { withoutThese, withSize, withState } from "./changed-members.ts";
 import { type ConsolidationTarget, type MergeWay, nextConsolidationStep } from "./decide-consolidation.ts";
 import { nextExtendStep } from "./decide-extend.ts";
 import {
@@ -218,18 +219,6 @@ function extend(
     case "hold":
       return { do: "hold", reason: "MemberLimitReached", message: step.message };
   }
-}
-
-function withState(members: readonly MemberSpec[], name: string, state: MemberSpec["state"]): MemberSpec[] {
-  return members.map((member) => (member.name === name ? { ...member, state } : member));
-}
-
-function withoutThese(members: readonly MemberSpec[], names: readonly string[]): MemberSpec[] {
-  return members.map((member) => (names.includes(member.name) ? { ...member, state: "Removed" } : member));
-}
-
-function withSize(members: readonly MemberSpec[], name: string, sizeBytes: number): MemberSpec[] {
-  return members.map((member) => (member.name === name ? { ...member, size: formatQuantity(sizeBytes) } : member));
 }
 
 /** An extend takes a removal back that its node has not finished: what is still in the filesystem stays there. */
