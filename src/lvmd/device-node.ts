@@ -33,7 +33,7 @@ export async function isDeviceOf(device: DeviceNumber | undefined, volumeUUID: s
   if (device === undefined) return false;
   const said = await readMapperUUID(device);
   if (said === undefined) return existsSync(sysPathOf(device));
-  return said.endsWith(volumeUUID.replaceAll("-", ""));
+  return volumeUUID !== "" && said.endsWith(volumeUUID.replaceAll("-", ""));
 }
 
 /** "LVM-", the group's UUID and the volume's, without dashes; what LVM keeps beneath a volume has a suffix. Undefined: none of device-mapper's. */

@@ -16,7 +16,8 @@ interface Lane {
   hung: string | undefined;
 }
 
-const WAITING_LIMIT = 512;
+/** Of the calls that wait for the turn of one group. */
+export const WAITING_LIMIT = 512;
 
 export function createGroupLanes(): GroupLanes {
   const lanes = new Map<string, Lane>();

@@ -124,6 +124,9 @@ export function createReportCache(lvm: Pick<Lvm, "query">, isBusy: () => boolean
     onAsk: (listener) => askListeners.push(listener),
     onChange: (listener) => listeners.push(listener),
     problem: () => problem,
-    stop: () => clearTimeout(quietTimer),
+    stop: () => {
+      clearTimeout(quietTimer);
+      for (const resolve of waiters) resolve();
+    },
   };
 }

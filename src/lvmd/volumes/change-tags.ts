@@ -2,6 +2,7 @@
 // command of LVM for all volumes that get the same.
 import { Refusal } from "../../csi/refusal.ts";
 import { tagArguments } from "../lvm/arguments.ts";
+import { WAITING_LIMIT } from "../lvm/group-lanes.ts";
 import { LvmError } from "../lvm/lvm-error.ts";
 import { refuseTags, refuseVolumeName } from "../lvm/lvm-names.ts";
 import { withTags } from "../lvm/own-change.ts";
@@ -40,6 +41,11 @@ export async function changeTags(
   if (refusal !== undefined) return refusal;
   const mine: Asked = { deviceClass, name, add, remove: remove.filter((tag) => !add.includes(tag)) };
   const waiting = host.waitingTags.get(deviceClass.volumeGroup) ?? waitForTurn(host, deviceClass.volumeGroup);
+  if (waiting.asked.length >= WAITING_LIMIT)
+    throw new LvmError(
+      "Busy",
+      `${WAITING_LIMIT} changes of tags wait for their turn in ${deviceClass.volumeGroup} already`,
+    );
   waiting.asked.push(mine);
   const answer = (await waiting.answers).get(mine);
   if (answer === undefined || answer instanceof LvmError) throw answer ?? new Error(`bug: ${name} got no answer`);

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from "@jest/globals";
+import { WAITING_LIMIT } from "../../../src/lvmd/lvm/group-lanes.ts";
 import { LvmError } from "../../../src/lvmd/lvm/lvm-error.ts";
 import { changeTags, type TagChange } from "../../../src/lvmd/volumes/change-tags.ts";
 import type { VolumeHost } from "../../../src/lvmd/volumes/volume-host.ts";
@@ -88,6 +89,12 @@ describe("tags that are asked for at the same time", () => {
     const [absent, present] = await Promise.all([tag("none"), tag("a")]);
     expect(absent).toMatchObject({ code: "NOT_FOUND" });
     expect(present).toMatchObject({ volume: { tags: ["old", "x"] } });
+  });
+
+  it("wait in a line that is not endless", async () => {
+    const many = Array.from({ length: WAITING_LIMIT + 1 }, () => tag("a"));
+    const last = await Promise.allSettled(many).then((all) => all.at(-1));
+    expect(last).toMatchObject({ status: "rejected", reason: { code: "Busy" } });
   });
 
   it("leave nothing waiting behind where the group takes no more calls", async () => {

@@ -46,7 +46,7 @@ export interface Volume {
   devMajor: number;
   devMinor: number;
   tags: string[];
-  /** lvs(8), "lv_attr" */
+  /** lvs(8), "lv_attr"; empty of a volume that was made a moment ago */
   attr: string;
   thin: boolean;
   /** the name of the volume that it is a snapshot of; empty: of none */
