@@ -51,7 +51,7 @@ const NOT_PASSED: readonly (readonly [pattern: RegExp, why: string])[] = [
     "the first stage of a copy; test/integration/storage/copy.test.ts dies at each of them",
   ],
   [
-    /^(stage\/(tag|activate)-volume|extend\/grow-volume|remove\/(volume|reduction-record)|shrink\/((record|forget)-reduction|reduce-volume|cancel-reduce))$/,
+    /^(stage\/(tag|activate)-volume|extend\/grow-volume|remove\/(volume|reduction-(record|beside-lvmd))|shrink\/((record|forget)-(reduction|beside-lvmd)|reduce-volume|cancel-reduce))$/,
     "the backend lvm; test/real/lvm-crash.test.ts dies at each of them",
   ],
   [
