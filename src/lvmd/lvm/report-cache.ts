@@ -61,7 +61,8 @@ export function createReportCache(lvm: Pick<Lvm, "query">, isBusy: () => boolean
     }
   };
   const start = (): Promise<Report> => {
-    running = begin();
+    // Whoever has heard of the former one may have begun this one already.
+    running ??= begin();
     return running;
   };
   const fresh = (): Promise<Report> => {
