@@ -10,7 +10,6 @@ import {
   NAMESPACES,
   NODES,
   PERSISTENT_VOLUME_CLAIMS,
-  PERSISTENT_VOLUMES,
   STORAGE_CLASSES,
   VOLUME_ATTACHMENTS,
 } from "../../src/kube/resources.ts";
@@ -20,6 +19,7 @@ import { createNodePort, type NodePort } from "../../src/standalone/csi-client.t
 import { formatQuantity, GIB } from "../../src/units/quantity.ts";
 import { MEMBER_CLASS, MEMBER_DRIVER, startMemberSidecars, ZONE_KEY } from "../fakes/member-sidecars.ts";
 import { type SpanUnderTest, spanUnderTest } from "../integration/operator/span-under-test.ts";
+import { bindToSpan, volumeNameOf } from "./bind-claim.ts";
 import { persist } from "./crashing-operator.ts";
 import { startLoopMemberDriver } from "./loop-member-driver.ts";
 import { memberStates } from "./member-states.ts";
@@ -112,12 +112,14 @@ async function mountSpan(
   });
   const request = span.request(
     { "csi.storage.k8s.io/pvc/name": name },
-    { name: `pvc-${claim.metadata.uid}`, capacityRange: { requiredBytes: GIB, limitBytes: 0 } },
+    { name: volumeNameOf(claim), capacityRange: { requiredBytes: GIB, limitBytes: 0 } },
   );
   const { volume } = await persist(() => span.create(request));
   const handle = volume?.volumeId ?? "";
   const volumeContext = volume?.volumeContext ?? {};
-  await bind(stack, name, handle, claim.metadata.uid ?? "", volumeContext);
+  await bindToSpan(client, claim, volume, "1Gi");
+  const status = { phase: "Bound", capacity: { storage: "1Gi" } };
+  await client.mergePatch("test/bound", PERSISTENT_VOLUME_CLAIMS, { namespace: SHOP, name }, { status }, "status");
   await persist(() => span.publish(handle, NODE_NAME));
   const path = join(stack.kubeletDirectory, "plugins/kubernetes.io/csi", handle, "globalmount");
   mkdirSync(path, { recursive: true });
@@ -153,29 +155,4 @@ async function mountSpan(
     await untilMembers(...Array.from({ length: count }, (_, index) => `m${index} 1Gi Present`));
   }
   return { handle, path, layout, untilMembers };
-}
-
-/** As csi-provisioner and the binder would. */
-async function bind(
-  { client }: Stack,
-  name: string,
-  handle: string,
-  uid: string,
-  volumeAttributes: Record<string, string>,
-): Promise<void> {
-  const volumeName = `pvc-${uid}`;
-  await client.create("test/volume", PERSISTENT_VOLUMES, {
-    apiVersion: "v1",
-    kind: "PersistentVolume",
-    metadata: { name: volumeName },
-    spec: {
-      capacity: { storage: "1Gi" },
-      claimRef: { kind: "PersistentVolumeClaim", namespace: SHOP, name, uid },
-      csi: { driver: "span.tidemark.dev", volumeHandle: handle, volumeAttributes },
-    },
-  });
-  const claimName = { namespace: SHOP, name };
-  await client.mergePatch("test/bind", PERSISTENT_VOLUME_CLAIMS, claimName, { spec: { volumeName } });
-  const status = { phase: "Bound", capacity: { storage: "1Gi" } };
-  await client.mergePatch("test/bound", PERSISTENT_VOLUME_CLAIMS, claimName, { status }, "status");
 }

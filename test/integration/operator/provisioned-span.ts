@@ -3,6 +3,7 @@
 import { SPAN_DRIVER } from "../../../src/api/names.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../../src/kube/resources.ts";
 import { buildClaim } from "../../builders/claim.ts";
+import { bindToSpan, volumeNameOf } from "../../harness/bind-claim.ts";
 import type { TestCluster } from "./cluster.ts";
 import type { SpanUnderTest } from "./span-under-test.ts";
 
@@ -21,25 +22,13 @@ export async function provisionedSpan(
 ): Promise<ProvisionedSpan> {
   const built = buildClaim({ name, namespace: "shop", storageClassName: "span" });
   const claim = await client.create("test/claim", PERSISTENT_VOLUME_CLAIMS, built);
-  const volumeName = `pvc-${claim.metadata.uid}`;
+  const volumeName = volumeNameOf(claim);
   const ofClaim = { "csi.storage.k8s.io/pvc/name": name };
   const { volume } = await span.create(span.request({ ...parameters, ...ofClaim }, { name: volumeName }));
   const handle = volume?.volumeId ?? "";
-  await client.create("test/volume", PERSISTENT_VOLUMES, {
-    apiVersion: "v1",
-    kind: "PersistentVolume",
-    metadata: { name: volumeName },
-    spec: {
-      capacity: { storage: "2Gi" },
-      accessModes: ["ReadWriteOnce"],
-      claimRef: { kind: "PersistentVolumeClaim", namespace: "shop", name, uid: claim.metadata.uid },
-      csi: { driver: SPAN_DRIVER, volumeHandle: handle, volumeAttributes: volume?.volumeContext },
-    },
-  });
+  await bindToSpan(client, claim, volume, "2Gi");
   const bound = { status: { phase: "Bound" } };
   await client.mergePatch("test/bound", PERSISTENT_VOLUMES, { name: volumeName }, bound, "status");
-  const claimName = { namespace: "shop", name };
-  await client.mergePatch("test/bind", PERSISTENT_VOLUME_CLAIMS, claimName, { spec: { volumeName } });
   await client.create("test/attach", VOLUME_ATTACHMENTS, {
     apiVersion: "storage.k8s.io/v1",
     kind: "VolumeAttachment",

@@ -1,0 +1,37 @@
+// A claim and its PersistentVolume as csi-provisioner and the PersistentVolume controller leave them, but for what they say in the status.
+import { SPAN_DRIVER } from "../../src/api/names.ts";
+import type { Volume } from "../../src/gen/csi/v1/csi.ts";
+import type { KubeClient } from "../../src/kube/client.ts";
+import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, type PersistentVolumeClaim } from "../../src/kube/resources.ts";
+
+/** The name that csi-provisioner gives the claim's PersistentVolume. */
+export function volumeNameOf({ metadata }: PersistentVolumeClaim): string {
+  return `pvc-${metadata.uid}`;
+}
+
+/** To the span that was created for it. */
+export async function bindToSpan(
+  client: KubeClient,
+  claim: PersistentVolumeClaim,
+  volume: Volume | undefined,
+  storage: string,
+): Promise<void> {
+  const { namespace, name, uid } = claim.metadata;
+  const volumeName = volumeNameOf(claim);
+  await client.create("test/volume", PERSISTENT_VOLUMES, {
+    apiVersion: "v1",
+    kind: "PersistentVolume",
+    metadata: { name: volumeName },
+    spec: {
+      capacity: { storage },
+      accessModes: ["ReadWriteOnce"],
+      claimRef: { kind: "PersistentVolumeClaim", namespace, name, uid },
+      csi: {
+        driver: SPAN_DRIVER,
+        volumeHandle: volume?.volumeId ?? "",
+        volumeAttributes: volume?.volumeContext,
+      },
+    },
+  });
+  await client.mergePatch("test/bind", PERSISTENT_VOLUME_CLAIMS, { namespace, name }, { spec: { volumeName } });
+}
