@@ -40,16 +40,15 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
     const node = stores.nodes.get(name);
     if (node === undefined) {
       known.remove(name);
+      ledger.forget(name);
+      // What its agent said last is believed if the node comes back, and so is what is known of that agent.
+      if (stores.nodeStorages.get(name) === undefined) for (const one of [settling, agents]) one.forget(name);
       return;
     }
     const facts = nodeFactsOf(nodeObjectsIn(stores, node, agents.unheardSinceMs(name)), nowMs);
     known.put({ facts, taken: ledger.takenOf(name) });
   };
   ledger.subscribe(known.touch);
-  const factsOf = (nodeName: string): NodeFacts | undefined => {
-    const number = known.numberOf(nodeName);
-    return number === undefined ? undefined : known.nodeAt(number).facts;
-  };
 
   const counts = (handle: string, { nodeName, isMade, isPromise }: Reservation, nowMs: number): boolean => {
     if (isPromise) return promised.isOpen(handle, nodeName, nowMs);
@@ -70,7 +69,7 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
         pods: claim === undefined ? [] : stores.pods.byIndex("claim", claimKey(claim)),
         demand: isRefusal(demand) ? undefined : demand,
       },
-      (nodeName, one) => keyAt(factsOf(nodeName), one),
+      (nodeName, one) => keyAt(factsOf(nodeName, known), one),
     );
     // An attempt that has failed does not begin the time anew.
     const isTried = stores.logicalVolumes.get(handle) !== undefined;
@@ -176,6 +175,11 @@ function nodeObjectsIn(stores: ClusterStores, node: Node, unheardSinceMs: number
     layouts: stores.layouts.byIndex("node", name),
     unheardSinceMs,
   };
+}
+
+function factsOf(nodeName: string, { numberOf, nodeAt }: ReadableNodes): NodeFacts | undefined {
+  const number = numberOf(nodeName);
+  return number === undefined ? undefined : nodeAt(number).facts;
 }
 
 function claimKey({ metadata }: PersistentVolumeClaim): string {
