@@ -1,6 +1,8 @@
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { WAITING_LIMIT } from "../../../src/lvmd/lvm/group-lanes.ts";
 import { LvmError } from "../../../src/lvmd/lvm/lvm-error.ts";
+import { withOwnChange } from "../../../src/lvmd/lvm/own-change.ts";
+import type { Report } from "../../../src/lvmd/lvm/report.ts";
 import { changeTags, type TagChange } from "../../../src/lvmd/volumes/change-tags.ts";
 import type { VolumeHost } from "../../../src/lvmd/volumes/volume-host.ts";
 import { hostWithReport } from "./host-with-report.ts";
@@ -12,22 +14,34 @@ const volumes = ["a", "b", "c"].map((name) => volume({ name, tags: ["old"] }));
 let commands: string[];
 let reports: number;
 let host: VolumeHost;
+/** What LVM has, and what lvmd knows of it. */
+let there: Report;
+let known: Report;
 /** Of LVM, which refuses whatever names this volume. */
 let broken: string | undefined;
 /** Comes while a command of LVM runs. */
 let meanwhile: () => void;
+/** Comes while a report is made, which shows what was there at its beginning. */
+let whileReported: () => void;
 
 beforeEach(() => {
-  [commands, reports, broken, meanwhile] = [[], 0, undefined, () => undefined];
+  [commands, reports, broken, meanwhile, whileReported] = [[], 0, undefined, () => undefined, () => undefined];
   const bare = hostWithReport(deviceClass({ name: "class" }), [groupOf([GIB], volumes)]);
+  there = known = new Map([["g", groupOf([GIB], volumes)]]);
   host = {
     ...bare,
     reports: {
       ...bare.reports,
-      note: () => undefined,
-      fresh: () => {
+      latest: () => known,
+      note: (change) => {
+        [there, known] = [withOwnChange(there, change), withOwnChange(known, change)];
+      },
+      fresh: async () => {
         reports += 1;
-        return bare.reports.fresh();
+        const seen = there;
+        whileReported();
+        known = seen;
+        return seen;
       },
     },
     lvm: {
@@ -68,6 +82,25 @@ describe("tags that are asked for at the same time", () => {
       "lvchange --addtag x g/b",
       "lvchange --addtag x g/c",
     ]);
+  });
+
+  it("are all in the answer of each who asked for some of the same volume, and none that another one took off", async () => {
+    const answers = await Promise.all([
+      tag("a", { add: ["x"], remove: [] }),
+      tag("a", { add: ["y"], remove: [] }),
+      tag("a", { add: [], remove: ["old"] }),
+      tag("b", { add: ["old"], remove: [] }),
+    ]);
+    expect(commands).toEqual(["lvchange --addtag x g/a", "lvchange --addtag y g/a", "lvchange --deltag old g/a"]);
+    const tags = answers.map((found) => ("volume" in found ? found.volume.tags : found));
+    expect(tags).toEqual([["x", "y"], ["x", "y"], ["x", "y"], ["old"]]);
+  });
+
+  it("are in the answer of a volume that a report lacks meanwhile", async () => {
+    meanwhile = () => {
+      there = known = new Map();
+    };
+    expect(await tag("a")).toMatchObject({ volume: { name: "a", tags: ["old", "x"] } });
   });
 
   it("wait for the next turn where the first has begun", async () => {
