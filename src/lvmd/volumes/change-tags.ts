@@ -7,6 +7,7 @@ import { WAITING_LIMIT } from "../lvm/group-lanes.ts";
 import { LvmError } from "../lvm/lvm-error.ts";
 import { refuseTags, refuseVolumeName } from "../lvm/lvm-names.ts";
 import { withTags } from "../lvm/own-change.ts";
+import type { Report } from "../lvm/report.ts";
 import type { DeviceClass } from "../settings/settings.ts";
 import { classOf, type FoundVolume, freshVolumeOf, isUnusable, type VolumeHost, volumeOf } from "./volume-host.ts";
 import { refuseWiped } from "./wipe-mark.ts";
@@ -70,8 +71,9 @@ function waitForTurn(host: VolumeHost, group: string): WaitingTags {
 async function changeAll(host: VolumeHost, group: string, all: readonly Asked[]): Promise<ReadonlyMap<Asked, Answer>> {
   const answers = new Map<Asked, Answer>();
   const alike = new Map<string, { readonly words: readonly string[]; readonly asked: Asked[] }>();
+  const sharing = sharingReport(host);
   for (const asked of all) {
-    const found = await findToTag(host, asked);
+    const found = await findToTag(sharing, asked);
     answers.set(asked, found);
     if (found instanceof Refusal) continue;
     const words = wordsFor(found, asked);
@@ -84,6 +86,12 @@ async function changeAll(host: VolumeHost, group: string, all: readonly Asked[])
   for (const { words, asked } of alike.values()) await write(host, group, words, asked, answers);
   for (const [asked, answer] of answers) if ("volume" in answer) answers.set(asked, afterWrites(host, asked, answer));
   return answers;
+}
+
+/** What is begun in a turn is begun after each of its callers has asked: one report answers all of them. */
+function sharingReport(host: VolumeHost): VolumeHost {
+  let shared: Promise<Report> | undefined;
+  return { ...host, reports: { ...host.reports, fresh: () => (shared ??= host.reports.fresh()) } };
 }
 
 /** With what others of this turn have written on the same volume. One that a report lacks meanwhile was there when it was tagged. */

@@ -118,6 +118,27 @@ describe("tags that are asked for at the same time", () => {
     expect([commands, reports]).toEqual([[], 1]);
   });
 
+  it("are asked of LVM once for all for whom nothing is to be done, who are told of another's change as well", async () => {
+    const many = Array.from({ length: 20 }, (_, index) => volume({ name: `v${index}`, tags: ["old"] }));
+    known = new Map([["g", groupOf([GIB], many)]]);
+    there = new Map([["g", groupOf([GIB], [...many.slice(1), volume({ name: "v0", tags: ["old", "other's"] })])]]);
+    const answers = await Promise.all(many.map(({ name }) => tag(name, { add: ["old"], remove: ["none"] })));
+    expect([commands, reports]).toEqual([[], 1]);
+    const tags = answers.map((found) => ("volume" in found ? found.volume.tags : found));
+    expect(tags).toEqual([["old", "other's"], ...many.slice(1).map(() => ["old"])]);
+  });
+
+  it("are asked of LVM once more for who comes while it is asked: what went meanwhile is written again", async () => {
+    let late: ReturnType<typeof changeTags> | undefined;
+    whileReported = () => {
+      late ??= tag("b", { add: ["old"], remove: [] });
+      there = withOwnChange(there, { kind: "Tagged", group: "g", name: "b", add: [], remove: ["old"] });
+    };
+    await Promise.all([tag("a", { add: ["old"], remove: [] }), tag("c", { add: ["old"], remove: [] })]);
+    expect(await late).toMatchObject({ volume: { name: "b", tags: ["old"] } });
+    expect([commands, reports]).toEqual([["lvchange --addtag old g/b"], 2]);
+  });
+
   it("are refused for a volume that is not there, and written for the others", async () => {
     const [absent, present] = await Promise.all([tag("none"), tag("a")]);
     expect(absent).toMatchObject({ code: "NOT_FOUND" });
