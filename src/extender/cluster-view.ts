@@ -37,9 +37,15 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
   const reservations = createVolumeReservations({ stores, seen, ledger, keyOf });
   ledger.subscribe(known.touch);
 
+  const forgetNode = (name: string): void => {
+    known.remove(name);
+    ledger.forget(name);
+    // What its agent said last is believed if the node comes back, and so is what is known of that agent.
+    if (stores.nodeStorages.get(name) === undefined) for (const one of [reservations, agents]) one.forget(name);
+  };
   const refreshNode = (name: string, nowMs: number): void => {
     const node = stores.nodes.get(name);
-    if (node === undefined) return known.remove(name);
+    if (node === undefined) return forgetNode(name);
     const facts = nodeFactsOf(nodeObjectsIn(stores, node, agents.unheardSinceMs(name)), nowMs);
     known.put({ facts, taken: ledger.takenOf(name) });
   };

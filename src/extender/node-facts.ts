@@ -76,6 +76,11 @@ export function addTaken(sum: Taken, part: Taken, sign: 1 | -1): void {
   addAll(sum.slots, part.slots, sign);
 }
 
+/** Whether nothing is taken, also where something was. */
+export function isNothing({ bytes, slots }: Taken): boolean {
+  return [bytes, slots].every((amounts) => [...amounts.values()].every((amount) => amount === 0));
+}
+
 function addAll(sum: Map<string, number>, part: ReadonlyMap<string, number>, sign: 1 | -1): void {
   for (const [key, amount] of part) sum.set(key, (sum.get(key) ?? 0) + sign * amount);
 }

@@ -16,6 +16,8 @@ export interface VolumeReservations {
   /** Those that time alone has changed, to be refreshed. */
   due(nowMs: number): readonly string[];
   expire(nowMs: number): void;
+  /** The node is gone, and so are its figures. */
+  forget(nodeName: string): void;
 }
 
 export interface ReservationParts {
@@ -53,5 +55,6 @@ export function createVolumeReservations({ stores, seen, ledger, keyOf }: Reserv
     },
     due: (nowMs) => [...settling.due(nowMs), ...promised.due(nowMs)],
     expire: settling.expire,
+    forget: settling.forget,
   };
 }
