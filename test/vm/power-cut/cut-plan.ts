@@ -38,6 +38,12 @@ export function planCut(plan: CutPlan, index: number, random: () => number): Cut
   return { disk, share: random(), ...plan.aim(index) };
 }
 
+/** By the last line of those that say one: what it is at from then on. */
+export function lastPhaseOf<Phase>(said: readonly string[], phases: ReadonlyMap<string, Phase>): Phase | undefined {
+  const last = said.findLast((line) => phases.has(line));
+  return last === undefined ? undefined : phases.get(last);
+}
+
 /** mulberry32: 32 bits of state, whole period. */
 export function createRandom(seed: number): () => number {
   let state = seed >>> 0;

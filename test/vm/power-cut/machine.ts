@@ -3,7 +3,7 @@
 // argument: MachineSettings as JSON. Bundled by power-cycles.ts.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
-import type { LvmVolume, MountedLvm } from "../../../src/agent/storage/storage.ts";
+import type { MountedLvm } from "../../../src/agent/storage/storage.ts";
 import type { LvmStorageUnderTest } from "../../integration/storage/lvm-fixture.ts";
 import { makeShrinkControl } from "../../integration/storage/storage-fixture.ts";
 import { FULL_BYTES, SHRUNK_BYTES } from "./machine-settings.ts";
@@ -13,6 +13,7 @@ import {
   makeVolume,
   openDisks,
   recordOf,
+  removeAndEnd,
   say,
   scatter,
   settings,
@@ -20,20 +21,13 @@ import {
   startLvmdAndStorage,
   verifyRecords,
   volumeBytes,
+  volumeOf,
   waitForTheCut,
 } from "./node-in-machine.ts";
 
 const SCATTERED_FILES = 24;
 
-const volume: LvmVolume = {
-  backend: "lvm",
-  handle: `fs-${settings.volumeUID}`,
-  volumeUID: settings.volumeUID,
-  fsid: settings.volumeUID,
-  fsType: "btrfs",
-  deviceClass: settings.deviceClass,
-  volumeID: settings.volumeUID,
-};
+const volume = volumeOf("btrfs");
 
 async function run(): Promise<void> {
   openDisks(true);
@@ -115,17 +109,15 @@ async function shrinkUnderWriter({ storage }: LvmStorageUnderTest, mounted: Moun
   await waitForTheCut();
 }
 
-async function end({ storage, lvm }: LvmStorageUnderTest, mounted: MountedLvm): Promise<void> {
+async function end(opened: LvmStorageUnderTest, mounted: MountedLvm): Promise<void> {
+  const { storage } = opened;
   sh(`rm -f ${mounted.mountPath}/ballast*`); // a cut brings back what was removed and not synced
   const result = await storage.shrink(mounted, SHRUNK_BYTES, makeShrinkControl());
   if (result.outcome !== "Succeeded") throw new Error(JSON.stringify(result));
   verifyRecords(mounted.mountPath);
   await storage.unstage(volume, mounted.mountPath);
   checkFilesystem();
-  await storage.remove(volume);
-  lvm.stop();
-  say("ended");
-  process.exit(0);
+  await removeAndEnd(opened, volume);
 }
 
 run().catch(fail);

@@ -4,6 +4,8 @@ import { execFileSync } from "node:child_process";
 import { createHash, randomFillSync } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import type { LvmVolume } from "../../../src/agent/storage/storage.ts";
+import type { FsType } from "../../../src/api/filesystem-layout.ts";
 import { readConfig } from "../../../src/lvmd/config.ts";
 import { startLvmd } from "../../../src/lvmd/start-lvmd.ts";
 import { createFaultEffects } from "../../../src/process/fault-effects.ts";
@@ -28,6 +30,12 @@ const LOST_AND_FOUND = "lost+found";
 export const settings = JSON.parse(process.argv[2] ?? "") as MachineSettings;
 /** Of the one volume, whose name is its UID. */
 export const device = `/dev/${GROUP}/${settings.volumeUID}`;
+
+export function volumeOf(fsType: FsType): LvmVolume {
+  const { volumeUID, deviceClass } = settings;
+  const identity = { handle: `fs-${volumeUID}`, volumeUID, fsid: volumeUID, fsType };
+  return { backend: "lvm", ...identity, deviceClass, volumeID: volumeUID };
+}
 
 export const say = (line: string): void => void writeSync(1, `${line}\n`);
 export const sh = (script: string): string =>
@@ -139,6 +147,14 @@ export function scatter(mountPath: string, files: number, shrunkBytes: number): 
 /** Until the power goes. */
 export async function waitForTheCut(): Promise<void> {
   await new Promise(() => setInterval(() => undefined, 60_000));
+}
+
+/** The last boot's own end: nothing is mounted, and nothing is left of the volume. */
+export async function removeAndEnd({ storage, lvm }: LvmStorageUnderTest, volume: LvmVolume): Promise<void> {
+  await storage.remove(volume);
+  lvm.stop();
+  say("ended");
+  process.exit(0);
 }
 
 export function fail(error: unknown): void {

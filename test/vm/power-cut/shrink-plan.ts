@@ -1,5 +1,5 @@
 // Power cuts in the shrink of a mounted btrfs, thick and thin.
-import type { CutPlan, Span, Story } from "./cut-plan.ts";
+import { type CutPlan, lastPhaseOf, type Span, type Story } from "./cut-plan.ts";
 
 export const PHASES = [
   "recovering",
@@ -50,12 +50,11 @@ function phaseOf(said: readonly string[], next: readonly string[]): Phase {
   if (from < 0) return said.some((line) => line.startsWith("verified")) ? "growing" : "recovering";
   const during = said.slice(from);
   if (during.some((line) => line.startsWith("shrunk"))) return "shrunk";
-  const phase = LAST_SAID.get(during.findLast((line) => LAST_SAID.has(line)) ?? "") ?? "between steps";
+  const phase = lastPhaseOf(during, PHASE_AFTER) ?? "between steps";
   return phase === "in lvreduce, not committed" && isCommitted(next) ? "in lvreduce, committed" : phase;
 }
 
-/** What it is at once it has said so. */
-const LAST_SAID: ReadonlyMap<string, Phase> = new Map([
+const PHASE_AFTER: ReadonlyMap<string, Phase> = new Map([
   ["shrink/resize-filesystem/before", "resizing"],
   ["shrink/resize-filesystem/after", "resized, before lvreduce"],
   // Up to LVM's own command: of a thick volume alone.

@@ -3,7 +3,6 @@
 // shrinks until the next cut. Its argument: MachineSettings as JSON. Bundled by power-cycles.ts.
 import { readdirSync } from "node:fs";
 import { readExt4State } from "../../../src/agent/storage/ext4-superblock.ts";
-import type { LvmVolume } from "../../../src/agent/storage/storage.ts";
 import type { LvmStorageUnderTest } from "../../integration/storage/lvm-fixture.ts";
 import { makeShrinkControl } from "../../integration/storage/storage-fixture.ts";
 import { EXT4_FULL_BYTES, EXT4_SHRUNK_BYTES } from "./machine-settings.ts";
@@ -15,6 +14,7 @@ import {
   openDisks,
   RECORDS,
   recordOf,
+  removeAndEnd,
   say,
   scatter,
   settings,
@@ -22,20 +22,13 @@ import {
   startLvmdAndStorage,
   verifyRecords,
   volumeBytes,
+  volumeOf,
   waitForTheCut,
 } from "./node-in-machine.ts";
 
 const SCATTERED_FILES = 16;
 
-const volume: LvmVolume = {
-  backend: "lvm",
-  handle: `fs-${settings.volumeUID}`,
-  volumeUID: settings.volumeUID,
-  fsid: settings.volumeUID,
-  fsType: "ext4",
-  deviceClass: settings.deviceClass,
-  volumeID: settings.volumeUID,
-};
+const volume = volumeOf("ext4");
 
 async function run(): Promise<void> {
   // LVM activates what it can at boot, or it does not.
@@ -99,15 +92,13 @@ async function useMounted({ storage, mountPathOf }: LvmStorageUnderTest): Promis
   checkFilesystem();
 }
 
-async function end({ storage, lvm, mountPathOf }: LvmStorageUnderTest): Promise<void> {
+async function end(opened: LvmStorageUnderTest): Promise<void> {
+  const { storage, mountPathOf } = opened;
   checkFilesystem();
   const { mountPath } = await storage.stage(volume, 0, mountPathOf(volume));
   verifyRecords(mountPath);
   await storage.unstage(volume, mountPath);
-  await storage.remove(volume);
-  lvm.stop();
-  say("ended");
-  process.exit(0);
+  await removeAndEnd(opened, volume);
 }
 
 run().catch(fail);

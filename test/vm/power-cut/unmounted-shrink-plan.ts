@@ -1,5 +1,5 @@
 // Power cuts in the shrink of an unmounted ext4 of a thin pool, and in what takes it back.
-import type { CutPlan, Span, Story } from "./cut-plan.ts";
+import { type CutPlan, lastPhaseOf, type Span, type Story } from "./cut-plan.ts";
 
 export type UnmountedPhase =
   | "before the snapshot"
@@ -46,11 +46,10 @@ export const UNMOUNTED_SHRINKS: Story = {
 
 function phaseOf(said: readonly string[]): UnmountedPhase {
   if (said.some((line) => line.startsWith("shrunk"))) return "ended";
-  return LAST_SAID.get(said.findLast((line) => LAST_SAID.has(line)) ?? "") ?? "between";
+  return lastPhaseOf(said, PHASE_AFTER) ?? "between";
 }
 
-/** What it is at once it has said so. */
-const LAST_SAID: ReadonlyMap<string, UnmountedPhase> = new Map([
+const PHASE_AFTER: ReadonlyMap<string, UnmountedPhase> = new Map([
   ["unmounted-shrink/record-rolling-back/before", "being taken back"],
   ["finished", "between"],
   ["shrinking", "before the snapshot"],
