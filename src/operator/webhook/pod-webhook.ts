@@ -6,8 +6,8 @@ import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import { createReflector } from "../../kube/reflector.ts";
 import { reflectorSet } from "../../kube/reflector-set.ts";
-import { MUTATING_WEBHOOK_CONFIGURATIONS, PODS } from "../../kube/resources.ts";
-import { createCertificateKeeper } from "../../process/certificates/certificate-keeper.ts";
+import { MUTATING_WEBHOOK_CONFIGURATIONS, PODS, type Secret } from "../../kube/resources.ts";
+import { type CertificateKeeper, createCertificateKeeper } from "../../process/certificates/certificate-keeper.ts";
 import { CERTIFICATE_TIMES } from "../../process/certificates/certificate-times.ts";
 import { storedPair } from "../../process/certificates/pair-secret.ts";
 import { showSecret } from "../../process/certificates/shown-pair.ts";
@@ -81,28 +81,14 @@ export function createPodWebhook(options: PodWebhookOptions): PodWebhook {
   });
   let leading = false;
   let lookedForCertificate = false;
-  const keeper = createCertificateKeeper({
-    client,
-    events,
-    namespace: ownNamespace,
-    managedBy: MANAGED_BY,
-    authoritySecretName: POD_WEBHOOK_SECRETS.authority,
-    leaves: [
-      {
-        secretName: POD_WEBHOOK_SECRETS.server,
-        commonName: `${POD_WEBHOOK.service}.${ownNamespace}.svc`,
-        usage: "server",
-      },
-    ],
-    times: CERTIFICATE_TIMES,
-    isLeader: () => leading,
-    changed: (secret) => {
+  const keeper = createWebhookKeeper(
+    options,
+    () => leading,
+    (secret) => {
       if (secret.metadata.name !== POD_WEBHOOK_SECRETS.server || !showSecret(secret, server.replace, log)) return;
       publisher.take(storedPair(secret).bundlePem);
     },
-    nowMs: clock.nowMs,
-    log,
-  });
+  );
   return {
     duty: {
       begin: () => {
@@ -134,6 +120,32 @@ export function createPodWebhook(options: PodWebhookOptions): PodWebhook {
       await watched.stop();
     },
   };
+}
+
+/** Of its authority and of its server's certificate. */
+function createWebhookKeeper(
+  { config, client, events, clock, log }: PodWebhookOptions,
+  isLeader: () => boolean,
+  changed: (secret: Secret) => void,
+): CertificateKeeper {
+  const server = {
+    secretName: POD_WEBHOOK_SECRETS.server,
+    commonName: `${POD_WEBHOOK.service}.${config.leaseNamespace}.svc`,
+    usage: "server",
+  } as const;
+  return createCertificateKeeper({
+    client,
+    events,
+    namespace: config.leaseNamespace,
+    managedBy: MANAGED_BY,
+    authoritySecretName: POD_WEBHOOK_SECRETS.authority,
+    leaves: [server],
+    times: CERTIFICATE_TIMES,
+    isLeader,
+    changed,
+    nowMs: clock.nowMs,
+    log,
+  });
 }
 
 function createWebhookCaches(client: KubeClient, log: Logger) {
