@@ -4,12 +4,13 @@ import { type Clock, systemClock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { resourceLabel } from "./api-path.ts";
 import { type BackOff, backOffMs } from "./back-off.ts";
-import { type ChangeHandlers, createSubscribers } from "./change-handlers.ts";
+import type { ChangeHandlers } from "./change-handlers.ts";
 import type { Keep, KubeClient, ListOptions, WatchEvent } from "./client.ts";
 import { isKubeError, KubeError } from "./kube-error.ts";
 import { type KubeObject, objectKey, type Resource } from "./object.ts";
 import { pause } from "./pause.ts";
-import { createStore, type IndexOf, type ReadableStore } from "./store.ts";
+import type { IndexOf, ReadableStore } from "./store.ts";
+import { createToldStore } from "./told-store.ts";
 
 export interface ReflectorOptions<T extends KubeObject> {
   readonly client: Pick<KubeClient, "list" | "watch">;
@@ -59,9 +60,8 @@ export interface Reflector<T extends KubeObject> {
 
 export function createReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
   const clock = options.clock ?? systemClock;
-  const label = resourceLabel(options.resource);
-  const store = createStore(options.indexes ?? {});
-  const subscribers = createSubscribers<T>(label, options.log);
+  const keep: Keep<T> = options.keep ?? ((object) => object);
+  const told = createToldStore(options.indexes ?? {}, resourceLabel(options.resource), options.log);
   const stopping = new AbortController();
   let lastContactMs: number | undefined;
   let running: Promise<void> = Promise.resolve();
@@ -70,20 +70,6 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
     reportSynced = resolve;
   });
 
-  const put = (object: T): void => {
-    const before = store.put(object);
-    // Deleted and made again while nobody watched: for whoever keeps state per object that is two changes, not one.
-    if (before !== undefined && before.metadata.uid !== object.metadata.uid) {
-      subscribers.deleted(before);
-      subscribers.added(object);
-    } else if (before === undefined) subscribers.added(object);
-    else if (before.metadata.resourceVersion !== object.metadata.resourceVersion) subscribers.updated(object, before);
-  };
-  const remove = (key: string): void => {
-    const before = store.remove(key);
-    if (before !== undefined) subscribers.deleted(before);
-  };
-
   const follow: Following<T> = {
     ...options,
     clock,
@@ -91,27 +77,23 @@ export function createReflector<T extends KubeObject>(options: ReflectorOptions<
     signal: stopping.signal,
     replace: (objects) => {
       lastContactMs = clock.monotonicMs();
-      const listed = new Set(objects.map((object) => objectKey(object.metadata)));
-      for (const key of [...store.keys()]) if (!listed.has(key)) remove(key);
-      for (const object of objects) put(object);
+      told.replace(objects);
       reportSynced();
     },
     take: (event) => {
       lastContactMs = clock.monotonicMs();
-      if (event.type === "DELETED") remove(objectKey(event.object.metadata));
-      else if (event.type !== "BOOKMARK") {
-        const kept = options.keep === undefined ? event.object : options.keep(event.object);
-        if (kept === undefined) remove(objectKey(event.object.metadata));
-        else put(kept);
-      }
+      if (event.type === "BOOKMARK") return;
+      const kept = event.type === "DELETED" ? undefined : keep(event.object);
+      if (kept === undefined) told.remove(objectKey(event.object.metadata));
+      else told.put(kept);
     },
   };
 
   return {
-    store,
+    store: told.store,
     synced,
     lastContactMs: () => lastContactMs,
-    subscribe: (handlers) => subscribers.subscribe(handlers, store.list()),
+    subscribe: told.subscribe,
     start: () => {
       running = followForEver(follow);
     },
