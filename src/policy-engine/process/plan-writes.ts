@@ -1,0 +1,171 @@
+// The writes that carry out what was decided: the Filesystem's target and trims, what people are told, and an emergency's grant. They are begun
+// here; the engine waits for them.
+import { decisionTime, STEP_AHEAD_MS } from "../../api/decision-time.ts";
+import type { TrimRequest } from "../../api/trim.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import type { EventRecorder } from "../../kube/events.ts";
+import { KubeError } from "../../kube/kube-error.ts";
+import type { Logger } from "../../process/log.ts";
+import type { CompiledPolicy } from "../compiled-policy.ts";
+import { grantLimit } from "../emergency.ts";
+import type { PlannedShrink } from "../facts.ts";
+import { type ChangePlan, mostBytes, type Plan, sameConclusion } from "../plan.ts";
+import { applyGrant, applyTarget, applyTrim } from "./apply.ts";
+import type { Decided } from "./decide-batch.ts";
+import type { Gathered, World } from "./gather.ts";
+import { inPlaceOfDeposed } from "./in-place-of-deposed.ts";
+import type { EngineMetrics } from "./metrics.ts";
+import { newGrant } from "./precautions.ts";
+import type { RateLimit } from "./rate-limit.ts";
+import { reportPlan } from "./report.ts";
+import type { VolumeState } from "./volume-registry.ts";
+
+export interface PlanWriting {
+  readonly client: KubeClient;
+  readonly events: EventRecorder;
+  readonly world: World;
+  readonly metrics: EngineMetrics;
+  /** Changes to the whole cluster a second; a plan over it waits for the next evaluation. */
+  readonly clusterRate: RateLimit;
+  readonly log: Logger;
+}
+
+/** A status is not rewritten more often than this, unless a size changes. */
+const REPORT_INTERVAL_MS = 1000;
+/** That a change is under way its own report says; most are over by then. */
+const UNDER_WAY_INTERVAL_MS = 3000;
+
+/** Begun; undefined where there is nothing new to write, or not yet: then `again` is called in time. */
+export function writesOf(
+  writing: PlanWriting,
+  decided: Decided,
+  epoch: number,
+  again: () => void,
+): Promise<void> | undefined {
+  const planned = writesOfPlan(writing, decided, epoch, again);
+  return thenTrim(writing, decided, epoch, replaceDeposed(writing, decided, epoch, planned));
+}
+
+function writesOfPlan(
+  writing: PlanWriting,
+  { state, gathered, policy, plan }: Decided,
+  epoch: number,
+  again: () => void,
+): Promise<void> | undefined {
+  const { nowMs } = gathered.facts;
+  if (plan.kind !== "hold") {
+    const trim = wantedTrim(policy);
+    return writing.clusterRate.take(nowMs) ? change(writing, state, gathered, plan, trim, epoch) : undefined;
+  }
+  const reported = reportedOn(state, gathered);
+  if (reported !== undefined && sameConclusion(reported.plan, plan)) return undefined;
+  clearTimeout(state.reportTimer);
+  const waitMs = reported === undefined ? 0 : reported.atMs + reportIntervalMs(reported.plan, plan) - nowMs;
+  if (waitMs <= 0) return report(writing, state, gathered, plan);
+  state.reportTimer = setTimeout(again, waitMs).unref();
+  return undefined;
+}
+
+/** A target that was refused is replaced where the plan replaces it not. */
+function replaceDeposed(
+  { client, log }: PlanWriting,
+  { gathered, policy, plan }: Decided,
+  epoch: number,
+  planned: Promise<void> | undefined,
+): Promise<void> | undefined {
+  const target = plan.kind === "hold" ? inPlaceOfDeposed(gathered, epoch) : undefined;
+  if (target === undefined) return planned;
+  const { namespace, name } = gathered.filesystem.metadata;
+  log.info({ namespace, name, epoch }, "the present size is put in the place of a deposed leader's target");
+  return (planned ?? Promise.resolve()).then(() =>
+    applyTarget(client, gathered.filesystem, target, wantedTrim(policy)),
+  );
+}
+
+/** Undefined where a Filesystem was deleted and made again: it says nothing yet. */
+function reportedOn({ reported }: VolumeState, { filesystem }: Gathered): VolumeState["reported"] {
+  return reported?.filesystemUID === filesystem.metadata.uid ? reported : undefined;
+}
+
+function reportIntervalMs(reported: Plan, { reason }: Plan): number {
+  return reported.kind !== "hold" && reason === "OperationInProgress" ? UNDER_WAY_INTERVAL_MS : REPORT_INTERVAL_MS;
+}
+
+/** After what is planned, which is more urgent and may carry the trims already. */
+function thenTrim(
+  { client }: PlanWriting,
+  { gathered: { filesystem }, policy, plan }: Decided,
+  epoch: number,
+  planned: Promise<void> | undefined,
+): Promise<void> | undefined {
+  const trim = wantedTrim(policy);
+  const isCarried = plan.kind !== "hold" && planned !== undefined;
+  if (isCarried || filesystem.spec.trim?.every === trim?.every) return planned;
+  return (planned ?? Promise.resolve()).then(() => applyTrim(client, filesystem, trim, epoch));
+}
+
+/** A suspended policy has nothing done to its volumes. */
+function wantedTrim(policy: CompiledPolicy | undefined): TrimRequest | undefined {
+  return policy?.trimEvery === undefined || policy.suspended ? undefined : { every: policy.trimEvery };
+}
+
+/** The write of the grant, begun; undefined: what stands serves. From here on the promise counts, whatever the answer says. */
+export function writeOfGrant(
+  { client, world: { promises } }: PlanWriting,
+  { state: { handle }, gathered, policy, ceilings, grant }: Decided,
+  epoch: number,
+): Promise<void> | undefined {
+  const budgetBytes = ceilings.namespaceBytes?.value;
+  const shareBytes = budgetBytes === undefined ? Number.POSITIVE_INFINITY : promises.grantShare(handle, budgetBytes);
+  const limitBytes = grantLimit(gathered.facts, policy, ceilings);
+  const change = newGrant(gathered, grant, { shareBytes, limitBytes }, epoch);
+  if (change?.to !== undefined) promises.granting(handle, change.to.sizeBytes, epoch, gathered.facts.nowMs);
+  return change && applyGrant(client, gathered.layout, change.to);
+}
+
+async function change(
+  writing: PlanWriting,
+  state: VolumeState,
+  gathered: Gathered,
+  plan: ChangePlan,
+  trim: TrimRequest | undefined,
+  epoch: number,
+): Promise<void> {
+  const { nowMs } = gathered.facts;
+  // Merging members takes an extend first, which is decided a moment before.
+  const aheadMs = plan.members === undefined ? 0 : STEP_AHEAD_MS;
+  const decidedAt = decisionTime(nowMs, gathered.layout, gathered.filesystem, aheadMs);
+  // Before the write: from here on it may have happened, whatever the answer says.
+  state.pending = {
+    kind: plan.kind === "extend" ? "Extend" : "Shrink",
+    sizeBytes: plan.sizeBytes,
+    mostBytes: mostBytes(plan),
+    decidedAt,
+    writtenAtMs: nowMs,
+    capacityBytes: gathered.facts.filesystem.reading?.capacityBytes,
+    planned: plannedShrink(plan),
+    attempt: gathered.facts.filesystem.extendsInVain + 1,
+  };
+  try {
+    const { sizeBytes, fromBytes, notAfterMs, members } = plan;
+    const target = { sizeBytes, fromBytes, epoch, decidedAt, notAfterMs, members };
+    await applyTarget(writing.client, gathered.filesystem, target, trim);
+  } catch (error) {
+    if (!(error instanceof KubeError && error.reason === "Unreachable")) state.pending = undefined;
+    throw error;
+  }
+  writing.metrics.targets.inc({ plan: plan.kind });
+  await report(writing, state, gathered, plan);
+}
+
+function plannedShrink({ sizeBytes, fromBytes, notAfterMs }: ChangePlan): PlannedShrink | undefined {
+  return notAfterMs === undefined ? undefined : { sizeBytes, fromBytes, notAfterMs };
+}
+
+async function report(writing: PlanWriting, state: VolumeState, gathered: Gathered, plan: Plan): Promise<void> {
+  await reportPlan(writing.client, writing.events, gathered.filesystem, plan, state, gathered.facts.nowMs);
+  state.reported = { plan, atMs: gathered.facts.nowMs, filesystemUID: gathered.filesystem.metadata.uid };
+  writing.metrics.decisions.inc({ plan: plan.kind, reason: plan.reason });
+  const { namespace, name } = gathered.filesystem.metadata;
+  writing.log.info({ namespace, name, plan: plan.kind, reason: plan.reason, rule: plan.rule }, plan.message);
+}
