@@ -17,7 +17,7 @@ import { createRateLimit } from "./rate-limit.ts";
 import { admissionFor } from "./sample-listener.ts";
 import { createSampleServer, type SampleServerEvents } from "./sample-server.ts";
 import { createSlowPath } from "./slow-path.ts";
-import { createVolumeRegistry } from "./volume-registry.ts";
+import { createVolumeRegistry, type VolumeRegistry } from "./volume-registry.ts";
 
 /** The engine's own limit, beyond any policy. */
 const CHANGES_PER_SECOND = 50;
@@ -50,23 +50,11 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     void engine.evaluateAll(handles());
     reports.soon();
   };
-  const onStream: SampleServerEvents = {
-    onHello: (nodeName, highestEpoch) => {
-      // What an agent was told is gone with its process, and what it was told while it was away never came.
-      for (const { metadata, spec, status } of caches.layouts.store.list())
-        if ((status?.nodeName ?? spec.nodeName) === nodeName) registry.get(metadata.name).guided = undefined;
-      leadership.agentKnows(highestEpoch);
-    },
-    onSamples: (nodeName, batch) => {
-      for (const sample of batch) {
-        // Nobody speaks for another node's volume, or for one that there is not.
-        if (caches.layouts.store.get(sample.volumeHandle)?.spec.nodeName !== nodeName) continue;
-        if (registry.sampled(nodeName, sample, nowMs())) engine.evaluate(sample.volumeHandle);
-      }
-    },
-    onGone: (nodeName) => log.info({ nodeName }, "an agent's stream has ended"),
-  };
-  const samples = createSampleServer(onStream, admissionFor(config, client, nowMs), log);
+  const samples = createSampleServer(
+    streamEvents(options, registry, (handle) => engine.evaluate(handle)),
+    admissionFor(config, client, nowMs),
+    log,
+  );
   const policies = createPolicyBook(caches, () => decideAll());
   const slowPath = createSlowPath({
     prometheus: config.prometheusUrl === undefined ? undefined : createPrometheusSource(config.prometheusUrl),
@@ -105,5 +93,29 @@ export function createDecisions(options: DecisionsOptions): Decisions {
       await reports.stop();
       await engine.settled();
     },
+  };
+}
+
+/** The fast path: `evaluate` is called for each volume of which something new was sampled. */
+function streamEvents(
+  { caches, leadership, nowMs, log }: DecisionsOptions,
+  registry: VolumeRegistry,
+  evaluate: (handle: string) => void,
+): SampleServerEvents {
+  return {
+    onHello: (nodeName, highestEpoch) => {
+      // What an agent was told is gone with its process, and what it was told while it was away never came.
+      for (const { metadata, spec, status } of caches.layouts.store.list())
+        if ((status?.nodeName ?? spec.nodeName) === nodeName) registry.get(metadata.name).guided = undefined;
+      leadership.agentKnows(highestEpoch);
+    },
+    onSamples: (nodeName, batch) => {
+      for (const sample of batch) {
+        // Nobody speaks for another node's volume, or for one that there is not.
+        if (caches.layouts.store.get(sample.volumeHandle)?.spec.nodeName !== nodeName) continue;
+        if (registry.sampled(nodeName, sample, nowMs())) evaluate(sample.volumeHandle);
+      }
+    },
+    onGone: (nodeName) => log.info({ nodeName }, "an agent's stream has ended"),
   };
 }
