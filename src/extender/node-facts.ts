@@ -1,5 +1,5 @@
 // What is known of one node where volumes could be placed, and what of it is taken by volumes that it does not show yet. Plain data;
-// who gathers it is cluster-view.ts.
+// who gathers it is gather-objects.ts.
 import type { OwnBackend } from "../api/filesystem-layout.ts";
 
 export interface ClassFacts {
