@@ -90,3 +90,11 @@ export const CONDITION_REASONS = [
   "Rebuilt", // recreated from the records on the member
 ] as const;
 export type ConditionReason = (typeof CONDITION_REASONS)[number];
+
+/** What nothing but an Event says. */
+export const EVENT_REASONS = [
+  "LogicalVolumeNotMade", // lvmd or LVM refused to make or find it
+  "LogicalVolumeNotRemoved", // lvmd or LVM refused to remove a snapshot
+  "LogicalVolumeOrphaned", // LVM has a volume with our tags that no object names
+  "CertificateReplaced", // a Secret's certificate could not be used
+] as const;

@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { dirname, join, normalize } from "node:path";
+import { basename, dirname, join, normalize } from "node:path";
 import { describe, expect, it } from "@jest/globals";
 import { parseAllDocuments } from "yaml";
 
@@ -68,4 +68,23 @@ describe.each(PAGES)("%s", (page) => {
     // Their parser ends a plain scalar in brackets at a question mark, as YAML 1.1 has it.
     expect(yamlIn(page).flatMap((text) => text.match(/[[{][^\]}"'\n]*\w\?[^\n]*/g) ?? [])).toEqual([]);
   });
+});
+
+describe("the list of what decides", () => {
+  const listed = textOf("docs/architecture/README.md");
+
+  it("has each file of operator, agent, extender and lvmd that decides", () => {
+    const deciding = ["operator", "agent", "extender", "lvmd"].flatMap((folder) =>
+      readdirSync(join("src", folder), { recursive: true, encoding: "utf8" }).filter((path) =>
+        /(^|\/)(decide-[^/]*|[^/]*-decision)\.ts$/.test(path),
+      ),
+    );
+    expect(deciding.length).toBeGreaterThan(20);
+    expect(deciding.filter((path) => !isListed(basename(path, ".ts")))).toEqual([]);
+  });
+
+  /** Beside `decide-members.ts` the others of its folder by their ends alone: `-extend`. */
+  function isListed(name: string): boolean {
+    return listed.includes(name) || listed.includes(`\`${name.replace(/^decide/, "")}\``);
+  }
 });
