@@ -10,6 +10,7 @@ import { LvmError, refusalOfLvmError } from "../lvm/lvm-error.ts";
 import { letPoolZero } from "../pools/ready-pool.ts";
 import { type Clearing, clearCut, type HeldDevice, holdDevice } from "./clear-cut.ts";
 import { type Found, findFresh, groupOf, noVolume, placeOf } from "./find-by-uuid.ts";
+import { findLeftoverOfAny } from "./leftover-commands.ts";
 import { readSignature } from "./read-signature.ts";
 import {
   outcomeOf,
@@ -59,11 +60,27 @@ export async function cancelReduce(
   host.reductions.cancel(token);
   return host.lanes.run(`token ${token}`, async () => {
     const record = tokens.get(token);
+    const notYet = record === undefined ? refuseWhileLeftover(token) : undefined;
+    if (notYet !== undefined) return notYet;
     const end = record?.end.state === "Begun" ? await settle(host, tokens, record) : record?.end;
     if (end?.state === "Reduced") return { reducedTo: end.sizeBytes };
     if (end?.state !== "Burnt") await tokens.burn(token);
     return { reducedTo: undefined };
   });
+}
+
+/**
+ * A state directory that was lost may have known the token, and its volume: each command that a former lvmd may have left behind can be its
+ * reduction. What this lvmd has begun is of tokens that it knows.
+ */
+function refuseWhileLeftover(token: string): Refusal | undefined {
+  const leftover = findLeftoverOfAny();
+  if (leftover === undefined) return undefined;
+  return new Refusal(
+    "UNAVAILABLE",
+    `nothing is known of the token ${token}, and its reduction may be what has been begun before and has not ended: ${leftover}; ` +
+      "ask again once it has",
+  );
 }
 
 /** At start: tells of each begun reduction whether it was carried out; one that was not stays open. */

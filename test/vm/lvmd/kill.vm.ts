@@ -3,7 +3,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { CancelReduceResponse_Outcome as Outcome } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
 import { type BundleProcess, createBundleProcess } from "../../harness/bundle-process.ts";
 import { waitFor } from "../../harness/wait-for.ts";
@@ -19,6 +19,7 @@ import {
   refusalsOf,
   sh,
   writeSettings,
+  type ZeroingGate,
 } from "./lvmd-under-test.ts";
 
 const CLASSES = `
@@ -365,41 +366,78 @@ describe("an lvmd that is killed", () => {
     KILL_LIMIT_MS,
   );
 
-  it(
-    "while what is to be cut off is zeroed says nothing before that has ended, and leaves the filesystem whole",
-    async () => {
+  describe("while what is to be cut off is zeroed", () => {
+    let gate: ZeroingGate;
+    beforeAll(() => {
+      gate = createZeroingGate();
+    });
+    afterEach(() => gate.open());
+
+    /** A mounted filesystem that has made place, and its reduction, whose second piece goes on without its lvmd. */
+    async function killAtSecondPiece(name: string): Promise<string> {
       await lvmd.kill();
-      formatted("zeroed");
-      const uuid = lvs("a/zeroed", "lv_uuid");
-      sh("mkdir -p /tmp/z; mount /dev/a/zeroed /tmp/z; dd if=/dev/urandom of=/tmp/z/f bs=1M count=20 status=none");
+      formatted(name);
+      const uuid = lvs(`a/${name}`, "lv_uuid");
+      sh(`mkdir -p /tmp/z; mount /dev/a/${name} /tmp/z; dd if=/dev/urandom of=/tmp/z/f bs=1M count=20 status=none`);
       sh("sha256sum /tmp/z/f >/tmp/z.sum; sync -f /tmp/z");
-      const gate = createZeroingGate();
       gate.hold(2);
       await start({});
-      const unanswered = refusalOf(calls.reduce(uuid, LARGE, SMALL, "zeroed"));
+      const unanswered = refusalOf(calls.reduce(uuid, LARGE, SMALL, name));
       await waitFor("the second piece", () => (gate.pieces().length === 2 ? true : undefined));
       await lvmd.kill();
       expect((await unanswered).code).toBe("UNAVAILABLE");
-      await start({});
-      for (const call of [calls.cancel("zeroed"), calls.reduce(uuid, LARGE, SMALL, "zeroed")])
-        expect(await refusalOf(call)).toMatchObject({
-          code: "UNAVAILABLE",
-          message: expect.stringContaining("has been begun before and has not ended: /bin/bash /usr/sbin/blkdiscard"),
-        });
-      expect((await refusalOf(calls.resize("zeroed", LARGE + 40 * MIB))).code).toBe("UNAVAILABLE");
+      return uuid;
+    }
+
+    const notEnded = expect.objectContaining({
+      code: "UNAVAILABLE",
+      message: expect.stringContaining("has been begun before and has not ended: /bin/bash /usr/sbin/blkdiscard"),
+    });
+
+    /** Once the piece has ended; and the filesystem may grow over all that was zeroed. */
+    async function isBurntAndWhole(name: string): Promise<void> {
       gate.open();
       const outcome = await waitFor("the outcome", async () => {
-        const answer = await refusalOf(calls.cancel("zeroed"));
+        const answer = await refusalOf(calls.cancel(name));
         return answer.code === "OK" ? answer.message : undefined;
       });
       expect(JSON.parse(outcome)).toEqual({ outcome: Outcome.BURNT, sizeBytes: 0 });
-      expect(lvs("a/zeroed", "lv_size")).toBe("300.00");
+      expect(lvs(`a/${name}`, "lv_size")).toBe("300.00");
       sh("btrfs filesystem resize max /tmp/z; dd if=/dev/urandom of=/tmp/z/g bs=1M count=120 conv=fsync status=none");
-      sh("sha256sum /tmp/z/g >>/tmp/z.sum; umount /tmp/z; btrfs check --readonly /dev/a/zeroed");
-      sh("mount /dev/a/zeroed /tmp/z; sha256sum -c /tmp/z.sum; umount /tmp/z");
+      sh(`sha256sum /tmp/z/g >>/tmp/z.sum; umount /tmp/z; btrfs check --readonly /dev/a/${name}`);
+      sh(`mount /dev/a/${name} /tmp/z; sha256sum -c /tmp/z.sum; umount /tmp/z`);
       expect(gate.pieces()).toHaveLength(2);
-      await lvmd.kill();
-    },
-    KILL_LIMIT_MS,
-  );
+      await calls.wipe(name);
+    }
+
+    it(
+      "says nothing before that has ended, and leaves the filesystem whole",
+      async () => {
+        const uuid = await killAtSecondPiece("zeroed");
+        await start({});
+        for (const call of [calls.cancel("zeroed"), calls.reduce(uuid, LARGE, SMALL, "zeroed")])
+          expect(await refusalOf(call)).toEqual(notEnded);
+        expect((await refusalOf(calls.resize("zeroed", LARGE + 40 * MIB))).code).toBe("UNAVAILABLE");
+        await isBurntAndWhole("zeroed");
+        await lvmd.kill();
+      },
+      KILL_LIMIT_MS,
+    );
+
+    it(
+      "and has lost its state directory burns no token before that has ended",
+      async () => {
+        const uuid = await killAtSecondPiece("forgotten");
+        rmSync(join(directory, "state"), { recursive: true });
+        await start({});
+        for (const call of [calls.cancel("forgotten"), calls.reduce(uuid, LARGE, SMALL, "forgotten")])
+          expect(await refusalOf(call)).toEqual(notEnded);
+        expect(await refusalOf(calls.cancel("of-another-volume"))).toEqual(notEnded);
+        await isBurntAndWhole("forgotten");
+        expect(await refusalOf(calls.cancel("of-another-volume"))).toMatchObject({ code: "OK" });
+        await lvmd.kill();
+      },
+      KILL_LIMIT_MS,
+    );
+  });
 });
