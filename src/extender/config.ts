@@ -40,6 +40,8 @@ const FLAGS = {
 
 const OFFERED_NODES_LIMIT = 5000;
 const LEAST_HOLD_MS = 100;
+/** Beyond it a weight says no more, and sums of such numbers stay numbers. */
+const NUMBER_LIMIT = 1_000_000;
 
 /** Throws with a sentence for the user on anything it cannot read. */
 export function readConfig(args: readonly string[], environment: NodeJS.ProcessEnv = process.env): ExtenderConfig {
@@ -58,7 +60,7 @@ type PlacementValues = Readonly<Record<Exclude<keyof typeof PLACEMENT_FLAGS, "di
 };
 
 export function readPlacement(values: PlacementValues): PlacementSettings {
-  const weight = (name: "weight-free" | "weight-growth" | "weight-io"): number => numberFlag(name, values[name], 0);
+  const weight = (name: "weight-free" | "weight-growth" | "weight-io"): number => numberFlag(name, values[name]);
   return {
     offeredNodes: countFlag("offered-nodes", values["offered-nodes"]),
     weights: { free: weight("weight-free"), growth: weight("weight-growth"), io: weight("weight-io") },
@@ -74,15 +76,15 @@ function countFlag(flag: string, text: string): number {
   return count;
 }
 
-function numberFlag(flag: string, text: string, least: number): number {
+function numberFlag(flag: string, text: string): number {
   const value = Number(text);
-  if (text.trim() === "" || !Number.isFinite(value) || value < least)
-    throw new Error(`--${flag} ${text} is no number of at least ${least}`);
+  if (text.trim() === "" || !(value >= 0 && value <= NUMBER_LIMIT))
+    throw new Error(`--${flag} ${text} is no number from 0 to ${NUMBER_LIMIT}`);
   return value;
 }
 
 function divisorFlag(flag: string, text: string): number {
-  const value = numberFlag(flag, text, 0);
+  const value = numberFlag(flag, text);
   if (value === 0) throw new Error(`--${flag} ${text}: nothing is divided by 0`);
   return value;
 }

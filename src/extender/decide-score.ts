@@ -4,8 +4,19 @@ import { neededOf, roomOf, type TakenOfNode } from "./decide-fit.ts";
 import type { Demand } from "./demand.ts";
 import { type ClassFacts, classOf, type NodeFacts, type Taken } from "./node-facts.ts";
 
-/** MaxExtenderPriority of kube-scheduler. */
-export const SCORE_LIMIT = 10;
+/**
+ * What HostPriority.Score of kube-scheduler takes: an int64 from 0 to MaxExtenderPriority. One that is a fraction makes it drop the scores of
+ * all nodes, and a larger one outweighs its own.
+ */
+const SCORES = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10] as const;
+export type Score = (typeof SCORES)[number];
+const SCORE_LIMIT = 10;
+/** Something of each score, in their order. */
+export type ByScore<Of> = Readonly<Record<Score, Of>>;
+
+export function byScore<Of>(of: (score: Score) => Of): ByScore<Of> {
+  return Object.fromEntries(SCORES.map((score) => [score, of(score)])) as Record<Score, Of>;
+}
 
 export interface ScoreSettings {
   /** How much each part counts; 0: not at all. */
@@ -50,15 +61,15 @@ function least(one: number | undefined, other: number | undefined): number | und
   return one === undefined || other === undefined ? (one ?? other) : Math.min(one, other);
 }
 
-/** The weighted mean of the parts that are known, rounded; 0 of none. */
-export function scoreOf({ free, growth, io }: ScoreParts, { weights }: ScoreSettings): number {
+/** The weighted mean of the parts that are known, rounded; 0 of none, and where they make no number. */
+export function scoreOf({ free, growth, io }: ScoreParts, { weights }: Pick<ScoreSettings, "weights">): Score {
   const weight =
     (free === undefined ? 0 : weights.free) +
     (growth === undefined ? 0 : weights.growth) +
     (io === undefined ? 0 : weights.io);
   if (weight === 0) return 0;
   const sum = (free ?? 0) * weights.free + (growth ?? 0) * weights.growth + (io ?? 0) * weights.io;
-  return Math.min(SCORE_LIMIT, Math.max(0, Math.round(sum / weight)));
+  return SCORES[Math.min(SCORE_LIMIT, Math.max(0, Math.round(sum / weight)))] ?? 0;
 }
 
 const GIB = 1024 ** 3;

@@ -8,6 +8,8 @@ export interface HeardAgents {
   changed(nodeName: string, nowMs: number): void;
   /** Undefined: it is heard. */
   unheardSinceMs(nodeName: string): number | undefined;
+  /** The node is gone, and so is all that an agent has said there. */
+  forget(nodeName: string): void;
 }
 
 export function createHeardAgents({ pods }: Pick<ClusterStores, "pods">): HeardAgents {
@@ -18,6 +20,7 @@ export function createHeardAgents({ pods }: Pick<ClusterStores, "pods">): HeardA
       else goneMs.set(nodeName, nowMs);
     },
     unheardSinceMs: (nodeName) => unheardSinceOf(pods.byIndex("agent", nodeName), goneMs.get(nodeName)),
+    forget: (nodeName) => goneMs.delete(nodeName),
   };
 }
 

@@ -2,7 +2,7 @@
 // answered a moment ago. A hold lies on every node that was offered, since the scheduler may choose any of them; it ends when the
 // objects show where the pod went, or after a limit.
 import type { Reservation } from "./decide-reservation.ts";
-import { addTaken, nothingTaken, type Taken } from "./node-facts.ts";
+import { addTaken, isNothing, nothingTaken, type Taken } from "./node-facts.ts";
 
 export interface NodeTaken {
   readonly reserved: Taken;
@@ -22,8 +22,10 @@ interface Hold {
 }
 
 export interface Ledger {
-  /** Always the same object for a node: what it says changes. */
+  /** Always the same object for a node until it is forgotten: what it says changes. */
   takenOf(nodeName: string): NodeTaken;
+  /** The node is gone: what takenOf returned is held by nobody any more. While something is taken of it that goes on counting. */
+  forget(nodeName: string): void;
   /** To be told of each node of which something else is taken. */
   subscribe(changed: (nodeName: string) => void): void;
   reservation(handle: string): Reservation | undefined;
@@ -39,7 +41,8 @@ export interface Ledger {
   seen(handle: string): void;
   /** Ends the holds that are older than the limit; returns how many. */
   expire(nowMs: number): number;
-  count(): { readonly reservations: number; readonly holds: number };
+  /** `nodes`: those that are not forgotten, and those of which something is taken. */
+  count(): { readonly reservations: number; readonly holds: number; readonly nodes: number };
 }
 
 /** Pods that are being placed at the same moment; one more has to wait, since a hold that gave way would be a placement forgotten. */
@@ -47,21 +50,29 @@ export const HOLDS_LIMIT = 10_000;
 
 export function createLedger(holdLimitMs: number): Ledger {
   const nodes = new Map<string, NodeTaken>();
+  /** Those whose object somebody has: it has to stay the same, whatever it says. */
+  const watched = new Set<string>();
   const subscribed: ((nodeName: string) => void)[] = [];
   const reservations = new Map<string, Reservation>();
   /** In order of age. */
   const holds = new Map<string, Hold>();
   const podOfHandle = new Map<string, string>();
 
-  const takenOf = (nodeName: string): NodeTaken => {
+  const entryOf = (nodeName: string): NodeTaken => {
     const known = nodes.get(nodeName);
     if (known !== undefined) return known;
     const taken = { reserved: nothingTaken(), held: nothingTaken() };
     nodes.set(nodeName, taken);
     return taken;
   };
+  const dropIfNothing = (nodeName: string): void => {
+    if (watched.has(nodeName)) return;
+    const { reserved, held } = entryOf(nodeName);
+    if (isNothing(reserved) && isNothing(held)) nodes.delete(nodeName);
+  };
   const add = (part: "reserved" | "held", { nodeName, taken }: HeldNode, sign: 1 | -1): void => {
-    addTaken(takenOf(nodeName)[part], taken, sign);
+    addTaken(entryOf(nodeName)[part], taken, sign);
+    dropIfNothing(nodeName);
     for (const changed of subscribed) changed(nodeName);
   };
   const release = (podUid: string): void => {
@@ -73,7 +84,14 @@ export function createLedger(holdLimitMs: number): Ledger {
   };
 
   return {
-    takenOf,
+    takenOf: (nodeName) => {
+      watched.add(nodeName);
+      return entryOf(nodeName);
+    },
+    forget: (nodeName) => {
+      watched.delete(nodeName);
+      dropIfNothing(nodeName);
+    },
     subscribe: (changed) => {
       subscribed.push(changed);
     },
@@ -113,6 +131,6 @@ export function createLedger(holdLimitMs: number): Ledger {
       }
       return expired;
     },
-    count: () => ({ reservations: reservations.size, holds: holds.size }),
+    count: () => ({ reservations: reservations.size, holds: holds.size, nodes: nodes.size }),
   };
 }

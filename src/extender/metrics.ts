@@ -83,13 +83,14 @@ function registerTaken(registry: Registry, ledger: Ledger): void {
     name: "tidemark_extender_ledger_entries",
     help:
       "What nodes do not show yet of volumes, extends and other drivers' attach slots (reservation), " +
-      "and pods that were answered a moment ago (hold).",
+      "pods that were answered a moment ago (hold), and nodes that are counted for (node).",
     labelNames: ["kind"],
     registers: [registry],
     collect: () => {
-      const { reservations, holds } = ledger.count();
+      const { reservations, holds, nodes } = ledger.count();
       gauge.set({ kind: "reservation" }, reservations);
       gauge.set({ kind: "hold" }, holds);
+      gauge.set({ kind: "node" }, nodes);
     },
   });
 }

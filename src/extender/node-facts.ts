@@ -1,5 +1,5 @@
 // What is known of one node where volumes could be placed, and what of it is taken by volumes that it does not show yet. Plain data;
-// who gathers it is cluster-view.ts.
+// who gathers it is gather-objects.ts.
 import type { OwnBackend } from "../api/filesystem-layout.ts";
 
 export interface ClassFacts {
@@ -74,6 +74,11 @@ export function nothingTaken(): Taken {
 export function addTaken(sum: Taken, part: Taken, sign: 1 | -1): void {
   addAll(sum.bytes, part.bytes, sign);
   addAll(sum.slots, part.slots, sign);
+}
+
+/** Whether nothing is taken, also where something was. */
+export function isNothing({ bytes, slots }: Taken): boolean {
+  return [bytes, slots].every((amounts) => [...amounts.values()].every((amount) => amount === 0));
 }
 
 function addAll(sum: Map<string, number>, part: ReadonlyMap<string, number>, sign: 1 | -1): void {

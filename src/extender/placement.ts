@@ -4,7 +4,15 @@ import type { ClusterView } from "./cluster-view.ts";
 import { type ClaimingPod, demandOf, isRefusal } from "./decide-demand.ts";
 import { misfitOf } from "./decide-fit.ts";
 import { takenAt } from "./decide-reservation.ts";
-import { SCORE_LIMIT, type ScoreParts, type ScoreSettings, scoreOf, scoreParts } from "./decide-score.ts";
+import {
+  type ByScore,
+  byScore,
+  type Score,
+  type ScoreParts,
+  type ScoreSettings,
+  scoreOf,
+  scoreParts,
+} from "./decide-score.ts";
 import type { ClassDemand, Demand, Refusal } from "./demand.ts";
 import type { KnownNode } from "./known-nodes.ts";
 import { type HeldNode, HOLDS_LIMIT, type Ledger } from "./ledger.ts";
@@ -26,14 +34,14 @@ export interface FilterAnswer {
 
 export interface ScoredNode {
   readonly nodeName: string;
-  readonly score: number;
+  readonly score: Score;
 }
 
 export interface ExplainedNode {
   readonly nodeName: string;
   readonly misfit: Misfit | undefined;
   readonly parts: ScoreParts;
-  readonly score: number;
+  readonly score: Score;
 }
 
 export interface Placement {
@@ -45,7 +53,7 @@ export interface Placement {
 
 const UNKNOWN_NODE: Verdict = { misfit: { reason: "UnknownNode", subject: "", needed: 0, has: 0 }, score: 0 };
 /** By score, so that thousands of nodes share eleven of them. */
-const FITS: readonly Verdict[] = Array.from({ length: SCORE_LIMIT + 1 }, (_, score) => ({ misfit: undefined, score }));
+const FITS = byScore((score): Verdict => ({ misfit: undefined, score }));
 const TOO_MANY: Refusal = {
   sentence: `${HOLDS_LIMIT} pods are being placed at this moment, more than are counted; it is tried again`,
   mayPass: true,
@@ -59,7 +67,7 @@ export function createPlacement(view: ClusterView, ledger: Ledger, settings: Pla
   const verdictsFor = (question: Question): ((number: number) => Verdict) => {
     const judge = (node: KnownNode): Verdict => {
       const misfit = misfitAt(question, node);
-      return misfit === undefined ? fit(scoreAt(question, node, settings)) : { misfit, score: 0 };
+      return misfit === undefined ? FITS[scoreAt(question, node, settings)] : { misfit, score: 0 };
     };
     const verdictOf = verdicts.of(question.demand, judge);
     const { own } = question;
@@ -124,10 +132,6 @@ interface Question {
   readonly nowMs: number;
 }
 
-function fit(score: number): Verdict {
-  return FITS[score] ?? { misfit: undefined, score };
-}
-
 /**
  * The numbers of those that fit, by score. A function of its own, since most of a question's time is spent in it: V8 compiles it again only
  * when something in it has changed.
@@ -136,14 +140,14 @@ function sorted(
   candidates: readonly string[],
   view: ClusterView,
   verdictOf: (number: number) => Verdict,
-): { readonly fitting: readonly (readonly number[])[]; readonly misfits: FilterAnswer["misfits"] } {
-  const fitting: number[][] = Array.from({ length: SCORE_LIMIT + 1 }, () => []);
+): { readonly fitting: ByScore<readonly number[]>; readonly misfits: FilterAnswer["misfits"] } {
+  const fitting = byScore((): number[] => []);
   const misfits: { nodeName: string; misfit: Misfit }[] = [];
   for (const nodeName of candidates) {
     const number = view.numberOf(nodeName);
     const { misfit, score } = number === undefined ? UNKNOWN_NODE : verdictOf(number);
     if (misfit !== undefined) misfits.push({ nodeName, misfit });
-    else if (number !== undefined) fitting[score]?.push(number);
+    else if (number !== undefined) fitting[score].push(number);
   }
   return { fitting, misfits };
 }
@@ -169,7 +173,7 @@ function partsAt({ demand, own }: Question, { facts, taken }: KnownNode, setting
   return scoreParts(demand, facts, taken, own.get(facts.name), settings);
 }
 
-function scoreAt(question: Question, node: KnownNode, settings: PlacementSettings): number {
+function scoreAt(question: Question, node: KnownNode, settings: PlacementSettings): Score {
   return scoreOf(partsAt(question, node, settings), settings);
 }
 
@@ -214,9 +218,9 @@ function amountsBeyond(all: ReadonlyMap<string, number>, own: ReadonlyMap<string
 }
 
 /** Those of the highest scores; of equal ones others at each turn, so that pods at the same moment seldom meet. */
-function bestOf(byScore: readonly (readonly number[])[], limit: number, turn: number): readonly number[] {
+function bestOf(fitting: ByScore<readonly number[]>, limit: number, turn: number): readonly number[] {
   const best: number[] = [];
-  for (const equal of [...byScore].reverse()) {
+  for (const equal of Object.values(fitting).reverse()) {
     const start = (turn * limit) % Math.max(1, equal.length);
     for (let index = 0; index < equal.length && best.length < limit; index += 1) {
       const number = equal[(start + index) % equal.length];

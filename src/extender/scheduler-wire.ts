@@ -1,4 +1,5 @@
 // What kube-scheduler is answered (k8s.io/kube-scheduler/extender/v1, whose fields carry their Go names). Pure.
+import type { Score } from "./decide-score.ts";
 import { isUnresolvable, type Misfit, misfitKey, misfitSentence } from "./misfit.ts";
 import type { FilterAnswer, ScoredNode } from "./placement.ts";
 import type { ExtenderArgs } from "./read-args.ts";
@@ -64,6 +65,6 @@ function groupsOf(misfits: FilterAnswer["misfits"]): Iterable<Group> {
 }
 
 /** HostPriorityList. */
-export function priorityList(scored: readonly ScoredNode[]): { readonly Host: string; readonly Score: number }[] {
+export function priorityList(scored: readonly ScoredNode[]): { readonly Host: string; readonly Score: Score }[] {
   return scored.map(({ nodeName, score }) => ({ Host: nodeName, Score: score }));
 }

@@ -12,6 +12,8 @@ export interface Settling {
   /** Those that time alone has settled. */
   due(nowMs: number): Iterable<string>;
   expire(nowMs: number): void;
+  /** The node is gone, and so are its figures. */
+  forget(nodeName: string): void;
 }
 
 /** After a node has made or extended a volume, its own figures show it within this. */
@@ -58,6 +60,7 @@ export function createSettling(stores: Pick<ClusterStores, "logicalVolumes" | "l
         settling.delete(handle);
       }
     },
+    forget: (nodeName) => reportedMs.delete(nodeName),
   };
 }
 

@@ -1,5 +1,6 @@
 // What nodes were found to be for a demand, kept until something of the node changes: pods of one kind ask for the same one after another,
 // and between two questions few of 5,000 nodes change. What a verdict depends on besides is judged anew each time.
+import type { Score } from "./decide-score.ts";
 import type { Demand } from "./demand.ts";
 import type { KnownNode, ReadableNodes } from "./known-nodes.ts";
 import type { Misfit } from "./misfit.ts";
@@ -7,7 +8,7 @@ import type { Misfit } from "./misfit.ts";
 export interface Verdict {
   readonly misfit: Misfit | undefined;
   /** 0 with a misfit. */
-  readonly score: number;
+  readonly score: Score;
 }
 
 export interface Verdicts {

@@ -1,9 +1,11 @@
 // The last report of LVM, and when the next one is made: never two at once, soon after a change, and not at all while nothing happens.
 import type { Logger } from "../../process/log.ts";
+import { createReportAsking } from "./ask-for-report.ts";
 import type { Lvm } from "./lvm.ts";
-import { LvmError } from "./lvm-error.ts";
-import { type OwnChange, withOwnChange } from "./own-change.ts";
-import { parseReport, REPORT_ARGUMENTS, type Report } from "./report.ts";
+import type { OwnChange } from "./own-change.ts";
+import { createPredictedReport } from "./predicted-report.ts";
+import { createQuietTimer } from "./quiet-timer.ts";
+import type { Report } from "./report.ts";
 
 export interface ReportCache {
   /** With all that lvmd has done since; undefined before the first one. */
@@ -25,53 +27,28 @@ export interface ReportCache {
   stop(): void;
 }
 
-/** A command that follows at once should not have to share the processor with a report. */
-const QUIET_MS = 100;
-/** Predictions are corrected after this at the latest. */
-const LATEST_MS = 2000;
-
 /** `isBusy`: a command of LVM runs or waits, so that it is not quiet yet. */
 export function createReportCache(lvm: Pick<Lvm, "query">, isBusy: () => boolean, log: Logger): ReportCache {
   const listeners: (() => void)[] = [];
-  const askListeners: (() => void)[] = [];
-  let latest: Report | undefined;
+  const { ask, onAsk } = createReportAsking(lvm);
+  const quiet = createQuietTimer(isBusy, () => {
+    fresh().catch((err: unknown) => log.warn({ err }, "LVM gave no report"));
+  });
+  const report = createPredictedReport();
   let problem: string | undefined;
-  let hung: string | undefined;
   let running: Promise<Report> | undefined;
   let next: Promise<Report> | undefined;
-  /** Of lvmd itself, since the running report was begun: it may not show them. */
-  let since: OwnChange[] = [];
-  let quietTimer: NodeJS.Timeout | undefined;
-  let dirtySinceMs: number | undefined;
   let waiters: (() => void)[] = [];
 
   const tell = (): void => {
     for (const listener of listeners) listener();
   };
-  const ask = async (): Promise<Report> => {
-    if (hung !== undefined) throw new LvmError("Hung", `no report is made before this has ended: ${hung}`);
-    for (const listener of askListeners) listener();
-    try {
-      return parseReport(await lvm.query("fullreport", REPORT_ARGUMENTS));
-    } catch (error) {
-      if (error instanceof LvmError && error.code === "TimedOut") {
-        hung = error.message;
-        void error.gone.then(() => {
-          hung = undefined;
-        });
-      }
-      throw error;
-    }
-  };
   const begin = async (): Promise<Report> => {
-    clearTimeout(quietTimer);
-    quietTimer = undefined;
-    dirtySinceMs = undefined;
-    since = [];
+    quiet.clear();
     try {
-      latest = since.reduce(withOwnChange, await ask());
+      const renewed = await report.renew(ask);
       problem = undefined;
-      return latest;
+      return renewed;
     } catch (error) {
       problem = error instanceof Error ? error.message : String(error);
       throw error;
@@ -84,7 +61,8 @@ export function createReportCache(lvm: Pick<Lvm, "query">, isBusy: () => boolean
     }
   };
   const start = (): Promise<Report> => {
-    running = begin();
+    // Whoever has heard of the former one may have begun this one already.
+    running ??= begin();
     return running;
   };
   const fresh = (): Promise<Report> => {
@@ -97,35 +75,24 @@ export function createReportCache(lvm: Pick<Lvm, "query">, isBusy: () => boolean
       });
     return next;
   };
-  const refresh = (): void => {
-    if (isBusy() && performance.now() < (dirtySinceMs ?? 0) + LATEST_MS) return expectChange();
-    fresh().catch((err: unknown) => log.warn({ err }, "LVM gave no report"));
-  };
-  const expectChange = (): void => {
-    const nowMs = performance.now();
-    dirtySinceMs ??= nowMs;
-    clearTimeout(quietTimer);
-    quietTimer = setTimeout(refresh, Math.max(0, Math.min(QUIET_MS, dirtySinceMs + LATEST_MS - nowMs)));
-  };
   return {
-    latest: () => latest,
+    latest: report.latest,
     fresh,
     settled: () => {
-      if (running === undefined && quietTimer === undefined) return Promise.resolve();
+      if (running === undefined && !quiet.isSet()) return Promise.resolve();
       return new Promise((resolve) => waiters.push(resolve));
     },
     note: (change) => {
-      if (running !== undefined) since.push(change);
-      if (latest !== undefined) latest = withOwnChange(latest, change);
-      expectChange();
+      report.note(change);
+      quiet.expect();
       tell();
     },
-    expectChange,
-    onAsk: (listener) => askListeners.push(listener),
+    expectChange: quiet.expect,
+    onAsk,
     onChange: (listener) => listeners.push(listener),
     problem: () => problem,
     stop: () => {
-      clearTimeout(quietTimer);
+      quiet.clear();
       for (const resolve of waiters) resolve();
     },
   };

@@ -1,13 +1,15 @@
 // Tagging, which changes nothing on a volume. What is asked for while the group is busy is written together when its turn comes, by one
 // command of LVM for all volumes that get the same.
 import { Refusal } from "../../csi/refusal.ts";
+import { classState, findVolume } from "../classes/class-state.ts";
 import { tagArguments } from "../lvm/arguments.ts";
 import { WAITING_LIMIT } from "../lvm/group-lanes.ts";
 import { LvmError } from "../lvm/lvm-error.ts";
 import { refuseTags, refuseVolumeName } from "../lvm/lvm-names.ts";
 import { withTags } from "../lvm/own-change.ts";
+import type { Report } from "../lvm/report.ts";
 import type { DeviceClass } from "../settings/settings.ts";
-import { classOf, type FoundVolume, freshVolumeOf, type VolumeHost, volumeOf } from "./volume-host.ts";
+import { classOf, type FoundVolume, freshVolumeOf, isUnusable, type VolumeHost, volumeOf } from "./volume-host.ts";
 import { refuseWiped } from "./wipe-mark.ts";
 
 export interface TagChange {
@@ -69,8 +71,9 @@ function waitForTurn(host: VolumeHost, group: string): WaitingTags {
 async function changeAll(host: VolumeHost, group: string, all: readonly Asked[]): Promise<ReadonlyMap<Asked, Answer>> {
   const answers = new Map<Asked, Answer>();
   const alike = new Map<string, { readonly words: readonly string[]; readonly asked: Asked[] }>();
+  const sharing = sharingReport(host);
   for (const asked of all) {
-    const found = await findToTag(host, asked);
+    const found = await findToTag(sharing, asked);
     answers.set(asked, found);
     if (found instanceof Refusal) continue;
     const words = wordsFor(found, asked);
@@ -81,7 +84,24 @@ async function changeAll(host: VolumeHost, group: string, all: readonly Asked[])
     same.asked.push(asked);
   }
   for (const { words, asked } of alike.values()) await write(host, group, words, asked, answers);
+  for (const [asked, answer] of answers) if ("volume" in answer) answers.set(asked, afterWrites(host, asked, answer));
   return answers;
+}
+
+/** What is begun in a turn is begun after each of its callers has asked: one report answers all of them. */
+function sharingReport(host: VolumeHost): VolumeHost {
+  let shared: Promise<Report> | undefined;
+  return { ...host, reports: { ...host.reports, fresh: () => (shared ??= host.reports.fresh()) } };
+}
+
+/** With what others of this turn have written on the same volume. One that a report lacks meanwhile was there when it was tagged. */
+function afterWrites({ reports }: VolumeHost, asked: Asked, found: FoundVolume): FoundVolume {
+  const state = classState(reports.latest(), asked.deviceClass);
+  if (!isUnusable(state)) {
+    const volume = findVolume(state, asked.name);
+    if (volume !== undefined) return { state, volume };
+  }
+  return { ...found, volume: { ...found.volume, tags: withTags(found.volume.tags, asked) } };
 }
 
 /** LVM is asked where lvmd knows the volume only from having made it, and before anybody is told that nothing is to be done. */
@@ -128,9 +148,4 @@ async function write(
     return;
   }
   for (const { name, add, remove } of asked) host.reports.note({ kind: "Tagged", group, name, add, remove });
-  for (const one of asked) {
-    const found = answers.get(one);
-    if (found === undefined || !("volume" in found)) continue;
-    answers.set(one, { ...found, volume: { ...found.volume, tags: withTags(found.volume.tags, one) } });
-  }
 }

@@ -13,7 +13,7 @@ import type { ClaimCaches } from "../claim/claim-caches.ts";
 import { mergeWay } from "../member/decide-members.ts";
 import { rulesOfRecords } from "../member/member-rules.ts";
 import type { VolumeCaches } from "../volume/volume-caches.ts";
-import type { ConsolidationWatching } from "./consolidations.ts";
+import type { ConsolidationWatching } from "./consolidation-looks.ts";
 
 /** Those whose containers have not all been made. */
 export function createWaitingPods(client: KubeClient, log: Logger): Reflector<Pod> {

@@ -34,7 +34,7 @@ export function nextExtendStep(
   // One that is on its way out keeps nobody waiting, as long as the layout has room for both.
   if (hasPlace && shares.length < MERGING_MEMBERS_LIMIT && rules.strategy !== "GrowMember")
     return { do: "add", sizeBytes: wholeGiB(missingBytes) };
-  return { do: "hold", message: whyNotLarger(rules, mayGrow, missingBytes, shares.length) };
+  return { do: "hold", message: whyNotLarger(rules, mayGrow, missingBytes, whyNoneAdded(shares, rules)) };
 }
 
 /**
@@ -52,13 +52,20 @@ function isSpareFor(
   return member.state === "Spare" && isBeside(layout, member.name) && bytes >= missingBytes && bytes <= mostBytes;
 }
 
-function whyNotLarger(rules: MemberRules, mayGrow: boolean, missingBytes: number, count: number): string {
+function whyNotLarger(rules: MemberRules, mayGrow: boolean, missingBytes: number, noneAdded: string): string {
   const grow = mayGrow
     ? `the strategy ${rules.strategy} grows none in place`
     : `class ${rules.className} does not allow volume expansion`;
-  const add =
-    rules.strategy === "GrowMember"
-      ? "the strategy GrowMember adds none"
-      : `${count} members of at most ${rules.maxMembers} are there${rules.spareMembers > 0 ? " or kept for the spare" : ""}`;
-  return `${formatBytes(missingBytes)} more are wanted, but ${grow}, and ${add}`;
+  return `${formatBytes(missingBytes)} more are wanted, but ${grow}, and ${noneAdded}`;
+}
+
+/** Members on their way out are none of the class' most, but have places in the layout until they have left. */
+function whyNoneAdded(shares: readonly Share[], { strategy, maxMembers, spareMembers }: MemberRules): string {
+  if (strategy === "GrowMember") return "the strategy GrowMember adds none";
+  const { length } = shares.filter(stays);
+  if (length < maxMembers - spareMembers) {
+    const leaving = shares.filter(({ member }) => member.state === "Removed").map(({ member }) => member.name);
+    return `no further one has a place before the removal of ${leaving.join(", ")} (${length} members of at most ${maxMembers} stay)`;
+  }
+  return `${length} members of at most ${maxMembers} are there${spareMembers > 0 ? ", and one place is kept for the spare" : ""}`;
 }

@@ -75,6 +75,7 @@ describeReal("an agent that cannot write its records", STACK_PARTS, () => {
       await waitFor("the extend", async () => (await volume.layout()).status?.lastOperation?.outcome === "Succeeded");
       expect(volume.capacityBytes()).toBe(2 * GIB);
       await waitFor("the condition to go", async () => (await stalled())?.status === "False");
+      await waitFor("the end on the disk, which may be told before", () => recordText().includes('"lastOperation"'));
       expect(JSON.parse(recordText())).toMatchObject({ lastOperation: { kind: "Extend", reached: "2Gi" } });
     },
     TEST_LIMIT_MS,

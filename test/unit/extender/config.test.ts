@@ -24,7 +24,8 @@ describe("the extender's flags", () => {
     [["--divisor", "ssd"], "--divisor ssd is no CLASS=NUMBER"],
     [["--divisor", "ssd=0"], "--divisor 0: nothing is divided by 0"],
     [["--weight-io", "-1"], "--weight-io"],
-    [["--weight-io=NaN"], "--weight-io NaN is no number of at least 0"],
+    [["--weight-io=NaN"], "--weight-io NaN is no number from 0 to 1000000"],
+    [["--weight-free", "1e308"], "--weight-free 1e308 is no number from 0 to 1000000"],
     [["--offered-nodes", "0"], "--offered-nodes 0 is no number from 1 to 5000"],
     [["--hold-limit", "1ms"], "--hold-limit 1ms is shorter than 100ms"],
   ];

@@ -267,7 +267,7 @@ describe("attach slots", () => {
     expect(verdict(buildPod(2))).toBe(few);
     fleet.put("pods", buildPod(1, ["claim-1"], NODE));
     expect(verdict(buildPod(2))).toBe(few);
-    expect(fleet.ledger.count()).toEqual({ reservations: 1, holds: 0 });
+    expect(fleet.ledger.count()).toMatchObject({ reservations: 1, holds: 0 });
   });
 
   it("are held, too, while another volume of the pod is placed first", () => {
@@ -469,7 +469,7 @@ describe("the ledger", () => {
     expect(verdict(buildPod(1))).toBe("fits");
     fleet.nowMs += 15_000;
     expect(verdict(buildPod(1))).toBe("fits");
-    expect(fleet.ledger.count()).toEqual({ reservations: 0, holds: 0 });
+    expect(fleet.ledger.count()).toMatchObject({ reservations: 0, holds: 0 });
     addNode(fleet, "other", { free: "5Gi" });
     expect(verdict(buildPod(1), "other")).toBe(TAKEN);
   });

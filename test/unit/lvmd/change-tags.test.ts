@@ -1,6 +1,8 @@
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import { WAITING_LIMIT } from "../../../src/lvmd/lvm/group-lanes.ts";
 import { LvmError } from "../../../src/lvmd/lvm/lvm-error.ts";
+import { withOwnChange } from "../../../src/lvmd/lvm/own-change.ts";
+import type { Report } from "../../../src/lvmd/lvm/report.ts";
 import { changeTags, type TagChange } from "../../../src/lvmd/volumes/change-tags.ts";
 import type { VolumeHost } from "../../../src/lvmd/volumes/volume-host.ts";
 import { hostWithReport } from "./host-with-report.ts";
@@ -12,22 +14,34 @@ const volumes = ["a", "b", "c"].map((name) => volume({ name, tags: ["old"] }));
 let commands: string[];
 let reports: number;
 let host: VolumeHost;
+/** What LVM has, and what lvmd knows of it. */
+let there: Report;
+let known: Report;
 /** Of LVM, which refuses whatever names this volume. */
 let broken: string | undefined;
 /** Comes while a command of LVM runs. */
 let meanwhile: () => void;
+/** Comes while a report is made, which shows what was there at its beginning. */
+let whileReported: () => void;
 
 beforeEach(() => {
-  [commands, reports, broken, meanwhile] = [[], 0, undefined, () => undefined];
+  [commands, reports, broken, meanwhile, whileReported] = [[], 0, undefined, () => undefined, () => undefined];
   const bare = hostWithReport(deviceClass({ name: "class" }), [groupOf([GIB], volumes)]);
+  there = known = new Map([["g", groupOf([GIB], volumes)]]);
   host = {
     ...bare,
     reports: {
       ...bare.reports,
-      note: () => undefined,
-      fresh: () => {
+      latest: () => known,
+      note: (change) => {
+        [there, known] = [withOwnChange(there, change), withOwnChange(known, change)];
+      },
+      fresh: async () => {
         reports += 1;
-        return bare.reports.fresh();
+        const seen = there;
+        whileReported();
+        known = seen;
+        return seen;
       },
     },
     lvm: {
@@ -70,6 +84,25 @@ describe("tags that are asked for at the same time", () => {
     ]);
   });
 
+  it("are all in the answer of each who asked for some of the same volume, and none that another one took off", async () => {
+    const answers = await Promise.all([
+      tag("a", { add: ["x"], remove: [] }),
+      tag("a", { add: ["y"], remove: [] }),
+      tag("a", { add: [], remove: ["old"] }),
+      tag("b", { add: ["old"], remove: [] }),
+    ]);
+    expect(commands).toEqual(["lvchange --addtag x g/a", "lvchange --addtag y g/a", "lvchange --deltag old g/a"]);
+    const tags = answers.map((found) => ("volume" in found ? found.volume.tags : found));
+    expect(tags).toEqual([["x", "y"], ["x", "y"], ["x", "y"], ["old"]]);
+  });
+
+  it("are in the answer of a volume that a report lacks meanwhile", async () => {
+    meanwhile = () => {
+      there = known = new Map();
+    };
+    expect(await tag("a")).toMatchObject({ volume: { name: "a", tags: ["old", "x"] } });
+  });
+
   it("wait for the next turn where the first has begun", async () => {
     let late: ReturnType<typeof changeTags> | undefined;
     meanwhile = () => {
@@ -83,6 +116,27 @@ describe("tags that are asked for at the same time", () => {
   it("are asked of LVM before anybody is told that they are there already", async () => {
     expect(await tag("a", { add: ["old"], remove: ["none"] })).toMatchObject({ volume: { tags: ["old"] } });
     expect([commands, reports]).toEqual([[], 1]);
+  });
+
+  it("are asked of LVM once for all for whom nothing is to be done, who are told of another's change as well", async () => {
+    const many = Array.from({ length: 20 }, (_, index) => volume({ name: `v${index}`, tags: ["old"] }));
+    known = new Map([["g", groupOf([GIB], many)]]);
+    there = new Map([["g", groupOf([GIB], [...many.slice(1), volume({ name: "v0", tags: ["old", "other's"] })])]]);
+    const answers = await Promise.all(many.map(({ name }) => tag(name, { add: ["old"], remove: ["none"] })));
+    expect([commands, reports]).toEqual([[], 1]);
+    const tags = answers.map((found) => ("volume" in found ? found.volume.tags : found));
+    expect(tags).toEqual([["old", "other's"], ...many.slice(1).map(() => ["old"])]);
+  });
+
+  it("are asked of LVM once more for who comes while it is asked: what went meanwhile is written again", async () => {
+    let late: ReturnType<typeof changeTags> | undefined;
+    whileReported = () => {
+      late ??= tag("b", { add: ["old"], remove: [] });
+      there = withOwnChange(there, { kind: "Tagged", group: "g", name: "b", add: [], remove: ["old"] });
+    };
+    await Promise.all([tag("a", { add: ["old"], remove: [] }), tag("c", { add: ["old"], remove: [] })]);
+    expect(await late).toMatchObject({ volume: { name: "b", tags: ["old"] } });
+    expect([commands, reports]).toEqual([["lvchange --addtag old g/b"], 2]);
   });
 
   it("are refused for a volume that is not there, and written for the others", async () => {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
-import { describe, expect, it } from "@jest/globals";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { Refusal } from "../../../src/csi/refusal.ts";
 import { loadReduceTokens, type ReduceTokens } from "../../../src/lvmd/volumes/reduce-tokens.ts";
 import { createReductionsUnderWay, type ReductionUnderWay } from "../../../src/lvmd/volumes/reductions-under-way.ts";
@@ -54,6 +54,11 @@ describe("a reduction under way", () => {
 
 describe("a volume that is to be grown, or that somebody says is large enough", () => {
   const tokens: Pick<ReduceTokens, "openOf"> = { openOf: () => undefined };
+  let directory = "";
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), "tokens-"));
+  });
+  afterEach(() => rmSync(directory, { recursive: true }));
 
   it("is answered for once nothing is zeroed behind its filesystem any more", async () => {
     const thick = deviceClass();
@@ -73,12 +78,10 @@ describe("a volume that is to be grown, or that somebody says is large enough", 
     ["was carried out", GIB / 2, { state: "Reduced", sizeBytes: GIB / 2 }],
     ["was not", GIB, { state: "Burnt" }],
   ])("has the reduction of a former lvmd, which %s, ended first", async (_what, sizeBytes, end) => {
-    const directory = mkdtempSync(join(tmpdir(), "tokens-"));
     const store = loadReduceTokens(directory, createFilePort(directEffects), systemClock);
     await store.begin(REQUEST, REQUEST.toBytes);
     const host = hostWithReport(deviceClass(), [groupOf([GIB], [volume({ name: "v", sizeBytes })])]);
     expect(await resizeVolume(host, store, "class", "v", 4 * MIB)).toBe(sizeBytes);
     expect(store.get(REQUEST.token)?.end).toEqual(end);
-    rmSync(directory, { recursive: true });
   });
 });

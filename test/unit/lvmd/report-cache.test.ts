@@ -56,6 +56,18 @@ describe("the cached report", () => {
     expect({ asked, mostRunning }).toEqual({ asked: 2, mostRunning: 1 }); // one may have begun before some of them asked
   });
 
+  it("is not asked for twice at once either by those who ask again as soon as they have heard of one", async () => {
+    create();
+    answer = () => pause(20);
+    let again: Promise<unknown> | undefined;
+    cache.onChange(() => {
+      again ??= cache.fresh();
+    });
+    await Promise.all([cache.fresh(), cache.fresh()]);
+    await again;
+    expect({ asked, mostRunning }).toEqual({ asked: 2, mostRunning: 1 });
+  });
+
   it("that was begun before a change of lvmd's own does not take it back", async () => {
     create();
     await cache.fresh();

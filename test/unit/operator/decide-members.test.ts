@@ -108,12 +108,18 @@ describe("a target not below the members", () => {
   });
 
   it.each<[string, SpanFields, ClassFields, string]>([
-    ["maxMembers is reached", { sizes: ["2Gi", "2Gi"] }, { maxMembers: 2 }, "2 members of at most 2"],
+    ["maxMembers is reached", { sizes: ["2Gi", "2Gi"] }, { maxMembers: 2 }, "2 members of at most 2 are there"],
+    [
+      "maxMembers is reached, and one leaves",
+      { sizes: ["2Gi", "2Gi", "2Gi"], states: { m2: "Removed" }, reported: { m2: { state: "Removed" } } },
+      { maxMembers: 2 },
+      "2 members of at most 2 are there",
+    ],
     [
       "the last place is the spare's",
       { sizes: ["2Gi", "2Gi"] },
       { maxMembers: 3, spareMembers: 1 },
-      "kept for the spare",
+      "2 members of at most 3 are there, and one place is kept for the spare",
     ],
     [
       "none may grow and none may be added",
@@ -129,7 +135,7 @@ describe("a target not below the members", () => {
         reported: { m3: { state: "Removed" }, m4: { state: "Removed" } },
       },
       {},
-      "5 members of at most 4",
+      "does not allow volume expansion, and no further one has a place before the removal of m3, m4 (3 members of at most 4 stay)",
     ],
   ])("is held where %s", (_what, fields, ofClass, text) => {
     const plan = decide(fields, "9Gi", ofClass);

@@ -1,0 +1,60 @@
+// Keeps the ledger's reservations: what each volume takes of its node, by its objects, and for how long that counts.
+import type { ClusterStores } from "./cluster-stores.ts";
+import type { SeenObjects } from "./decide-demand.ts";
+import { type Reservation, reservationOf } from "./decide-reservation.ts";
+import type { ClassDemand } from "./demand.ts";
+import { volumeObjectsIn } from "./gather-objects.ts";
+import type { Ledger } from "./ledger.ts";
+import { createPromised } from "./promised.ts";
+import { createSettling } from "./settling.ts";
+
+export interface VolumeReservations {
+  /** Works out what the volume takes. */
+  refresh(handle: string, nowMs: number): void;
+  /** The node's figures were seen to change: the volumes that they may show now, to be refreshed. */
+  reported(nodeName: string, nowMs: number): Iterable<string>;
+  /** Those that time alone has changed, to be refreshed. */
+  due(nowMs: number): readonly string[];
+  expire(nowMs: number): void;
+  /** The node is gone, and so are its figures. */
+  forget(nodeName: string): void;
+}
+
+export interface ReservationParts {
+  readonly stores: ClusterStores;
+  readonly seen: SeenObjects;
+  readonly ledger: Pick<Ledger, "reservation" | "reserve" | "seen">;
+  /** The class of a node that a demand means. */
+  readonly keyOf: (nodeName: string, demand: ClassDemand) => string;
+}
+
+export function createVolumeReservations({ stores, seen, ledger, keyOf }: ReservationParts): VolumeReservations {
+  const settling = createSettling(stores);
+  const promised = createPromised();
+
+  const counts = (handle: string, { nodeName, isMade, isPromise }: Reservation, nowMs: number): boolean => {
+    if (isPromise) return promised.isOpen(handle, nodeName, nowMs);
+    return !isMade || settling.isOpen(handle, nodeName, ledger.reservation(handle) !== undefined, nowMs);
+  };
+  return {
+    refresh: (handle, nowMs) => {
+      const objects = volumeObjectsIn(stores, seen, handle);
+      const { claim, logicalVolume } = objects;
+      const reservation = reservationOf(objects, keyOf);
+      // An attempt that has failed does not begin the time anew.
+      const isTried = logicalVolume !== undefined;
+      const isBound = Boolean(claim?.spec.volumeName);
+      if (claim === undefined || isBound || (reservation === undefined && !isTried)) promised.end(handle);
+      const takes = reservation !== undefined && counts(handle, reservation, nowMs);
+      ledger.reserve(handle, takes ? reservation : undefined);
+      if (takes || reservation?.isMade === true || isBound) ledger.seen(handle);
+    },
+    reported: (nodeName, nowMs) => {
+      settling.reported(nodeName, nowMs);
+      return settling.openOn(nodeName);
+    },
+    due: (nowMs) => [...settling.due(nowMs), ...promised.due(nowMs)],
+    expire: settling.expire,
+    forget: settling.forget,
+  };
+}

@@ -1,0 +1,123 @@
+import { beforeEach, describe, expect, it } from "@jest/globals";
+import {
+  addClasses,
+  addNode,
+  agentPod,
+  buildClaim,
+  buildLogicalVolume,
+  buildPod,
+  createFleet,
+  type Fleet,
+  uidOf,
+} from "../../builders/placement.ts";
+
+const NODE = "node-1";
+const ROOM = "15Gi";
+
+let fleet: Fleet;
+beforeEach(() => {
+  fleet = createFleet();
+  addClasses(fleet);
+  for (const index of [1, 2]) fleet.put("claims", buildClaim(index));
+});
+
+/** Whether the node takes pod INDEX and its 10Gi; if so they are held there. */
+function fits(index: number, nodeName = NODE): boolean {
+  return fleet.placement.filter(buildPod(index), [nodeName], fleet.nowMs).fits.length === 1;
+}
+
+function removeNode(nodeName: string): void {
+  for (const kind of ["nodeStorages", "csiNodes", "nodes"] as const) fleet.remove(kind, nodeName);
+}
+
+function refresh(): void {
+  fleet.view.refresh(fleet.nowMs);
+}
+
+describe("what is taken of nodes", () => {
+  it("leaves nothing behind of 10,000 nodes that come, are taken of, and go", () => {
+    for (let index = 0; index < 10_000; index += 1) {
+      const name = `spot-${index}`;
+      addNode(fleet, name, { free: ROOM });
+      expect(fits(1, name)).toBe(true);
+      fleet.put("claims", buildClaim(2, { selectedNode: name }));
+      removeNode(name);
+      refresh();
+    }
+    expect(fleet.ledger.count()).toEqual({ reservations: 1, holds: 1, nodes: 1 });
+    fleet.ledger.release("pod-uid-1");
+    fleet.put("claims", buildClaim(2));
+    refresh();
+    expect(fleet.ledger.count()).toEqual({ reservations: 0, holds: 0, nodes: 0 });
+  });
+
+  it("leaves nothing behind of a node that never was, which a claim names", () => {
+    fleet.put("claims", buildClaim(1, { selectedNode: "misspelt" }));
+    refresh();
+    expect(fleet.ledger.count()).toMatchObject({ reservations: 1, nodes: 1 });
+    fleet.put("claims", buildClaim(1));
+    refresh();
+    expect(fleet.ledger.count()).toMatchObject({ reservations: 0, nodes: 0 });
+  });
+
+  it("counts on a node that comes back while a pod is held for there", () => {
+    addNode(fleet, NODE, { free: ROOM });
+    expect(fits(1)).toBe(true);
+    removeNode(NODE);
+    refresh();
+    expect(fleet.ledger.count()).toMatchObject({ holds: 1, nodes: 1 });
+    addNode(fleet, NODE, { free: ROOM });
+    expect(fits(2)).toBe(false);
+    fleet.ledger.release("pod-uid-1");
+    expect(fits(2)).toBe(true);
+    expect(fits(1)).toBe(false);
+  });
+
+  it("counts on a node that comes back after all of it was forgotten", () => {
+    addNode(fleet, NODE, { free: ROOM });
+    expect(fits(1)).toBe(true);
+    removeNode(NODE);
+    fleet.ledger.release("pod-uid-1");
+    refresh();
+    expect(fleet.ledger.count().nodes).toBe(0);
+    addNode(fleet, NODE, { free: ROOM });
+    expect(fits(1)).toBe(true);
+    expect(fits(2)).toBe(false);
+  });
+
+  it("counts on a node that comes back while a volume is reserved there", () => {
+    addNode(fleet, NODE, { free: ROOM });
+    fleet.put("logicalVolumes", buildLogicalVolume(1, NODE));
+    refresh();
+    removeNode(NODE);
+    refresh();
+    addNode(fleet, NODE, { free: ROOM });
+    expect(fits(2)).toBe(false);
+    fleet.remove("logicalVolumes", `fs-${uidOf(1)}`);
+    expect(fits(2)).toBe(true);
+  });
+});
+
+describe("an agent that is gone since a moment that only we saw", () => {
+  beforeEach(() => {
+    addNode(fleet, NODE, { free: ROOM });
+    fleet.put("pods", agentPod(NODE, "True", fleet.nowMs));
+    fleet.remove("pods", `tidemark-system/agent-${NODE}`);
+    fleet.nowMs += 61_000;
+    expect(fits(1)).toBe(false);
+  });
+
+  it("is still gone on a node that comes back with what that agent reported", () => {
+    fleet.remove("nodes", NODE);
+    expect(fits(1)).toBe(false);
+    addNode(fleet, NODE, { free: ROOM });
+    expect(fits(1)).toBe(false);
+  });
+
+  it("is forgotten with its node and what it reported there", () => {
+    removeNode(NODE);
+    expect(fits(1)).toBe(false);
+    addNode(fleet, NODE, { free: ROOM });
+    expect(fits(1)).toBe(true);
+  });
+});
