@@ -29,9 +29,9 @@ export const provisionBenchmark: Benchmark = async (say) => {
     const cpu = cpuBetween(cpuBefore, cpuOfStack(stack));
     const polls = pollsSince(stack.directory, beganMs);
     say(`${count} claims at once: p50 ${ms(stagedMs, 0.5)}, p99 ${ms(stagedMs, 0.99)} ms; ${polls.length} polls`);
+    say(`CPU: ${tellCpu(cpu)}`);
     const after = await provisionBare(stack.lvm, `${stack.directory}/bare`, count, GIB);
     const bareMs = [...before.mountedMs, ...after.mountedMs];
-    say(`CPU: ${tellCpu(cpu)}`);
     say(`lvcreate, mkfs and mount of ${count} at once, before and after: ${tellBare(before)}; ${tellBare(after)}`);
     for (const poll of new Set(polls)) say(`poll: ${poll}`);
     return {
