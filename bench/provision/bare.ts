@@ -4,19 +4,27 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import type { LvmOfStack } from "../../test/harness/lvm-of-stack.ts";
+import { cpuOf } from "./cpu.ts";
 
 const execute = promisify(execFile);
 
-/** From the beginning until each is mounted; everything is taken away again afterwards. */
+export interface Bare {
+  /** From the beginning until each is mounted. */
+  readonly mountedMs: readonly number[];
+  /** Of all the programs. */
+  readonly cpuMs: number;
+}
+
+/** Everything is taken away again afterwards. */
 export async function provisionBare(
   { ground, group }: LvmOfStack,
   directory: string,
   count: number,
   sizeBytes: number,
-): Promise<number[]> {
+): Promise<Bare> {
   const names = Array.from({ length: count }, (_, index) => `bare${index}`);
-  const startMs = performance.now();
-  const durationsMs = await Promise.all(
+  const [startMs, cpuBeforeMs] = [performance.now(), cpuOf(process.pid).programsMs];
+  const mountedMs = await Promise.all(
     names.map(async (name) => {
       const mountPath = join(directory, name);
       mkdirSync(mountPath, { recursive: true });
@@ -27,9 +35,10 @@ export async function provisionBare(
       return performance.now() - startMs;
     }),
   );
+  const cpuMs = cpuOf(process.pid).programsMs - cpuBeforeMs;
   for (const name of names) {
     await execute("umount", [join(directory, name)]);
     await ground.lvm("lvremove", "--force", `${group}/${name}`);
   }
-  return durationsMs;
+  return { mountedMs, cpuMs };
 }

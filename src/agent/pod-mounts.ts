@@ -6,7 +6,7 @@ import type { VolumeMode } from "../api/filesystem-layout.ts";
 import type { CommandPort, CommandResult } from "../process/command-port.ts";
 import type { FilePort } from "../process/file-port.ts";
 import { assertNoLink } from "./storage/mount-point.ts";
-import { type Mount, mountAt, mountsOf } from "./storage/mount-table.ts";
+import { type Mount, mountAt, mountsOf, readMountTable } from "./storage/mount-table.ts";
 import { StorageError } from "./storage/storage.ts";
 
 export interface Publishing {
@@ -37,8 +37,8 @@ const STACKED_MOUNTS_LIMIT = 8;
 export function createBindMounts(commands: CommandPort, files: FilePort): PodMounts {
   return {
     publish: async (stagingPath, targetPath, { readOnly, volumeMode }) => {
-      const staged = mountAt(stagingPath);
-      const present = mountAt(targetPath);
+      const table = readMountTable();
+      const [staged, present] = [mountAt(stagingPath, table), mountAt(targetPath, table)];
       if (present !== undefined && !showsSame(present, staged))
         throw new StorageError("DeviceBusy", `${targetPath} already shows ${present.source}; unmount it by hand`);
       if (present === undefined) {
@@ -70,14 +70,15 @@ export function createBindMounts(commands: CommandPort, files: FilePort): PodMou
       }
     },
     shows: (stagingPath, path) => {
-      const staged = mountAt(stagingPath);
-      const shown = mountAt(path);
+      const table = readMountTable();
+      const [staged, shown] = [mountAt(stagingPath, table), mountAt(path, table)];
       return staged !== undefined && shown !== undefined && showsSame(shown, staged);
     },
     targetsOf: (stagingPath) => {
-      const staged = mountAt(stagingPath);
+      const table = readMountTable();
+      const staged = mountAt(stagingPath, table);
       if (staged === undefined) return [];
-      const whole = mountsOf(staged.source).filter(({ root }) => root === staged.root);
+      const whole = mountsOf(staged.source, table).filter(({ root }) => root === staged.root);
       return [...new Set(whole.map(({ mountPath }) => mountPath))].filter(
         (path) => path !== staged.mountPath && !isKubeletsOwn(path),
       );

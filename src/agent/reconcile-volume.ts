@@ -14,7 +14,7 @@ import type { NodeRecords } from "./node-records.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import type { Sampler } from "./sampler.ts";
 import { saveRecord } from "./save-record.ts";
-import { settleSize } from "./settle-size.ts";
+import { isToBeSettled, settleSize } from "./settle-size.ts";
 import type { Staging } from "./staging.ts";
 import type { StatusReporter } from "./status-reporter.ts";
 import type { Storage } from "./storage/storage.ts";
@@ -53,10 +53,13 @@ async function lookOnce(environment: ReconcileEnvironment, handle: string): Prom
   if (state === undefined) return "done";
   if (state.recordProblem !== undefined && state.recorded) await saveRecord(records, state, "PowerCut");
   await staging.adopt(state);
-  await measureVolume(storage, state);
+  let layout = await measureForLayout(environment, state);
+  let mayDecide = true;
   // A member that is missing has nothing to agree with its filesystem about.
-  const mayDecide = state.sizeBytes === undefined || (await settleSize(storage, state));
-  const layout = await measureForLayout(environment, state);
+  if (state.sizeBytes !== undefined && isToBeSettled(state)) {
+    mayDecide = await settleSize(storage, state);
+    layout = await measureForLayout(environment, state);
+  }
   state.shrinksUnmounted = storage.shrinksUnmounted(volumeOf(state.record));
   // From here to the start of an operation nothing is awaited: the facts are still true when it starts.
   // What was interrupted is ended while a volume is let go of, and is told after that.

@@ -9,10 +9,15 @@ const RECOVER_LIMIT_MS = 120_000;
 const FIRST_READING_LIMIT_MS = 2000;
 const LOOK_INTERVAL_MS = 5;
 
+/** What is not mounted, or at work, has its turn later. */
+export function isToBeSettled({ unsettled, mounted, closing, running }: VolumeState): boolean {
+  return unsettled && mounted !== undefined && !closing && running === undefined;
+}
+
 /** Whether the size may be decided upon now. Rejects when it did not succeed: it is to be tried again. */
 export async function settleSize(storage: Pick<Storage, "recover">, state: VolumeState): Promise<boolean> {
-  const { mounted, running } = state;
-  if (!state.unsettled || mounted === undefined || state.closing || running !== undefined) return true;
+  const { mounted } = state;
+  if (mounted === undefined || !isToBeSettled(state)) return true;
   // There is no filesystem that the member could differ from.
   if (volumeModeOf(state.record) === "Block") {
     settled(state);

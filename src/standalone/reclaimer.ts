@@ -1,15 +1,18 @@
 // Stands in for csi-provisioner's other half: a volume whose claim is gone is released, and deleted where its reclaim
 // policy says so. A volume that is still claimed is never touched.
 import { LOCAL_DRIVER } from "../api/names.ts";
+import { objectKey } from "../kube/object.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, type PersistentVolume } from "../kube/resources.ts";
 import type { Outcome } from "../kube/work-queue.ts";
+import type { ClaimCaches } from "./claim-caches.ts";
 import { describeCallError } from "./csi-client.ts";
 import type { Provisioning } from "./provisioner.ts";
 import { PV_PROTECTION } from "./volume-request.ts";
 
 export async function reclaimVolume(provisioning: Provisioning, volumeName: string): Promise<Outcome> {
   const { client, caches } = provisioning;
-  if (caches.volumes.store.get(volumeName)?.spec.csi?.driver !== LOCAL_DRIVER) return "done";
+  const cached = caches.volumes.store.get(volumeName);
+  if (cached?.spec.csi?.driver !== LOCAL_DRIVER || isClaimedAsCached(caches, cached)) return "done";
   const volume = await client.get(PERSISTENT_VOLUMES, { name: volumeName });
   if (volume === undefined || (await isClaimed(provisioning, volume))) return "done";
   if (volume.status?.phase !== "Released")
@@ -23,6 +26,13 @@ export async function reclaimVolume(provisioning: Provisioning, volumeName: stri
   if (volume.spec.persistentVolumeReclaimPolicy !== "Delete") return "done";
   await deleteVolume(provisioning, volume);
   return "done";
+}
+
+/** A claim that is gone already goes from the cache too, and its volume is looked at then. */
+function isClaimedAsCached({ claims }: ClaimCaches, { spec }: PersistentVolume): boolean {
+  const { namespace, name = "", uid } = spec.claimRef ?? {};
+  const claim = claims.store.get(objectKey({ namespace, name }));
+  return claim !== undefined && claim.metadata.uid === uid;
 }
 
 async function isClaimed({ client }: Provisioning, { spec }: PersistentVolume): Promise<boolean> {

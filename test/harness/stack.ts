@@ -45,6 +45,8 @@ export interface Stack {
   readonly server: string;
   readonly client: KubeClient;
   readonly processes: Readonly<Record<StackProcess, BundleProcess>>;
+  /** These, the control plane with its stand-ins, and lvmd. */
+  readonly everyProcess: readonly BundleProcess[];
   /** Of each process' /metrics. */
   readonly httpPorts: Readonly<Record<StackProcess, number>>;
   /** Absent: not asked for. */
@@ -134,6 +136,7 @@ async function createStackIn(directory: string, options: StackOptions): Promise<
   const everyProcess = [standalone, ...Object.values(processes), ...(lvm === undefined ? [] : [lvm.lvmd.process])];
   return {
     ...{ directory, memberDirectory, stateDirectory, kubeletDirectory, server, client, processes, httpPorts, lvm },
+    everyProcess,
     start: async (name, environment, before) => {
       processes[name].start(environment, before);
       await untilReady(processes[name], httpPorts[name]);

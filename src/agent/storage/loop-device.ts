@@ -5,6 +5,8 @@ import { basename } from "node:path";
 import { expectSuccess, type Tools } from "./tools.ts";
 
 const SECTOR_BYTES = 512;
+/** A directory for each that is mounted, by its UUID. */
+const BTRFS = "/sys/fs/btrfs";
 /** What the kernel puts behind the name of a file that is deleted and still open: d_path(). */
 const DELETED = " (deleted)";
 
@@ -38,16 +40,27 @@ export function isLoopAttached(device: string): boolean {
   return existsSync(`/sys/block/${basename(device)}/loop/backing_file`);
 }
 
-/** The device's mounted filesystem in sysfs, in any mount namespace; undefined when it is mounted nowhere. */
-export function mountedAnywhere(device: string): string | undefined {
+/**
+ * The device's mounted filesystem in sysfs, in any mount namespace; undefined when it is mounted nowhere. `likely`: the UUID of a btrfs
+ * that is looked at first, since a node may have hundreds.
+ */
+export function mountedAnywhere(device: string, likely?: string): string | undefined {
   const name = basename(device);
+  if (likely !== undefined && isOfBtrfs(likely, name)) return pathOfBtrfs(likely);
   const plain = [`/sys/fs/ext4/${name}`, `/sys/fs/xfs/${name}`].find((path) => existsSync(path));
   return plain ?? btrfsOn(name);
 }
 
 function btrfsOn(name: string): string | undefined {
-  if (!existsSync("/sys/fs/btrfs")) return undefined;
-  return readdirSync("/sys/fs/btrfs")
-    .map((fsid) => `/sys/fs/btrfs/${fsid}`)
-    .find((path) => existsSync(`${path}/devices/${name}`));
+  if (!existsSync(BTRFS)) return undefined;
+  const fsid = readdirSync(BTRFS).find((one) => isOfBtrfs(one, name));
+  return fsid === undefined ? undefined : pathOfBtrfs(fsid);
+}
+
+function isOfBtrfs(fsid: string, name: string): boolean {
+  return existsSync(`${pathOfBtrfs(fsid)}/devices/${name}`);
+}
+
+function pathOfBtrfs(fsid: string): string {
+  return `${BTRFS}/${fsid}`;
 }

@@ -14,9 +14,20 @@ export interface Mount {
   readonly readOnly: boolean;
 }
 
+/** Its lines, as they were at one moment. */
+export type MountTable = readonly string[];
+
+export function readMountTable(): MountTable {
+  return readFileSync("/proc/self/mountinfo", "utf8").split("\n");
+}
+
 /** Line format: proc_pid_mountinfo(5). */
 export function parseMounts(mountinfo: string): Mount[] {
-  return mountinfo.split("\n").flatMap((line) => {
+  return mountsIn(mountinfo.split("\n"));
+}
+
+function mountsIn(table: MountTable): Mount[] {
+  return table.flatMap((line) => {
     const [head, tail] = line.split(" - ");
     const [root, mountPath] = head?.split(" ").slice(3) ?? [];
     const [fsType, source, options] = tail?.split(" ") ?? [];
@@ -35,15 +46,15 @@ export function parseMounts(mountinfo: string): Mount[] {
 }
 
 /** The topmost mount at this path; links above it are followed, as the kernel has when it was mounted. */
-export function mountAt(mountPath: string): Mount | undefined {
+export function mountAt(mountPath: string, table: MountTable = readMountTable()): Mount | undefined {
   const parent = dirname(mountPath);
   if (!existsSync(parent)) return undefined;
-  const path = join(realpathSync(parent), basename(mountPath));
-  return readMounts().findLast((mount) => mount.mountPath === path);
+  const path = join(realpathSync.native(parent), basename(mountPath));
+  return mountsIn(linesOf(path, table)).findLast((mount) => mount.mountPath === path);
 }
 
-export function mountsOf(source: string): Mount[] {
-  return readMounts().filter((mount) => mount.source === source);
+export function mountsOf(source: string, table: MountTable = readMountTable()): Mount[] {
+  return mountsIn(linesOf(source, table)).filter((mount) => mount.source === source);
 }
 
 /** Mounts of a block device by the kernel's name of it (/dev/dm-3), by whichever of its paths it was mounted. */
@@ -62,7 +73,7 @@ export function mountsOfBtrfs(deviceNames: readonly string[]): Mount[] {
 
 /** Bind mounts of anything of this name, such as a device's node: what they show is for the caller to look at. */
 export function mountsOfNode(name: string): Mount[] {
-  return readMounts().filter(({ root }) => root !== "/" && basename(root) === name);
+  return mountsIn(linesOf(name, readMountTable())).filter(({ root }) => root !== "/" && basename(root) === name);
 }
 
 /** Mounts at or below this path. */
@@ -72,7 +83,15 @@ export function mountsUnder(path: string): Mount[] {
 }
 
 function readMounts(): Mount[] {
-  return parseMounts(readFileSync("/proc/self/mountinfo", "utf8"));
+  return mountsIn(readMountTable());
+}
+
+/** What the kernel writes as it is. */
+const PLAIN = /^[\w./:@+-]+$/;
+
+/** Those that may name it: a node has hundreds, and each volume looks for its own a dozen times. */
+function linesOf(name: string, table: MountTable): MountTable {
+  return PLAIN.test(name) ? table.filter((line) => line.includes(name)) : table;
 }
 
 function unescapeOctal(text: string): string {

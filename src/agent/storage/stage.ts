@@ -144,7 +144,9 @@ async function mountFilesystem<V extends OneMemberVolume>(
   const args = ["-t", volume.fsType, "-o", "noatime", device, mountPath];
   const mounted = await host.tools.run("stage/mount", "mount", args, MOUNT_LIMIT_MS);
   expectSuccess(mounted, `mounting ${volume.fsType} ${volume.fsid} of ${volume.handle} from ${device} at ${mountPath}`);
-  if (mountedAnywhere(device)?.endsWith(volume.fsType === "btrfs" ? volume.fsid : basename(device)) === true)
+  if (
+    mountedAnywhere(device, volume.fsid)?.endsWith(volume.fsType === "btrfs" ? volume.fsid : basename(device)) === true
+  )
     return { ...volume, device, mountPath };
   await host.tools.run("stage/unmount-stranger", "umount", [mountPath]);
   throw new StorageError(

@@ -12,7 +12,7 @@ import {
 import type { GrpcService } from "../../process/grpc.ts";
 import { type ClassState, classState, type UnusableClass } from "../classes/class-state.ts";
 import { isDeviceOf } from "../device-node.ts";
-import { figuresOf, readDiskFigures } from "../diskstats.ts";
+import { readFiguresOf } from "../diskstats.ts";
 import { activateVolume } from "../volumes/activate-volume.ts";
 import { changeTags } from "../volumes/change-tags.ts";
 import { extendThinPool } from "../volumes/extend-thin-pool.ts";
@@ -118,7 +118,7 @@ function wireVolume(found: FoundVolume | Refusal): Volume | Refusal {
     thin: state.thin !== undefined,
     origin: volume.origin,
     dataPercent: volume.dataPercent,
-    io: figuresOf(readDiskFigures(), volume.device),
+    io: readFiguresOf(volume.device),
   };
 }
 

@@ -3,7 +3,7 @@
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { LogicalVolume } from "../../api/logical-volume.ts";
 import { TOPOLOGY_NODE } from "../../api/names.ts";
-import { NODE_STORAGES } from "../../api/node-storage.ts";
+import { NODE_STORAGES, type NodeStorage } from "../../api/node-storage.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import type { Topology } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
@@ -19,6 +19,8 @@ import { deviceClassOf } from "./node-room.ts";
 export interface LocalOrder {
   readonly record: VolumeRecord;
   readonly nodeName: string;
+  /** As the node was chosen by. Undefined: it is to be read. */
+  readonly storage: NodeStorage | undefined;
   readonly existing: FilesystemLayout | undefined;
   readonly memberBytes: number;
   /** Undefined: the node's default class. */
@@ -68,7 +70,7 @@ function withSource(record: VolumeRecord, { metadata, spec }: FilesystemLayout):
 
 async function orderLogicalVolume(making: MakingLogicalVolume, order: LocalOrder): Promise<LogicalVolume | Refusal> {
   const { record, nodeName, memberBytes, source } = order;
-  const deviceClass = order.deviceClass ?? (await defaultClassOf(making.client, nodeName));
+  const deviceClass = order.deviceClass ?? (await defaultClassOf(making.client, order));
   if (deviceClass instanceof Refusal) return deviceClass;
   const size = formatQuantity(memberBytes);
   const spec = {
@@ -82,8 +84,8 @@ async function orderLogicalVolume(making: MakingLogicalVolume, order: LocalOrder
   return makeLogicalVolume(making, record.handle, { annotations: {}, spec });
 }
 
-async function defaultClassOf(client: KubeClient, nodeName: string): Promise<string | Refusal> {
-  const storage = await client.get(NODE_STORAGES, { name: nodeName });
+async function defaultClassOf(client: KubeClient, { nodeName, storage: known }: LocalOrder): Promise<string | Refusal> {
+  const storage = known ?? (await client.get(NODE_STORAGES, { name: nodeName }));
   const name = deviceClassOf(storage, { backend: "lvm", deviceClass: undefined })?.name;
   return (
     name ??

@@ -4,7 +4,7 @@
 
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume } from "../../api/logical-volume.ts";
-import { NODE_STORAGES } from "../../api/node-storage.ts";
+import { NODE_STORAGES, type NodeStorage } from "../../api/node-storage.ts";
 import type { Driver } from "../../csi/driver.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import type { CreateVolumeRequest, CreateVolumeResponse, Topology, TopologyRequirement } from "../../gen/csi/v1/csi.ts";
@@ -60,20 +60,21 @@ export async function createVolume(
   const isBegun = found.layout !== undefined || found.logicalVolume !== undefined;
   const order = isBegun ? asked : await withSource(creating, asked);
   if (order instanceof Refusal) return order;
-  const nodeName =
-    found.layout?.spec.nodeName ??
-    found.logicalVolume?.spec.nodeName ??
-    (await chooseNode(client, request, order, driver));
-  if (nodeName instanceof Refusal) return nodeName;
+  const begunOn = found.layout?.spec.nodeName ?? found.logicalVolume?.spec.nodeName;
+  const chosen =
+    begunOn === undefined
+      ? await chooseNode(client, request, order, driver)
+      : { nodeName: begunOn, storage: undefined };
+  if (chosen instanceof Refusal) return chosen;
 
   const claimUID = await claimUIDOf(client, order);
   if (claimUID instanceof Refusal) return (await abandonFor(creating, order, found)) ?? claimUID;
   const claim = { ...order.claim, uid: claimUID ?? order.volumeUID };
-  const ofNode = driver.attaches ? undefined : nodeName;
+  const ofNode = driver.attaches ? undefined : chosen.nodeName;
   const record: VolumeRecord = { ...order, claim, nodeName: ofNode, logicalVolume: undefined };
   // The Filesystem first: where it cannot be written (its namespace is gone) no layout is left without an owner.
   await writeFilesystem(client, record.claim, claimUID !== undefined);
-  const created = await create(creating, order, record, nodeName, found.layout);
+  const created = await create(creating, order, record, chosen, found.layout);
   if (created instanceof Refusal) return created;
   await creating.watch.untilCached(order.handle, true, CACHE_WAIT_LIMIT_MS);
   return responseOf(created.record, request, order.requestedBytes, created.topologies);
@@ -155,7 +156,7 @@ async function create(
   creating: Creating,
   order: VolumeOrder,
   record: VolumeRecord,
-  nodeName: string,
+  { nodeName, storage }: ChosenNode,
   existing: FilesystemLayout | undefined,
 ): Promise<CreatedVolume | Refusal> {
   const { backend, memberBytes, deviceClass, source } = order;
@@ -163,9 +164,15 @@ async function create(
     const topologies = await createSpan(creating, { record, existing, memberBytes, selectedNode: nodeName });
     return topologies instanceof Refusal ? topologies : { record, topologies };
   }
-  const local = { record, nodeName, existing, memberBytes, deviceClass, source };
+  const local = { record, nodeName, storage, existing, memberBytes, deviceClass, source };
   const created = await (backend === "lvm" ? createLvm(creating, local) : createLoop(creating, local));
   return created instanceof Refusal ? created : { record: created, topologies: nodeTopology(nodeName) };
+}
+
+interface ChosenNode {
+  readonly nodeName: string;
+  /** As it was chosen by. Undefined: nobody looked, or the node has not reported. */
+  readonly storage: NodeStorage | undefined;
 }
 
 async function chooseNode(
@@ -173,7 +180,7 @@ async function chooseNode(
   { accessibilityRequirements }: CreateVolumeRequest,
   order: PlacedOrder,
   driver: Driver,
-): Promise<string | Refusal> {
+): Promise<ChosenNode | Refusal> {
   const { copied } = order;
   if (copied !== undefined && !isAccessibleFrom(accessibilityRequirements, copied.nodeName))
     return new Refusal(
@@ -185,7 +192,7 @@ async function chooseNode(
   const { memberBytes } = order;
   if (asked !== undefined) {
     const storage = await client.get(NODE_STORAGES, { name: asked });
-    return refusalOfRoom(asked, storage, order, memberBytes) ?? asked;
+    return refusalOfRoom(asked, storage, order, memberBytes) ?? { nodeName: asked, storage };
   }
   const lists = [client.list(CSI_NODES), client.list(FILESYSTEM_LAYOUTS), client.list(NODE_STORAGES)] as const;
   const [nodes, layouts, storages] = await Promise.all(lists);
@@ -194,7 +201,8 @@ async function chooseNode(
   const refusals = served.map(({ metadata: { name } }) => refusalOfRoom(name, storageOf.get(name), order, memberBytes));
   const roomy = served.filter((_node, index) => refusals[index] === undefined);
   const full = roomy.length === 0 ? refusals.find((refusal) => refusal !== undefined) : undefined;
-  return full ?? leastUsedNode(roomy, countByNode(layouts.items), driver);
+  const nodeName = full ?? leastUsedNode(roomy, countByNode(layouts.items), driver);
+  return nodeName instanceof Refusal ? nodeName : { nodeName, storage: storageOf.get(nodeName) };
 }
 
 function countByNode(layouts: readonly FilesystemLayout[]): Map<string, number> {

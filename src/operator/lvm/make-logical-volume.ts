@@ -40,13 +40,12 @@ export async function makeLogicalVolume(
   return failure === undefined ? notYet(seen, making.makingWaitLimitMs) : giveUp(making.client, seen, failure);
 }
 
+/** Its callers have looked for it right before. */
 async function takeOrFind(
   client: KubeClient,
   name: string,
   { annotations, spec }: WantedLogicalVolume,
 ): Promise<LogicalVolume | undefined> {
-  const existing = await client.get(LOGICAL_VOLUMES, { name });
-  if (existing !== undefined) return existing;
   const metadata = { name, annotations: { ...annotations } };
   const logicalVolume: LogicalVolume = { apiVersion: API_VERSION, kind: "LogicalVolume", metadata, spec };
   try {

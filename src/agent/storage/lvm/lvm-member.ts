@@ -30,9 +30,10 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
     return found && { ...found, device };
   };
   /** What is in use stays what it is: it needs no lvmd to tell. */
-  const deviceInUse = ({ handle }: LvmMember): string | undefined => {
-    const last = seen.get(handle);
-    return last !== undefined && isInUse(last.device) && isDeviceOf(last.device, last.uuid) ? last.device : undefined;
+  const deviceInUse = (volume: LvmVolume | RawVolume): string | undefined => {
+    const last = seen.get(volume.handle);
+    if (last === undefined || !isInUse(volume, last.device)) return undefined;
+    return isDeviceOf(last.device, last.uuid) ? last.device : undefined;
   };
   /** While nobody can tell it is the last one: what is let go of right now is still that. */
   const deviceNow = async (volume: LvmMember): Promise<string | undefined> => {
@@ -111,8 +112,9 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
   };
 }
 
-function isInUse(device: string): boolean {
-  return mountedAnywhere(device) !== undefined || bindsOfDevice(device).length > 0;
+function isInUse(volume: LvmVolume | RawVolume, device: string): boolean {
+  const likely = "fsid" in volume ? volume.fsid : undefined;
+  return mountedAnywhere(device, likely) !== undefined || bindsOfDevice(device).length > 0;
 }
 
 /** One whose removal has begun is not shown to anybody again, whatever is asked of it since. */
