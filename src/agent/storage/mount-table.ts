@@ -87,7 +87,7 @@ function readMounts(): Mount[] {
 }
 
 /** What the kernel writes as it is. */
-const PLAIN = /^[\w./:@+-]+$/;
+const PLAIN = /^[\w./:@+~-]+$/;
 
 /** Those that may name it: a node has hundreds, and each volume looks for its own a dozen times. */
 function linesOf(name: string, table: MountTable): MountTable {

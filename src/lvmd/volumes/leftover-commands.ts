@@ -14,17 +14,23 @@ export function findLeftoverClearing(kernelPath: string): string | undefined {
   return findCommand(({ words }) => words.includes(BLKDISCARD) && words.includes(kernelPath));
 }
 
-/** Of one of both on whatever volume that this lvmd has not begun. */
+/** Of one of both on whatever volume that an lvmd has begun, and not this one. */
 export function findLeftoverOfAny(): string | undefined {
-  return findCommand(
-    ({ pid, words }) => (isOnSomething(words, LVREDUCE) || isOnSomething(words, BLKDISCARD)) && !isBegunHere(pid),
+  return findCommand(({ pid, words }) => isAsLvmdWritesIt(words) && !isBegunHere(pid));
+}
+
+/** With the options that each lvmd gives, and something to work on: what a person has typed, and who only speaks of it, is no token's. */
+function isAsLvmdWritesIt(words: readonly string[]): boolean {
+  const behind = (command: string): readonly string[] => words.slice(words.indexOf(command) + 1 || words.length);
+  const [reducing, clearing] = [behind(LVREDUCE), behind(BLKDISCARD)];
+  return (
+    (reducing.includes("--config") && reducing.some(isPlace)) ||
+    (clearing.includes("--length") && clearing.some(isPlace))
   );
 }
 
-/** Behind the command there is a volume or a device: who only speaks of it is none. */
-function isOnSomething(words: readonly string[], command: string): boolean {
-  const at = words.indexOf(command);
-  return at >= 0 && words.slice(at + 1).some((word) => word.includes("/"));
+function isPlace(word: string): boolean {
+  return word.includes("/");
 }
 
 function findCommand(isSought: (running: RunningCommand) => boolean): string | undefined {

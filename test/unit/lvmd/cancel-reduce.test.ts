@@ -115,8 +115,12 @@ describe("a token of which nothing is known", () => {
     await burns("unknown");
   });
 
-  it("is burnt while somebody only speaks of such a command", async () => {
-    leaveRunning(["man", "lvreduce"]);
+  it.each([
+    ["only speaks of such a command", ["man", "lvreduce"]],
+    ["makes a volume smaller by hand", ["sudo", "lvreduce", "-L", "5G", "other/x"]],
+    ["discards a whole disk by hand", ["/usr/sbin/blkdiscard", "/dev/sdz"]],
+  ])("is burnt while somebody %s", async (_what, command) => {
+    leaveRunning(command);
     await burns("unknown");
   });
 
