@@ -1826,7 +1826,10 @@ export const LvmdService = {
     responseSerialize: (value: ReduceLVResponse): Buffer => Buffer.from(ReduceLVResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ReduceLVResponse => ReduceLVResponse.decode(value),
   },
-  /** Burns a token, or tells what became of it: after the answer no reduction of this token begins any more, and nothing is cleared for it. */
+  /**
+   * Burns a token, or tells what became of it: after the answer no reduction of this token begins any more, and nothing is cleared for it.
+   * UNAVAILABLE while a command that a former lvmd has begun may be its reduction.
+   */
   cancelReduce: {
     path: "/tidemark.lvmd.v1.Lvmd/CancelReduce" as const,
     requestStream: false as const,
@@ -1929,7 +1932,10 @@ export interface LvmdServer extends UntypedServiceImplementation {
    * (ABORTED). The same token again gives the same answer, across restarts; for another volume or other sizes it is INVALID_ARGUMENT.
    */
   reduceLv: handleUnaryCall<ReduceLVRequest, ReduceLVResponse>;
-  /** Burns a token, or tells what became of it: after the answer no reduction of this token begins any more, and nothing is cleared for it. */
+  /**
+   * Burns a token, or tells what became of it: after the answer no reduction of this token begins any more, and nothing is cleared for it.
+   * UNAVAILABLE while a command that a former lvmd has begun may be its reduction.
+   */
   cancelReduce: handleUnaryCall<CancelReduceRequest, CancelReduceResponse>;
   /** Makes a thin pool's data and metadata volumes at least this large; 0 leaves one as it is. The class' spare is not touched. */
   extendThinPool: handleUnaryCall<ExtendThinPoolRequest, ExtendThinPoolResponse>;
@@ -1990,7 +1996,10 @@ export interface LvmdClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ReduceLVResponse) => void,
   ): ClientUnaryCall;
-  /** Burns a token, or tells what became of it: after the answer no reduction of this token begins any more, and nothing is cleared for it. */
+  /**
+   * Burns a token, or tells what became of it: after the answer no reduction of this token begins any more, and nothing is cleared for it.
+   * UNAVAILABLE while a command that a former lvmd has begun may be its reduction.
+   */
   cancelReduce(
     request: CancelReduceRequest,
     callback: (error: ServiceError | null, response: CancelReduceResponse) => void,
