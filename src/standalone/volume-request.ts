@@ -22,6 +22,7 @@ const MODE_OF: Readonly<Record<AccessMode, Mode>> = {
   ReadWriteMany: Mode.MULTI_NODE_MULTI_WRITER,
 };
 
+/** The name that csi-provisioner gives the claim's PersistentVolume. */
 export function volumeNameOf(claim: PersistentVolumeClaim): string {
   return `pvc-${claim.metadata.uid}`;
 }

@@ -3,11 +3,7 @@ import { SPAN_DRIVER } from "../../src/api/names.ts";
 import type { Volume } from "../../src/gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../src/kube/client.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, type PersistentVolumeClaim } from "../../src/kube/resources.ts";
-
-/** The name that csi-provisioner gives the claim's PersistentVolume. */
-export function volumeNameOf({ metadata }: PersistentVolumeClaim): string {
-  return `pvc-${metadata.uid}`;
-}
+import { volumeNameOf } from "../../src/standalone/volume-request.ts";
 
 /** To the span that was created for it. */
 export async function bindToSpan(

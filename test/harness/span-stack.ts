@@ -16,10 +16,11 @@ import {
 import { directEffects } from "../../src/process/effects.ts";
 import { createLogger } from "../../src/process/log.ts";
 import { createNodePort, type NodePort } from "../../src/standalone/csi-client.ts";
+import { volumeNameOf } from "../../src/standalone/volume-request.ts";
 import { formatQuantity, GIB } from "../../src/units/quantity.ts";
 import { MEMBER_CLASS, MEMBER_DRIVER, startMemberSidecars, ZONE_KEY } from "../fakes/member-sidecars.ts";
 import { type SpanUnderTest, spanUnderTest } from "../integration/operator/span-under-test.ts";
-import { bindToSpan, volumeNameOf } from "./bind-claim.ts";
+import { bindToSpan } from "./bind-claim.ts";
 import { persist } from "./crashing-operator.ts";
 import { startLoopMemberDriver } from "./loop-member-driver.ts";
 import { memberStates } from "./member-states.ts";

@@ -32,7 +32,7 @@ import {
 import { directEffects } from "../../src/process/effects.ts";
 import { createLogger } from "../../src/process/log.ts";
 import { bootstrap } from "../../src/standalone/bootstrap.ts";
-import { persistentVolumeOf } from "../../src/standalone/volume-request.ts";
+import { persistentVolumeOf, volumeNameOf } from "../../src/standalone/volume-request.ts";
 import { buildClaim } from "../builders/claim.ts";
 import { buildCreateVolumeRequest, PARAMETERS } from "../builders/create-volume-request.ts";
 import { type FakeLvmNode, startFakeLvmNode } from "../fakes/fake-lvm-node.ts";
@@ -272,7 +272,6 @@ async function deletePersistentVolume(name: string): Promise<void> {
   await client.delete("test/volume", PERSISTENT_VOLUMES, { name });
 }
 
-const volumeNameOf = ({ metadata }: PersistentVolumeClaim): string => `pvc-${metadata.uid}`;
 const nameOf = ({ metadata: { name } }: PersistentVolumeClaim) => ({ namespace: NAMESPACE, name });
 const readLogicalVolume = (name: string) => client.get(LOGICAL_VOLUMES, { name });
 

@@ -2,8 +2,9 @@
 // as csi-attacher does it.
 import { SPAN_DRIVER } from "../../../src/api/names.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../../src/kube/resources.ts";
+import { volumeNameOf } from "../../../src/standalone/volume-request.ts";
 import { buildClaim } from "../../builders/claim.ts";
-import { bindToSpan, volumeNameOf } from "../../harness/bind-claim.ts";
+import { bindToSpan } from "../../harness/bind-claim.ts";
 import type { TestCluster } from "./cluster.ts";
 import type { SpanUnderTest } from "./span-under-test.ts";
 
