@@ -26,11 +26,11 @@ demo: build ## watch a real filesystem breathe under load (ARGS: --json, --keep,
 
 test: build ## all tests that take minutes: unit, architecture, contract, integration (ARGS: a path)
 	@scripts/setup.sh --for test $(FLAGS)
-	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) $(PATHS) --testPathIgnorePatterns /test/real/ /test/e2e/
+	@TIDEMARK_REQUIRE_REAL=$(CI) node --import tsx test/suites/fast.ts $(PATHS)
 
 test-real: build ## what takes longer: the whole kill matrix, User Mode Linux, clusters of kubelets (ARGS: a path)
 	@scripts/setup.sh --for test-real $(FLAGS)
-	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) --maxWorkers=2 $(or $(PATHS),/test/real/ /test/e2e/)
+	@TIDEMARK_REQUIRE_REAL=$(CI) $(if $(PATHS),$(JEST) --maxWorkers=2 $(PATHS),node --import tsx test/suites/main.ts)
 
 soak: setup ## power cuts while volumes shrink, for as long as is wanted (COUNT=1000, SEED=n repeats a plan, UNMOUNTED=1)
 	@scripts/setup.sh --for test-real $(FLAGS)
