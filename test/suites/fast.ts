@@ -15,7 +15,7 @@ import {
 
 const REPORT = ".tidemark/test.json";
 const MEASURED = ".tidemark/test-seconds.json";
-const OTHERS = ["/test/real/", "/test/e2e/"];
+const OTHERS = ["/test/real/", "/test/e2e/", "/test/soak/"];
 /** Tests wait for devices and processes more than they compute. Jest's own choice on two cores would be one worker. */
 const WORKERS = 3;
 const LONG_SECONDS = 8;

@@ -5,6 +5,7 @@ import { availableParallelism } from "node:os";
 import { endSuites, runSuite, type SuiteResult } from "./run-suite.ts";
 import { busyRatio, coreTime, keepSecondsIfAsked, longestFirst, readKnownSeconds, writeMeasured } from "./seconds.ts";
 import { runInSlots } from "./slots.ts";
+import { readSoakFigures, soakWarning } from "./soak-figures.ts";
 
 const DIRECTORIES = ["test/real", "test/e2e"];
 const MEASURED = ".tidemark/real-seconds.json";
@@ -56,6 +57,8 @@ function summarize(): void {
     `${worked.toFixed(0)} s of suites in ${seconds} s, ${slots} beside each other, the cores ${Math.round(busy * 100)}% busy: ${MEASURED}`,
   );
   for (const { suite, log } of failed) say(`FAILED ${suite}: ${log}`);
+  const warning = soakWarning(readSoakFigures());
+  if (warning !== undefined) say(`WARNING: ${warning}`);
   say(`suites: ${results.length - failed.length} passed, ${failed.length} failed`);
   if (failed.length > 0 || results.length < suites.length) process.exitCode = 1;
 }

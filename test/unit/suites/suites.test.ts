@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { runSuite } from "../../suites/run-suite.ts";
 import { longestFirst } from "../../suites/seconds.ts";
 import { runInSlots } from "../../suites/slots.ts";
+import { type SoakFigures, soakWarning } from "../../suites/soak-figures.ts";
 
 describe("jobs in slots", () => {
   it("are begun in their order, and no more of them run than there are slots", async () => {
@@ -73,5 +74,18 @@ describe("a suite that is run by a jest of its own", () => {
     const result = await run(suite("hangs", `it("hangs", () => new Promise(() => undefined), 1e9);`), 4);
     expect(result).toMatchObject({ ok: false, passed: 0 });
     expect(readFileSync(result.log, "utf8")).toContain("was ended: it was not done after 4 s");
+  });
+});
+
+describe("the figures of the long run", () => {
+  const figures = (commit: number): SoakFigures => ({ commit, seconds: 7000, suites: {}, leftOut: [], figures: {} });
+
+  it("are warned about when they are more than a hundred commits old", () => {
+    expect(soakWarning(figures(400), 500)).toBeUndefined();
+    expect(soakWarning(figures(400), 501)).toMatch(/^the long run was 101 commits ago/);
+  });
+
+  it("are warned about when they are missing", () => {
+    expect(soakWarning(undefined, 500)).toMatch(/is missing: run make soak/);
   });
 });
