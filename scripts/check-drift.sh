@@ -1,17 +1,14 @@
 #!/usr/bin/env bash
-# Fails when a generated file is not what its source generates; the work tree is left as it was.
+# Fails when a generated file is not what its source generates, or is left over from a source that is gone. The work tree is only read:
+# everything is generated into a temporary directory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-generated=(src/gen kustomize/base/crds test/effect-points.json)
-before=$(mktemp -d)
-trap 'rm -rf "$before"' EXIT
-cp -a --parents "${generated[@]}" "$before"
-scripts/generate.sh
+generated=$(mktemp -d)
+trap 'rm -rf "$generated"' EXIT
+scripts/generate.sh "$generated"
 status=0
-for path in "${generated[@]}"; do
-  diff -ru "$before/$path" "$path" || status=1
-  rm -rf "$path"
-  cp -a "$before/$path" "$path"
+for path in src/gen kustomize/base/crds test/effect-points.json; do
+  diff -ruN "$path" "$generated/$path" || status=1
 done
 [ $status = 0 ] || echo "generated files differ from their sources: run make generate"
 exit $status

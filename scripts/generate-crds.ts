@@ -1,11 +1,12 @@
-// Writes our CustomResourceDefinitions to kustomize/base/crds from the schemas in src/api.
+// Writes our CustomResourceDefinitions from the schemas in src/api: generate-crds.ts DIRECTORY.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { stringify } from "yaml";
 import { customResourceDefinition } from "../src/api/crd.ts";
 import { KINDS } from "../src/api/kinds.ts";
 import { GROUP } from "../src/api/names.ts";
 
-const directory = "kustomize/base/crds";
+const [directory] = process.argv.slice(2);
+if (directory === undefined) throw new Error("usage: generate-crds.ts DIRECTORY");
 mkdirSync(directory, { recursive: true });
 for (const kind of KINDS) {
   const text = stringify(customResourceDefinition(kind), { lineWidth: 0, aliasDuplicateObjects: false });

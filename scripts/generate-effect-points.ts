@@ -1,4 +1,4 @@
-// Collects every effect point of the source into test/effect-points.json, which the kill matrix works through: a string
+// Collects every effect point of the source into the list that the kill matrix works through (generate-effect-points.ts FILE): a string
 // literal "operation/step" given as the first argument of a call on one of the ports.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -51,5 +51,7 @@ function pointsOf(path: string): string[] {
   return found;
 }
 
+const [list] = process.argv.slice(2);
+if (list === undefined) throw new Error("usage: generate-effect-points.ts FILE");
 const points = [...new Set(sources("src").flatMap(pointsOf))].sort();
-writeFileSync("test/effect-points.json", `${JSON.stringify(points, null, 2)}\n`);
+writeFileSync(list, `${JSON.stringify(points, null, 2)}\n`);

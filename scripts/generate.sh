@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Writes every generated file from its source: gRPC code, CRDs, the list of effect points.
+# Writes every generated file from its source: gRPC code, CRDs, the list of effect points. Into the work tree, or below DIRECTORY:
+#   scripts/generate.sh [DIRECTORY]
 set -euo pipefail
+root=$(realpath "${1:-$(dirname "$0")/..}")
 cd "$(dirname "$0")/.."
-node_modules/.bin/buf generate
-node --import tsx scripts/generate-crds.ts
-node --import tsx scripts/generate-effect-points.ts
+mkdir -p "$root/kustomize/base/crds" "$root/test"
+node_modules/.bin/buf generate --output "$root"
+node --import tsx scripts/generate-crds.ts "$root/kustomize/base/crds"
+node --import tsx scripts/generate-effect-points.ts "$root/test/effect-points.json"

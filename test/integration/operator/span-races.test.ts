@@ -147,6 +147,41 @@ describe("a volume that is published again while it is unpublished", () => {
   }, 60_000);
 });
 
+describe("a volume that its node has mounted", () => {
+  /** Given to the node, and attached there. */
+  async function expectKept(handle: string): Promise<void> {
+    expect((await readLayout(client, handle))?.spec.nodeName).toBe("node-a");
+    const kept = await attachmentOf(handle, "node-a");
+    expect(kept).toBeDefined();
+    expect(kept?.metadata.deletionTimestamp).toBeUndefined();
+  }
+
+  it("is not taken from it, whoever asks", async () => {
+    const handle = await publishedAlone();
+    await tested.span.report(handle, { nodeName: "node-a", mounted: true });
+    for (const nodeId of ["node-a", ""])
+      expect(await unpublish(client, handle, nodeId)).toMatchObject({
+        code: "FAILED_PRECONDITION",
+        message: expect.stringContaining("still mounted on node node-a, and has not been released there"),
+      });
+    await expectKept(handle);
+  }, 60_000);
+
+  it("is not taken from it either where it is mounted between the look at it and the write", async () => {
+    const handle = await publishedAlone();
+    const { client: through } = interposed(
+      client,
+      (call) => call === "apply filesystemlayouts",
+      () => tested.span.report(handle, { nodeName: "node-a", mounted: true }),
+    );
+    expect(await unpublish(through, handle, "node-a")).toMatchObject({
+      code: "ABORTED",
+      message: expect.stringContaining("was mounted on its node meanwhile"),
+    });
+    await expectKept(handle);
+  }, 60_000);
+});
+
 interface Cached {
   readonly claims?: readonly KubeObject[];
   readonly volumes?: readonly KubeObject[];

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
 import { isRemoved, presentBytes } from "../../../src/operator/volume/layout-facts.ts";
-import { changedLayout, removedMembers } from "../../../src/operator/volume/layout-fields.ts";
+import { changedLayout, filesystemOf, removedMembers } from "../../../src/operator/volume/layout-fields.ts";
 import { GIB } from "../../../src/units/quantity.ts";
-import { buildLayout, reported } from "../../builders/volume.ts";
+import { buildLayout, CLAIM_REF, reported } from "../../builders/volume.ts";
 
 describe("a change to a layout", () => {
   it("carries every field that the operator owns, and the version it was decided on", () => {
@@ -24,6 +24,22 @@ describe("a change to a layout", () => {
     const change = changedLayout(layout, {});
     expect(change.metadata.annotations).toEqual({ "tidemark.dev/max-size": "1Ti" });
     expect(change["spec"]).not.toHaveProperty("emergency");
+  });
+});
+
+describe("the Filesystem of a claim", () => {
+  const owner = { apiVersion: "v1", kind: "PersistentVolumeClaim", name: CLAIM_REF.name, uid: CLAIM_REF.uid };
+
+  it("is owned by the claim, and is collected with it", () => {
+    expect(filesystemOf(CLAIM_REF, true).metadata).toEqual({
+      namespace: "shop",
+      name: "data",
+      ownerReferences: [owner],
+    });
+  });
+
+  it("has no owner where the claim is not known by its UID, and is not collected at once", () => {
+    expect(filesystemOf(CLAIM_REF, false).metadata).toEqual({ namespace: "shop", name: "data" });
   });
 });
 

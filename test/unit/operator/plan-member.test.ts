@@ -183,6 +183,27 @@ describe("a member", () => {
   });
 });
 
+describe("a member's volume", () => {
+  const kept = {
+    metadata: { labels: memberLabels(VOLUME_UID, "m1") },
+    spec: { persistentVolumeReclaimPolicy: "Retain" },
+  };
+
+  it.each<[string, Found]>([
+    ["that goes with its claim", { volume: { persistentVolumeReclaimPolicy: "Delete" } }],
+    ["that says nowhere whose member it is", { labels: {} }],
+    ["that goes with its claim and says nothing", NEW],
+  ])("%s gets its labels and is retained, both in one write", (_what, found) => {
+    expect(plan(found).steps).toMatchObject([
+      { do: "keep-volume", volume: { metadata: { name: "pv-1" } }, patch: kept },
+    ]);
+  });
+
+  it("that is retained and labelled is written no more", () => {
+    expect(plan({}).steps).toEqual([]);
+  });
+});
+
 describe("what a layout says of a member", () => {
   it("comes with its attachment where the volume is published, not before", () => {
     expect(plan({ nodeName: "node-a", attachments: [{}] }).source).toBeUndefined();

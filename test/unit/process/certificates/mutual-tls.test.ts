@@ -3,6 +3,7 @@ import { connect } from "node:tls";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { CERTIFICATE_TIMES } from "../../../../src/process/certificates/certificate-times.ts";
 import { issueLeaf, makeAuthority } from "../../../../src/process/certificates/issue-certificate.ts";
+import type { KeyPair } from "../../../../src/process/certificates/key-pair.ts";
 import { createMutualTls, type MutualTls } from "../../../../src/process/certificates/mutual-tls.ts";
 import type { Logger } from "../../../../src/process/log.ts";
 import { createRecordingLog } from "../../../fakes/recording-log.ts";
@@ -63,6 +64,41 @@ describe("a port with mutual TLS", () => {
     await waitFor("a connection all the same", () => accepted === 1 || undefined);
     client.destroy();
     expect(lines.map(({ err }) => (err as Error | undefined)?.message)).toEqual(["accept EMFILE", "accept ENFILE"]);
+  });
+
+  it.each<[string, (ours: KeyPair, others: KeyPair) => Promise<Partial<KeyPair>>, RegExp]>([
+    ["without a certificate", async () => ({}), /no good certificate/],
+    [
+      "with one of another CA",
+      (_ours, others) => issueLeaf(others, { commonName: "agent", usage: "client" }, Date.now(), CERTIFICATE_TIMES),
+      /no good certificate: (UNABLE_TO|SELF_SIGNED)/,
+    ],
+  ])("lets nobody in %s, although the connection is encrypted", async (_what, pairOf, reason) => {
+    const { log, lines } = createRecordingLog();
+    const tls = makePort(log);
+    const [ours, others] = [
+      await makeAuthority("ours", Date.now(), CERTIFICATE_TIMES),
+      await makeAuthority("others", Date.now(), CERTIFICATE_TIMES),
+    ];
+    const served = await issueLeaf(ours, { commonName: "localhost", usage: "server" }, Date.now(), CERTIFICATE_TIMES);
+    tls.replace({ ...served, bundlePem: ours.certificatePem });
+    let accepted = 0;
+    const port = await tls.listen({ host: "127.0.0.1", port: 0 }, (connection) => {
+      accepted += 1;
+      connection.end();
+    });
+    const { certificatePem, keyPem } = await pairOf(ours, others);
+    const client = connect({
+      port,
+      host: "127.0.0.1",
+      ca: ours.certificatePem,
+      ...(keyPem === undefined ? {} : { cert: certificatePem, key: keyPem }),
+      checkServerIdentity: () => undefined,
+    });
+    client.on("error", () => {}).resume();
+    await new Promise((resolve) => client.once("close", resolve));
+    expect(accepted).toBe(0);
+    expect(lines).toEqual([expect.objectContaining({ reason: expect.stringMatching(reason) })]);
   });
 
   it("is not there when its address is taken, and says so", async () => {

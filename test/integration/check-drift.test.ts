@@ -1,0 +1,66 @@
+// What `make check` says of generated files, in a copy of the tree: other tests read the tree meanwhile, so it must not be touched.
+import { spawnSync } from "node:child_process";
+import { appendFileSync, cpSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+
+const SOURCES = [
+  "src",
+  "proto",
+  "scripts",
+  "kustomize/base/crds",
+  "test/effect-points.json",
+  "buf.yaml",
+  "buf.gen.yaml",
+];
+const ROOT_FILES = ["package.json", "tsconfig.json"];
+
+let tree: string;
+
+beforeAll(() => {
+  tree = mkdtempSync(join(tmpdir(), "tidemark-drift-"));
+  for (const path of [...SOURCES, ...ROOT_FILES]) {
+    mkdirSync(join(tree, dirname(path)), { recursive: true });
+    cpSync(path, join(tree, path), { recursive: true });
+  }
+  symlinkSync(resolve("node_modules"), join(tree, "node_modules"));
+});
+afterAll(() => rmSync(tree, { recursive: true, force: true }));
+
+/** A file that is written, replaced or taken away for a moment shows in its own or its directory's entry. */
+function entriesOf(directory: string): string[] {
+  return readdirSync(directory, { recursive: true, encoding: "utf8" })
+    .filter((path) => !path.startsWith("node_modules/"))
+    .concat(".")
+    .sort()
+    .map((path) => {
+      const { ino, mtimeMs, ctimeMs } = lstatSync(join(directory, path));
+      return `${path} inode ${ino} written ${mtimeMs} changed ${ctimeMs}`;
+    });
+}
+
+function check(): { readonly exitCode: number | null; readonly said: string } {
+  const { status, stdout, stderr } = spawnSync("scripts/check-drift.sh", { cwd: tree, encoding: "utf8" });
+  return { exitCode: status, said: `${stdout}${stderr}` };
+}
+
+describe("the check of generated files", () => {
+  it("finds the tree in order, and writes nothing to it, not even for a moment", () => {
+    const before = entriesOf(tree);
+    expect(check()).toMatchObject({ exitCode: 0 });
+    expect(entriesOf(tree)).toEqual(before);
+  });
+
+  it("names each file that is not what its source generates, or has no source, and leaves it so", () => {
+    const changed = ["kustomize/base/crds/tidemark.dev_filesystems.yaml", "test/effect-points.json"];
+    const stale = ["kustomize/base/crds/tidemark.dev_formers.yaml", "src/gen/tidemark/former.ts"];
+    for (const path of [...changed, ...stale]) appendFileSync(join(tree, path), "# nobody generates this\n");
+    const before = entriesOf(tree);
+    const { exitCode, said } = check();
+    expect(exitCode).toBe(1);
+    for (const path of [...changed, ...stale]) expect(said).toContain(`diff -ruN ${path}`);
+    expect(said.match(/^diff /gm)).toHaveLength(4);
+    expect(entriesOf(tree)).toEqual(before);
+  });
+});
