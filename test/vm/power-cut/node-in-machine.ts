@@ -112,7 +112,7 @@ export async function startLvmdAndStorage(): Promise<LvmStorageUnderTest> {
     "0",
   ];
   await startLvmd(readConfig(flags, { TIDEMARK_EFFECT_LOG: TOLD }), createLogger("lvmd", "error"));
-  return openLvmStorage(STATE, SOCKET, createFaultEffects(undefined, TOLD));
+  return openLvmStorage(STATE, SOCKET, createFaultEffects([], TOLD));
 }
 
 /** Every record that was acknowledged before a cut, and not said to be removed, has its checksum. */
