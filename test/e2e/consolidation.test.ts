@@ -11,7 +11,7 @@ import { applyObject } from "./apply-object.ts";
 import { breathingPolicy } from "./breathing-policy.ts";
 import { claimingPod, claimOf, spanClass } from "./claiming-pod.ts";
 import { type ClusterUnderTest, startClusterUnderTest } from "./cluster-under-test.ts";
-import { describeOn } from "./describe-on.ts";
+import { describeOn, itSampled } from "./describe-on.ts";
 import { giveSlots } from "./give-slots.ts";
 import { install, loadImages, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
 import { makePods, podsOf, removePods, runningOn, until } from "./placed-pods.ts";
@@ -141,7 +141,8 @@ describeOn("ours", "a pod that lacks attach slots on its node", ["bundle"], () =
     LIMIT_MS,
   );
 
-  it(
+  itSampled(
+    3,
     "is given its node by the stock scheduler once there are slots, though each process is killed while members are merged",
     async () => {
       await wideFilesystem("broad");

@@ -1,6 +1,7 @@
 // Which cluster a suite or a test needs. Where there is another one, it is skipped loudly, and fails in CI.
-import type { it } from "@jest/globals";
+import { it } from "@jest/globals";
 import { describeReal, describeWithout, itWithout, type RealPart } from "../harness/real-parts.ts";
+import { isSampled } from "../harness/sample.ts";
 import { clusterKind } from "./cluster-under-test.ts";
 
 /** "any": somebody else's will do. "ours": its nodes are seen into and switched off. "own": the suite takes it apart. */
@@ -15,6 +16,13 @@ export function describeOn(needed: NeededCluster, name: string, parts: readonly 
 
 export function itOn(needed: NeededCluster, ...test: Parameters<typeof it>): void {
   itWithout(problemOf(needed), ...test);
+}
+
+/** A test that each of so many commits in a row runs once, and the long run always. */
+export function itSampled(ofCommits: number, ...test: Parameters<typeof it>): void {
+  const [name] = test;
+  if (isSampled(String(name), ofCommits)) it(...test);
+  else it.skip(...test);
 }
 
 function problemOf(needed: NeededCluster): string | undefined {

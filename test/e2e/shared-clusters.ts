@@ -29,6 +29,7 @@ export const SHARED_CLUSTERS: readonly SharedCluster[] = [
   {
     name: "spans",
     suites: [
+      "test/e2e/shared-state.test.ts",
       "test/e2e/member-driver.test.ts",
       "test/e2e/claim.test.ts",
       "test/e2e/span.test.ts",
