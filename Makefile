@@ -30,7 +30,7 @@ test: build ## all tests that take minutes: unit, architecture, contract, integr
 
 test-real: build ## what takes longer: the whole kill matrix, User Mode Linux, clusters of kubelets (ARGS: a path)
 	@scripts/setup.sh --for test-real $(FLAGS)
-	@TIDEMARK_REQUIRE_REAL=$(CI) $(if $(PATHS),$(JEST) --maxWorkers=2 $(PATHS),node --import tsx test/suites/main.ts)
+	@TIDEMARK_REQUIRE_REAL=$(CI) $(if $(PATHS),$(JEST) --maxWorkers=2 $(PATHS),node --import tsx test/suites/main.ts && node --import tsx test/harness/check-kill-coverage.ts)
 
 soak: build ## what takes too long for every commit, two hours of it; figures go into test/soak.json (COUNT power cuts, SEED repeats a run)
 	@scripts/setup.sh --for test-real $(FLAGS)

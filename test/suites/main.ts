@@ -1,9 +1,12 @@
-// `make test-real`: every suite of test/real and test/e2e, each by a jest of its own, the longest first, several beside each other. Says of each
+// `make test-real`: every suite of test/real and test/e2e, each by a jest of its own, several beside each other, the longest first. Says of each
 // how it ended and how long it took; what failed is printed whole. The figures stay in .tidemark/real-seconds.json.
 import { readdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { SHARED_CLUSTERS } from "../e2e/shared-clusters.ts";
+import { forgetDeaths } from "../harness/death-notes.ts";
 import { endSuites, runSuite, type SuiteResult } from "./run-suite.ts";
 import { busyRatio, coreTime, keepSecondsIfAsked, longestFirst, readKnownSeconds, writeMeasured } from "./seconds.ts";
+import { runOnSharedCluster } from "./shared-cluster.ts";
 import { runInSlots } from "./slots.ts";
 import { readSoakFigures, soakWarning } from "./soak-figures.ts";
 
@@ -13,7 +16,12 @@ const MEASURED = ".tidemark/real-seconds.json";
 const SLOTS_PER_CORE = 1.5;
 const LIMIT_SECONDS = 2400;
 
-const slots = Number(process.env["TIDEMARK_SLOTS"] ?? Math.ceil(availableParallelism() * SLOTS_PER_CORE));
+interface Job {
+  readonly suites: readonly string[];
+  run(): Promise<void>;
+}
+
+const slots = Number(process.env["TIDEMARK_SLOTS"] || Math.ceil(availableParallelism() * SLOTS_PER_CORE));
 const known = readKnownSeconds();
 const startMs = performance.now();
 const startTime = coreTime();
@@ -25,24 +33,53 @@ for (const signal of ["SIGINT", "SIGTERM"] as const)
     process.exitCode = 1;
   });
 
-const found = DIRECTORIES.flatMap((directory) => readdirSync(directory).map((name) => `${directory}/${name}`));
-const suites = longestFirst(
-  found.filter((path) => path.endsWith(".test.ts")),
-  (suite) => known[suite],
-);
+forgetDeaths();
+const jobs = longestFirst(jobsOf(suitesThere()), knownSecondsOf);
 await runInSlots(
-  suites.map((suite) => () => runAndTell(suite)),
+  jobs.map((job) => () => job.run()),
   slots,
-);
+).catch((error: unknown) => {
+  process.exitCode = 1;
+  say(String(error));
+});
 summarize();
 
-async function runAndTell(suite: string): Promise<void> {
-  const result = await runSuite({ suite, environment: {}, limitSeconds: LIMIT_SECONDS });
+function suitesThere(): string[] {
+  const files = DIRECTORIES.flatMap((directory) => readdirSync(directory).map((name) => `${directory}/${name}`));
+  return files.filter((path) => path.endsWith(".test.ts"));
+}
+
+/** A shared cluster with its suites is one job, each other suite one of its own. */
+function jobsOf(suites: readonly string[]): Job[] {
+  const shared = new Set(SHARED_CLUSTERS.flatMap((cluster) => cluster.suites));
+  const alone = suites.filter((suite) => !shared.has(suite));
+  return [
+    ...SHARED_CLUSTERS.map((cluster) => ({
+      suites: cluster.suites,
+      run: () => runOnSharedCluster(cluster, runAndTell),
+    })),
+    ...alone.map((suite) => ({ suites: [suite], run: async () => void (await runAndTell(suite, {})) })),
+  ];
+}
+
+function knownSecondsOf({ suites }: Job): number | undefined {
+  return suites.reduce<number | undefined>((sum, suite) => {
+    const seconds = known[suite];
+    return sum === undefined || seconds === undefined ? undefined : sum + seconds;
+  }, 0);
+}
+
+async function runAndTell(suite: string, environment: Readonly<Record<string, string>>): Promise<boolean> {
+  const result = await runSuite({ suite, environment, limitSeconds: LIMIT_SECONDS });
   results.push(result);
   const { seconds, passed, failed, skipped, ok, log } = result;
   const counts = [`${passed} passed`, failed > 0 && `${failed} failed`, skipped > 0 && `${skipped} skipped`];
-  say(`${ok ? "passed" : "FAILED"} ${suite}: ${counts.filter(Boolean).join(", ")} in ${seconds.toFixed(0)} s`);
+  const at = `${Math.round((performance.now() - startMs) / 1000)} s`;
+  say(
+    `${at.padStart(6)}  ${ok ? "passed" : "FAILED"} ${suite}: ${counts.filter(Boolean).join(", ")} in ${seconds.toFixed(0)} s`,
+  );
   if (!ok) process.stdout.write(`${readFileSync(log, "utf8")}\n`);
+  return ok;
 }
 
 function summarize(): void {
@@ -52,15 +89,17 @@ function summarize(): void {
   writeMeasured(MEASURED, { seconds, busyRatio: busy, slots, suites: bySuite });
   keepSecondsIfAsked(bySuite);
   const failed = results.filter(({ ok }) => !ok);
+  const wanted = jobs.flatMap(({ suites }) => suites).length;
   const worked = results.reduce((sum, one) => sum + one.seconds, 0);
   say(
     `${worked.toFixed(0)} s of suites in ${seconds} s, ${slots} beside each other, the cores ${Math.round(busy * 100)}% busy: ${MEASURED}`,
   );
-  for (const { suite, log } of failed) say(`FAILED ${suite}: ${log}`);
   const warning = soakWarning(readSoakFigures());
   if (warning !== undefined) say(`WARNING: ${warning}`);
+  for (const { suite, log } of failed) say(`FAILED ${suite}: ${log}`);
+  if (results.length < wanted) say(`${wanted - results.length} suites were not run`);
   say(`suites: ${results.length - failed.length} passed, ${failed.length} failed`);
-  if (failed.length > 0 || results.length < suites.length) process.exitCode = 1;
+  if (failed.length > 0 || results.length < wanted) process.exitCode = 1;
 }
 
 function say(line: string): void {
