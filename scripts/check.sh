@@ -1,25 +1,32 @@
 #!/usr/bin/env bash
-# Format, types, lint, import rules, dead code, drift of generated files: each named when it fails, all of them run.
+# Format, types, lint, import rules, dead code, drift of generated files: beside each other, since none changes a file; each is named when it
+# fails, and all of them run.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bin=node_modules/.bin
-failed=()
+outcomes=$(mktemp -d)
+trap 'rm -rf "$outcomes"' EXIT
+steps=()
 step() {
   local name=$1
   shift
-  local output
-  echo "check: $name ..." >&2
-  if ! output=$("$@" 2>&1); then
-    failed+=("$name")
-    printf '%s\n\n' "--- $name" "$output"
-  fi
+  steps+=("$name")
+  { "$@" >"$outcomes/$name.output" 2>&1 || touch "$outcomes/$name.failed"; } &
 }
-step types node_modules/typescript7/bin/tsc -p .
-step format $bin/biome check --diagnostic-level=error .
-step imports $bin/depcruise --config .dependency-cruiser.mjs --output-type err src
-step dead-code $bin/knip --no-progress
-step drift scripts/check-drift.sh
+echo "check: types, format, imports, dead code, drift, lint ..." >&2
 step lint $bin/eslint --cache --cache-location node_modules/.cache/eslint/ src test bench scripts
+step types node_modules/typescript7/bin/tsc -p .
+step drift scripts/check-drift.sh
+step dead-code $bin/knip --no-progress
+step imports $bin/depcruise --config .dependency-cruiser.mjs --output-type err src
+step format $bin/biome check --diagnostic-level=error .
+wait
+failed=()
+for name in "${steps[@]}"; do
+  [ -e "$outcomes/$name.failed" ] || continue
+  failed+=("$name")
+  printf '%s\n\n' "--- $name" "$(<"$outcomes/$name.output")"
+done
 if [ ${#failed[@]} -gt 0 ]; then
   echo "check: failed: ${failed[*]} (make format mends the format)"
   exit 1
