@@ -26,15 +26,15 @@ demo: build ## watch a real filesystem breathe under load (ARGS: --json, --keep,
 
 test: build ## all tests that take minutes: unit, architecture, contract, integration (ARGS: a path)
 	@scripts/setup.sh --for test $(FLAGS)
-	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) $(PATHS) --testPathIgnorePatterns /test/real/ /test/e2e/
+	@TIDEMARK_REQUIRE_REAL=$(CI) node --import tsx test/suites/fast.ts $(PATHS)
 
 test-real: build ## what takes longer: the whole kill matrix, User Mode Linux, clusters of kubelets (ARGS: a path)
 	@scripts/setup.sh --for test-real $(FLAGS)
-	@TIDEMARK_REQUIRE_REAL=$(CI) $(JEST) --maxWorkers=2 $(or $(PATHS),/test/real/ /test/e2e/)
+	@TIDEMARK_REQUIRE_REAL=$(CI) $(if $(PATHS),$(JEST) --maxWorkers=2 $(PATHS),node --import tsx test/suites/main.ts)
 
-soak: setup ## power cuts while volumes shrink, for as long as is wanted (COUNT=1000, SEED=n repeats a plan, UNMOUNTED=1)
+soak: build ## what takes too long for every commit, two hours of it; figures go into test/soak.json (COUNT power cuts, SEED repeats a run)
 	@scripts/setup.sh --for test-real $(FLAGS)
-	@COUNT=$(COUNT) SEED=$(SEED) UNMOUNTED=$(UNMOUNTED) node --import tsx test/vm/power-cut/soak.ts
+	@TIDEMARK_REQUIRE_REAL=true TIDEMARK_CUTS=$(COUNT) TIDEMARK_SEED=$(SEED) node --import tsx test/suites/soak.ts
 
 cluster: setup ## a real Kubernetes on this machine (ARGS: up, down, status, kubeconfig, "power-off node2", "power-on node2")
 	@scripts/setup.sh --for cluster $(FLAGS)

@@ -16,7 +16,5 @@ export default {
   watchman: false,
   // Timings decide no test: this only ends one that hangs. Waits inside a test end sooner, and say what was there instead.
   testTimeout: 300_000,
-  // Tests wait for devices and processes more than they compute. Jest's own choice on two cores would be one worker.
-  maxWorkers: 3,
   testSequencer: "<rootDir>/test/longest-first.mjs",
 };

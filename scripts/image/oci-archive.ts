@@ -13,9 +13,7 @@ const DEFAULT_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 const ARCHITECTURES: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 const MEDIA = "application/vnd.oci.image";
 
-export interface ImageArchive {
-  /** Where the archive goes; it appears there whole or not at all. */
-  readonly path: string;
+export interface Image {
   /** Full references, such as "registry.example/pause:1". */
   readonly names: readonly string[];
   readonly entrypoint: readonly string[];
@@ -23,6 +21,11 @@ export interface ImageArchive {
   readonly env?: readonly string[];
   readonly workingDirectory?: string;
   readonly layers: readonly Layer[];
+}
+
+export interface ImageArchive extends Image {
+  /** Where the archive goes; it appears there whole or not at all. */
+  readonly path: string;
 }
 
 interface Blob {
@@ -63,7 +66,7 @@ async function layerBlob(layer: Layer, path: string): Promise<Blob> {
 }
 
 /** The layout of image-spec: the index names the manifest, which names its configuration and its layers, all by digest. */
-function archiveEntries(image: ImageArchive, layers: readonly Blob[]): { digest: string; entries: TarEntry[] } {
+function archiveEntries(image: Image, layers: readonly Blob[]): { digest: string; entries: TarEntry[] } {
   const platform = { architecture: ARCHITECTURES[process.arch] ?? process.arch, os: "linux" };
   const config = jsonBlob({
     ...platform,
@@ -97,7 +100,7 @@ function archiveEntries(image: ImageArchive, layers: readonly Blob[]): { digest:
   return { digest: `sha256:${manifest.digest}`, entries };
 }
 
-function environmentOf({ env = [] }: ImageArchive): readonly string[] {
+function environmentOf({ env = [] }: Image): readonly string[] {
   return env.some((variable) => variable.startsWith("PATH=")) ? env : [DEFAULT_PATH, ...env];
 }
 

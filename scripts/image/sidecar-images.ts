@@ -4,32 +4,35 @@ import { mkdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
-import { writeOciArchive } from "./oci-archive.ts";
+import { type Image, writeOciArchive } from "./oci-archive.ts";
 import { sharedLibrariesOf } from "./shared-libraries.ts";
 
 const OVERLAY = fileURLToPath(new URL("../../kustomize/overlays/e2e", import.meta.url));
 
 /** Packs those that the overlay itself tags, from the programs of the same name in `programDirectory`. Returns the archives' paths. */
-export async function writeSidecarImages(
-  programDirectory: string,
-  archiveDirectory: string,
-  overlay = OVERLAY,
-): Promise<string[]> {
+export async function writeSidecarImages(programDirectory: string, archiveDirectory: string): Promise<string[]> {
+  mkdirSync(archiveDirectory, { recursive: true });
   const paths: string[] = [];
-  for (const { name, newTag } of sidecarsOf(overlay))
-    paths.push(await writeProgramImage(`${name}:${newTag}`, join(programDirectory, basename(name)), archiveDirectory));
+  for (const image of sidecarImages(programDirectory)) {
+    const path = join(archiveDirectory, `${basename(image.entrypoint[0] ?? "")}.tar`);
+    await writeOciArchive({ path, ...image });
+    paths.push(path);
+  }
   return paths;
 }
 
-/** The static program alone. Returns the archive's path. */
-export async function writeProgramImage(image: string, from: string, archiveDirectory: string): Promise<string> {
+export function sidecarImages(programDirectory: string, overlay = OVERLAY): Image[] {
+  return sidecarsOf(overlay).map(({ name, newTag }) =>
+    programImage(`${name}:${newTag}`, join(programDirectory, basename(name))),
+  );
+}
+
+/** The static program alone. */
+export function programImage(name: string, from: string): Image {
   const program = basename(from);
   if (sharedLibrariesOf(from).length > 0) throw new Error(`${from} is not static: build it with CGO_ENABLED=0`);
-  mkdirSync(archiveDirectory, { recursive: true });
-  const path = join(archiveDirectory, `${program}.tar`);
-  await writeOciArchive({
-    path,
-    names: [image],
+  return {
+    names: [name],
     entrypoint: [`/${program}`],
     // By its path, as sidecars are started, and by its name, as control plane programs are.
     layers: [
@@ -38,8 +41,7 @@ export async function writeProgramImage(image: string, from: string, archiveDire
         { kind: "symlink", path: `/usr/local/bin/${program}`, target: `/${program}` },
       ],
     ],
-  });
-  return path;
+  };
 }
 
 function sidecarsOf(overlay: string): { name: string; newTag: string }[] {

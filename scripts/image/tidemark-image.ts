@@ -4,7 +4,7 @@ import { accessSync, constants, existsSync, readdirSync, realpathSync } from "no
 import { isAbsolute, join } from "node:path";
 import { PROGRAMS } from "../../src/agent/storage/tools.ts";
 import type { Layer, LayerEntry } from "./layer.ts";
-import { type ImageArchive, writeOciArchive } from "./oci-archive.ts";
+import { type Image, writeOciArchive } from "./oci-archive.ts";
 import { sharedLibrariesOf, withRealDirectory } from "./shared-libraries.ts";
 
 /** What agent and lvmd call by these very paths, beside the programs that they look for. */
@@ -27,15 +27,17 @@ export const USER_ID = 65532;
 
 /** `distDirectory` holds the bundle. The same machine and bundle make the same bytes. Returns the image's digest. */
 export async function writeTidemarkImage(path: string, name: string, distDirectory: string): Promise<string> {
-  const image: ImageArchive = {
-    path,
+  return writeOciArchive({ path, ...tidemarkImage(name, distDirectory) });
+}
+
+export function tidemarkImage(name: string, distDirectory: string): Image {
+  return {
     names: [completeName(name)],
     entrypoint: [NODE_PATH, join(BUNDLE_DIRECTORY, "tidemark.mjs")],
     workingDirectory: "/",
     // What changes with every build comes last, so that a node has the large part already.
     layers: [systemLayer(), bundleLayer(distDirectory)],
   };
-  return writeOciArchive(image);
 }
 
 /** As a runtime looks it up when a pod says `name`: one without a registry is one of Docker Hub's library. */

@@ -1,4 +1,4 @@
-// The effects port with a planted fault: ends the process by SIGKILL right before or right after one named point, and
+// The effects port with planted faults: ends the process by SIGKILL right before or right after one of the named points, and
 // records every point that is passed. For the kill matrix; production gets `directEffects` unless a fault is configured.
 import { appendFileSync } from "node:fs";
 import { directEffects, type EffectPoint, type Effects } from "./effects.ts";
@@ -10,8 +10,13 @@ export interface PlantedFault {
   readonly passage: number;
 }
 
+/** Reads faults with commas between them; undefined plants none. Throws where `parsePlantedFault` does. */
+export function parsePlantedFaults(text: string | undefined): PlantedFault[] {
+  return text === undefined ? [] : text.split(",").map(parsePlantedFault);
+}
+
 /** Reads "extend/grow-file/after" or "extend/grow-file/after#2". Throws on anything else. */
-export function parsePlantedFault(text: string): PlantedFault {
+function parsePlantedFault(text: string): PlantedFault {
   const match = /^([a-z0-9-]+\/[a-z0-9-]+)\/(before|after)(?:#(\d+))?$/.exec(text);
   if (match === null)
     throw new Error(
@@ -20,14 +25,16 @@ export function parsePlantedFault(text: string): PlantedFault {
   return { point: match[1] as EffectPoint, moment: match[2] as "before" | "after", passage: Number(match[3] ?? 1) };
 }
 
-/** `logFile` gets one line "point/moment" per passage, written before anything else happens. */
-export function createFaultEffects(fault: PlantedFault | undefined, logFile: string | undefined): Effects {
-  let passages = 0;
+/** The first fault that is reached fires. `logFile` gets one line "point/moment" per passage, written before anything else happens. */
+export function createFaultEffects(faults: readonly PlantedFault[], logFile: string | undefined): Effects {
+  const passages = new Map<string, number>();
   const pass = (point: EffectPoint, moment: "before" | "after"): void => {
-    if (logFile !== undefined) appendFileSync(logFile, `${point}/${moment}\n`);
-    if (fault === undefined || fault.point !== point || fault.moment !== moment) return;
-    passages += 1;
-    if (passages === fault.passage) process.kill(process.pid, "SIGKILL");
+    const name = `${point}/${moment}`;
+    if (logFile !== undefined) appendFileSync(logFile, `${name}\n`);
+    const passage = (passages.get(name) ?? 0) + 1;
+    passages.set(name, passage);
+    if (faults.some((fault) => fault.point === point && fault.moment === moment && fault.passage === passage))
+      process.kill(process.pid, "SIGKILL");
   };
   return {
     run: async (point, effect) => {
@@ -41,13 +48,13 @@ export function createFaultEffects(fault: PlantedFault | undefined, logFile: str
 
 /** What a process is told about faults. */
 export interface FaultSettings {
-  /** TIDEMARK_FAULT: where the process is ended. */
-  readonly fault: PlantedFault | undefined;
+  /** TIDEMARK_FAULT: where the process is ended, at whichever of them it reaches first. */
+  readonly faults: readonly PlantedFault[];
   /** TIDEMARK_EFFECT_LOG: a file that gets a line per effect. */
   readonly effectLog: string | undefined;
 }
 
 /** The effects of a process as configured: direct ones, unless a fault or a log is asked for. */
-export function effectsOf({ fault, effectLog }: FaultSettings): Effects {
-  return fault === undefined && effectLog === undefined ? directEffects : createFaultEffects(fault, effectLog);
+export function effectsOf({ faults, effectLog }: FaultSettings): Effects {
+  return faults.length === 0 && effectLog === undefined ? directEffects : createFaultEffects(faults, effectLog);
 }

@@ -3,7 +3,7 @@
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import { DurationError, formatDuration, parseDuration } from "../units/duration.ts";
 import { parseQuantity, QuantityError } from "../units/quantity.ts";
-import { type FaultSettings, parsePlantedFault } from "./fault-effects.ts";
+import { type FaultSettings, parsePlantedFaults } from "./fault-effects.ts";
 import { LOG_LEVELS, type LogLevel } from "./log.ts";
 
 type FlagsConfig = NonNullable<ParseArgsConfig["options"]>;
@@ -51,12 +51,11 @@ export interface ProcessSettings extends FaultSettings {
 type ProcessFlagValues = Readonly<Record<keyof typeof PROCESS_FLAGS | "http-port", string>>;
 
 export function readProcessSettings(flags: ProcessFlagValues, environment: NodeJS.ProcessEnv): ProcessSettings {
-  const fault = environment["TIDEMARK_FAULT"];
   return {
     httpHost: flags["http-host"],
     httpPort: portFlag("http-port", flags["http-port"]),
     logLevel: oneOfFlag("log-level", flags["log-level"], LOG_LEVELS),
-    fault: fault === undefined ? undefined : parsePlantedFault(fault),
+    faults: parsePlantedFaults(environment["TIDEMARK_FAULT"]),
     effectLog: environment["TIDEMARK_EFFECT_LOG"],
   };
 }

@@ -1,5 +1,6 @@
 // What the contract suite runs against: the embedded control plane, or the API server that TIDEMARK_CONTRACT_SERVER names
 // (plain HTTP, as `kubectl proxy` offers it). A case that fails there and passes here is a fault of the embedded one.
+import { it } from "@jest/globals";
 import { startControlPlane } from "../../src/apiserver/server.ts";
 import { createLogger } from "../../src/process/log.ts";
 
@@ -11,8 +12,22 @@ export interface ContractTarget {
 }
 
 export async function startContractTarget(): Promise<ContractTarget> {
-  const server = process.env["TIDEMARK_CONTRACT_SERVER"];
+  const server = givenServer();
   if (server !== undefined) return { baseUrl: server.replace(/\/$/, ""), embedded: false, close: async () => {} };
   const controlPlane = await startControlPlane({ port: 0, log: createLogger("control-plane", "error") });
   return { baseUrl: controlPlane.url, embedded: true, close: () => controlPlane.close() };
+}
+
+/** A case of the embedded control plane alone: against another server it is skipped, and says what that one does instead. */
+export function itEmbedded(name: string, otherServers: string, body: () => Promise<void>): void {
+  if (givenServer() === undefined) {
+    it(name, body);
+    return;
+  }
+  console.warn(`${name}: not run against a running API server, since ${otherServers}`);
+  it.skip(name, body);
+}
+
+function givenServer(): string | undefined {
+  return process.env["TIDEMARK_CONTRACT_SERVER"];
 }

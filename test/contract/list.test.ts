@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { AnswerBody } from "./answer-body.ts";
 import { ApiClient, type Json } from "./api-client.ts";
-import { type ContractTarget, startContractTarget } from "./contract-target.ts";
+import { type ContractTarget, itEmbedded, startContractTarget } from "./contract-target.ts";
 import { configMap, prepareWidgets, widget } from "./widget.ts";
 
 let target: ContractTarget;
@@ -56,7 +56,6 @@ describe("a list", () => {
   });
 
   it("does not answer for a version that is not reached yet: 504", async () => {
-    if (!target.embedded) return; // A running cluster waits for seconds first, and its versions move.
     const { code, body } = await api.get(`${widgets}?resourceVersion=9000000000000000`);
     expect(code).toBe(504);
     expect(body["details"].causes[0]?.reason).toBe("ResourceVersionTooLarge");
@@ -147,8 +146,7 @@ describe("pages", () => {
     expect(third["metadata"].continue ?? "").toBe("");
   });
 
-  it("of a moment that is forgotten are answered with 410 Expired", async () => {
-    if (!target.embedded) return; // A running cluster forgets after minutes.
+  itEmbedded("of a moment that is forgotten are answered with 410 Expired", "it forgets after minutes", async () => {
     const token = Buffer.from('{"v":"meta.k8s.io/v1","rv":1,"start":"p2"}').toString("base64url");
     const { code, body } = await api.get(`${configMaps}?limit=2&continue=${token}`);
     expect(code).toBe(410);

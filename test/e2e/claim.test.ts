@@ -4,12 +4,12 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FIELD_MANAGERS } from "../../src/api/names.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
-import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { MEMBER_CLASS } from "../member-driver/config.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
 import { applyObject } from "./apply-object.ts";
-import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
+import { type ClusterUnderTest, startClusterUnderTest } from "./cluster-under-test.ts";
+import { describeOn } from "./describe-on.ts";
 import { install, loadImages } from "./installed-tidemark.ts";
 import { statefulWriter, WRITER_CLAIM, WRITER_POD, type Writer, writerIn } from "./stateful-writer.ts";
 import { whatIsThere } from "./what-is-there.ts";
@@ -28,97 +28,93 @@ const policy = (claimBackend: "Enabled" | "Disabled"): object => ({
   },
 });
 
-describeReal(
-  "claims of another driver in a cluster",
-  clusterKind() === "foreign" ? ["bundle"] : ["bundle", "cluster"],
-  () => {
-    let tested: ClusterUnderTest;
-    let writer: Writer;
+describeOn("any", "claims of another driver in a cluster", ["bundle"], () => {
+  let tested: ClusterUnderTest;
+  let writer: Writer;
 
-    const named = () => ({ namespace: tested.namespace, name: WRITER_CLAIM });
-    const requested = async (): Promise<string | undefined> =>
-      (await tested.client.get(PERSISTENT_VOLUME_CLAIMS, named()))?.spec.resources?.requests?.storage;
-    const until = <T>(what: string, look: () => Promise<T | undefined>): Promise<T> =>
-      waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: () => whatIsThere(tested) });
+  const named = () => ({ namespace: tested.namespace, name: WRITER_CLAIM });
+  const requested = async (): Promise<string | undefined> =>
+    (await tested.client.get(PERSISTENT_VOLUME_CLAIMS, named()))?.spec.resources?.requests?.storage;
+  const until = <T>(what: string, look: () => Promise<T | undefined>): Promise<T> =>
+    waitFor(what, look, { limitMs: LIMIT_MS / 2, intervalMs: 500, otherwise: () => whatIsThere(tested) });
 
-    beforeAll(async () => {
-      tested = await startClusterUnderTest();
-      writer = writerIn(tested);
-      await loadImages(tested);
-      await installMemberDriver(tested);
-      await install(tested);
-    }, BUILD_LIMIT_MS);
-    afterAll(async () => {
-      await tested?.close();
-    }, LIMIT_MS);
+  beforeAll(async () => {
+    tested = await startClusterUnderTest();
+    writer = writerIn(tested);
+    await loadImages(tested);
+    await installMemberDriver(tested);
+    await install(tested);
+  }, BUILD_LIMIT_MS);
+  afterAll(async () => {
+    await tested?.close();
+  }, LIMIT_MS);
 
-    it(
-      "are not touched before a policy opts them in",
-      async () => {
-        await applyObject(tested, policy("Disabled"));
-        await applyObject(tested, statefulWriter(tested.image, MEMBER_CLASS, "1Gi"));
-        await writer.running();
-        expect(await writer.capacityMiB()).toBe(1024);
-        expect(await tested.client.get(FILESYSTEMS, named())).toBeUndefined();
-      },
-      LIMIT_MS,
-    );
+  it(
+    "are not touched before a policy opts them in",
+    async () => {
+      await applyObject(tested, policy("Disabled"));
+      await applyObject(tested, statefulWriter(tested.image, MEMBER_CLASS, "1Gi"));
+      await writer.running();
+      expect(await writer.capacityMiB()).toBe(1024);
+      expect(await tested.client.get(FILESYSTEMS, named())).toBeUndefined();
+    },
+    LIMIT_MS,
+  );
 
-    it(
-      "grow under a pod that fills them: the request by Tidemark, the volume by its driver, the filesystem by kubelet",
-      async () => {
-        await applyObject(tested, policy("Enabled"));
-        const adopted = await until("its Filesystem on its node", async () => {
-          const filesystem = await tested.client.get(FILESYSTEMS, named());
-          return filesystem?.status?.scaling?.reason === "WithinBounds" ? filesystem : undefined;
-        });
-        expect(adopted.status).toMatchObject({ capacity: "1Gi", nodeName: expect.any(String) });
-        await writer.write(Array.from({ length: 54 }, (_, index) => `f${index}`));
-        await until("the request", async () => ((await requested()) === "2Gi" ? true : undefined));
-        const told = await until("kubelet's turn, or its end", async () => {
-          const { status } = (await tested.client.get(FILESYSTEMS, named())) ?? {};
-          const isPending = status?.conditions?.some(({ reason }) => reason === "NodeResizePending");
-          return isPending ? "pending" : status?.capacity === "2Gi" ? "done" : undefined;
-        });
-        // It looks when it next synchronises the pod; a change of that may bring this forward, and nothing here rests on it.
-        if (told === "pending") await tested.kubectl("annotate", "pod", WRITER_POD, "looked-at=now");
-        await until("the filesystem to grow", async () => ((await writer.capacityMiB()) === 2048 ? true : undefined));
-        const done = await until("the capacity", async () => {
-          const filesystem = await tested.client.get(FILESYSTEMS, named());
-          return filesystem?.status?.capacity === "2Gi" ? filesystem : undefined;
-        });
-        expect(done.status?.conditions).toContainEqual(expect.objectContaining({ type: "Ready", status: "True" }));
-        expect(await writer.damaged()).toBe("");
-        const managers = await tested.kubectl("get", "pvc", WRITER_CLAIM, "--show-managed-fields", "-o", "json");
-        expect(managers).toContain(FIELD_MANAGERS.claimRequest);
-      },
-      LIMIT_MS,
-    );
+  it(
+    "grow under a pod that fills them: the request by Tidemark, the volume by its driver, the filesystem by kubelet",
+    async () => {
+      await applyObject(tested, policy("Enabled"));
+      const adopted = await until("its Filesystem on its node", async () => {
+        const filesystem = await tested.client.get(FILESYSTEMS, named());
+        return filesystem?.status?.scaling?.reason === "WithinBounds" ? filesystem : undefined;
+      });
+      expect(adopted.status).toMatchObject({ capacity: "1Gi", nodeName: expect.any(String) });
+      await writer.write(Array.from({ length: 54 }, (_, index) => `f${index}`));
+      await until("the request", async () => ((await requested()) === "2Gi" ? true : undefined));
+      const told = await until("kubelet's turn, or its end", async () => {
+        const { status } = (await tested.client.get(FILESYSTEMS, named())) ?? {};
+        const isPending = status?.conditions?.some(({ reason }) => reason === "NodeResizePending");
+        return isPending ? "pending" : status?.capacity === "2Gi" ? "done" : undefined;
+      });
+      // It looks when it next synchronises the pod; a change of that may bring this forward, and nothing here rests on it.
+      if (told === "pending") await tested.kubectl("annotate", "pod", WRITER_POD, "looked-at=now");
+      await until("the filesystem to grow", async () => ((await writer.capacityMiB()) === 2048 ? true : undefined));
+      const done = await until("the capacity", async () => {
+        const filesystem = await tested.client.get(FILESYSTEMS, named());
+        return filesystem?.status?.capacity === "2Gi" ? filesystem : undefined;
+      });
+      expect(done.status?.conditions).toContainEqual(expect.objectContaining({ type: "Ready", status: "True" }));
+      expect(await writer.damaged()).toBe("");
+      const managers = await tested.kubectl("get", "pvc", WRITER_CLAIM, "--show-managed-fields", "-o", "json");
+      expect(managers).toContain(FIELD_MANAGERS.claimRequest);
+    },
+    LIMIT_MS,
+  );
 
-    it(
-      "are extended once for one crossing",
-      async () => {
-        await until("a quiet policy", async () => {
-          const filesystem = await tested.client.get(FILESYSTEMS, named());
-          return filesystem?.status?.scaling?.reason === "WithinBounds" ? filesystem : undefined;
-        });
-        expect(await requested()).toBe("2Gi");
-      },
-      LIMIT_MS,
-    );
+  it(
+    "are extended once for one crossing",
+    async () => {
+      await until("a quiet policy", async () => {
+        const filesystem = await tested.client.get(FILESYSTEMS, named());
+        return filesystem?.status?.scaling?.reason === "WithinBounds" ? filesystem : undefined;
+      });
+      expect(await requested()).toBe("2Gi");
+    },
+    LIMIT_MS,
+  );
 
-    it(
-      "keep their size when the policy is gone",
-      async () => {
-        await tested.kubectl("delete", "volumepolicy", "claims");
-        await until("NoPolicy", async () => {
-          const filesystem = await tested.client.get(FILESYSTEMS, named());
-          return filesystem?.status?.scaling?.reason === "NoPolicy" ? filesystem : undefined;
-        });
-        expect(await requested()).toBe("2Gi");
-        expect(await writer.capacityMiB()).toBe(2048);
-      },
-      LIMIT_MS,
-    );
-  },
-);
+  it(
+    "keep their size when the policy is gone",
+    async () => {
+      await tested.kubectl("delete", "volumepolicy", "claims");
+      await until("NoPolicy", async () => {
+        const filesystem = await tested.client.get(FILESYSTEMS, named());
+        return filesystem?.status?.scaling?.reason === "NoPolicy" ? filesystem : undefined;
+      });
+      expect(await requested()).toBe("2Gi");
+      expect(await writer.capacityMiB()).toBe(2048);
+    },
+    LIMIT_MS,
+  );
+});

@@ -1,5 +1,6 @@
 // The cluster that a suite runs against: the one that KUBECONFIG names, or else one that is made for the suite and removed after it.
-// A cluster of `make cluster` keeps all of its powers when it is named by KUBECONFIG; of a foreign one, nothing is switched off.
+// A cluster of `make cluster` keeps all of its powers when it is named by KUBECONFIG; of a foreign one, nothing is switched off. Of a
+// cluster that several suites share, each leaves it as it was, and fails where it does not.
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -14,6 +15,7 @@ import { type Cluster, type ClusterSettings, loadCluster } from "../cluster/clus
 import { BUSYBOX_IMAGE } from "../cluster/images.ts";
 import { clusterPlaces } from "../cluster/places.ts";
 import { createOwnCluster } from "./own-cluster.ts";
+import { isShared, leftAsItWas } from "./shared-state.ts";
 
 const execute = promisify(execFile);
 /** Of kubectl: logs of a whole suite. */
@@ -29,6 +31,8 @@ export interface ClusterUnderTest {
   /** Absent: a foreign cluster. */
   readonly cluster?: Cluster;
   kubectl(...args: string[]): Promise<string>;
+  /** What undoes something outside of the namespace: called by `close`, the last one first, unless the whole cluster goes. */
+  afterwards(undo: () => Promise<unknown>): void;
   close(): Promise<void>;
 }
 
@@ -38,13 +42,15 @@ export function clusterOf({ cluster }: Pick<ClusterUnderTest, "cluster">): Clust
   return cluster;
 }
 
-/** "own": made for the suite. */
-export type ClusterKind = "own" | "ours" | "foreign";
+/** "own": made for the suite. "shared": made for several suites, as shared-clusters.ts lists them. */
+export type ClusterKind = "own" | "shared" | "ours" | "foreign";
 
 export function clusterKind(): ClusterKind {
   const kubeconfig = process.env["KUBECONFIG"];
   if (kubeconfig === undefined || kubeconfig === "") return "own";
-  return existsSync(clusterPlaces(dirname(resolve(kubeconfig))).state) ? "ours" : "foreign";
+  const places = clusterPlaces(dirname(resolve(kubeconfig)));
+  if (isShared(places)) return "shared";
+  return existsSync(places.state) ? "ours" : "foreign";
 }
 
 /** `settings`: of one that is made for the suite. */
@@ -58,31 +64,50 @@ export async function startClusterUnderTest(settings: Partial<ClusterSettings> =
     kind: "Namespace",
     metadata: { name: namespace },
   });
-  const kubectl = cluster?.programs.kubectl ?? "kubectl";
+  const kubectl = kubectlOf(cluster?.programs.kubectl ?? "kubectl", kubeconfig, namespace);
+  const undoing: (() => Promise<unknown>)[] = [];
   return {
     client,
     kubeconfig,
     namespace,
     image: process.env["BUSYBOX_IMAGE"] ?? (cluster === undefined ? "busybox:stable" : BUSYBOX_IMAGE),
     cluster,
-    kubectl: async (...args) =>
-      (
-        await execute(kubectl, ["--kubeconfig", kubeconfig, "--namespace", namespace, ...args], {
-          maxBuffer: OUTPUT_LIMIT_BYTES,
-        })
-      ).stdout,
+    kubectl,
+    afterwards: (undo) => undoing.push(undo),
     close: async () => {
-      if (cluster !== undefined && clusterKind() === "own") await removeCluster(cluster.places);
-      else await client.delete("e2e/namespace", NAMESPACES, { name: namespace });
-      await client.close();
+      try {
+        if (cluster !== undefined && clusterKind() === "own") await removeCluster(cluster.places);
+        else await leave(namespace, kubectl, undoing);
+        if (cluster !== undefined && clusterKind() === "shared") await leftAsItWas(cluster, client, kubectl);
+      } finally {
+        await client.close();
+      }
     },
   };
+}
+
+export function kubectlOf(program: string, kubeconfig: string, namespace: string): ClusterUnderTest["kubectl"] {
+  return async (...args) => {
+    const flags = ["--kubeconfig", kubeconfig, "--namespace", namespace];
+    return (await execute(program, [...flags, ...args], { maxBuffer: OUTPUT_LIMIT_BYTES })).stdout;
+  };
+}
+
+/** Volumes go before what makes and removes them does. */
+async function leave(
+  namespace: string,
+  kubectl: ClusterUnderTest["kubectl"],
+  undoing: readonly (() => Promise<unknown>)[],
+): Promise<void> {
+  await kubectl("delete", "namespace", namespace, "--timeout=240s");
+  for (const undo of [...undoing].reverse()) await undo();
 }
 
 async function testedCluster(settings: Partial<ClusterSettings>): Promise<Cluster | undefined> {
   switch (clusterKind()) {
     case "foreign":
       return undefined;
+    case "shared":
     case "ours":
       return loadCluster(dirname(resolve(process.env["KUBECONFIG"] ?? "")));
     case "own":

@@ -13,9 +13,9 @@ import { nodePlaces } from "../cluster/places.ts";
 import { nodeReady, readyNodes } from "../cluster/readiness.ts";
 import { recordedNames, runningProcess } from "../cluster/recorded-process.ts";
 import { runProgram } from "../cluster/run-program.ts";
-import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
-import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { type ClusterUnderTest, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { describeOn, itOn } from "./describe-on.ts";
 import { PODS, type Pod, scriptPod } from "./pod.ts";
 import { clusterTraces, holdNetworkNamespaces, NO_TRACES } from "./traces.ts";
 
@@ -30,10 +30,6 @@ const SERVICES: Resource<KubeObject & { spec: object }> = {
   kind: "Service",
   namespaced: true,
 };
-
-/** Some need a cluster of `make cluster`, some one that this suite may take apart. */
-const itOurs = clusterKind() === "foreign" ? it.skip : it;
-const itOwn = clusterKind() === "own" ? it : it.skip;
 
 let tested: ClusterUnderTest;
 let nodes: string[];
@@ -70,7 +66,7 @@ async function nodeIs(name: string, ready: boolean): Promise<void> {
   );
 }
 
-describeReal("a cluster for tests", clusterKind() === "foreign" ? [] : ["cluster"], () => {
+describeOn("any", "a cluster for tests", [], () => {
   beforeAll(async () => {
     tested = await startClusterUnderTest();
     nodes = (await tested.client.list(NODES)).items.map(({ metadata }) => metadata.name);
@@ -119,7 +115,8 @@ describeReal("a cluster for tests", clusterKind() === "foreign" ? [] : ["cluster
     LIMIT_MS,
   );
 
-  itOurs(
+  itOn(
+    "ours",
     "counts a node as NotReady when its power is cut, and runs pods on it again when it is back",
     async () => {
       const cluster = clusterOf(tested);
@@ -138,7 +135,8 @@ describeReal("a cluster for tests", clusterKind() === "foreign" ? [] : ["cluster
     LIMIT_MS,
   );
 
-  itOurs(
+  itOn(
+    "ours",
     "goes on with pods as they are while kubelet or the API server is stopped",
     async () => {
       const cluster = clusterOf(tested);
@@ -163,7 +161,8 @@ describeReal("a cluster for tests", clusterKind() === "foreign" ? [] : ["cluster
     LIMIT_MS,
   );
 
-  itOwn(
+  itOn(
+    "own",
     "is made anew over one whose parts were killed, and leaves nothing behind when it is removed",
     async () => {
       const before = clusterOf(tested);

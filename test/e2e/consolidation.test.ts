@@ -5,13 +5,13 @@ import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
 import { VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
 import { EXTEND_AT_80 } from "../builders/policy.ts";
-import { describeReal } from "../harness/real-parts.ts";
 import { MEMBER_CLASS, MEMBER_DRIVER } from "../member-driver/config.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
 import { applyObject } from "./apply-object.ts";
 import { breathingPolicy } from "./breathing-policy.ts";
 import { claimingPod, claimOf, spanClass } from "./claiming-pod.ts";
-import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
+import { type ClusterUnderTest, startClusterUnderTest } from "./cluster-under-test.ts";
+import { describeOn, itSampled } from "./describe-on.ts";
 import { giveSlots } from "./give-slots.ts";
 import { install, loadImages, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
 import { makePods, podsOf, removePods, runningOn, until } from "./placed-pods.ts";
@@ -91,74 +91,74 @@ async function attachedOnNode(): Promise<number> {
   return items.filter(({ spec }) => spec.attacher === MEMBER_DRIVER && spec.nodeName === NODE).length;
 }
 
-if (clusterKind() === "foreign") it.skip("needs a cluster of ours", () => undefined);
-else
-  describeReal("a pod that lacks attach slots on its node", ["bundle", "cluster"], () => {
-    beforeAll(async () => {
-      tested = await startClusterUnderTest();
-      const memberDirectory = (await installMemberDriver(tested)) ?? "";
-      await loadImages(tested);
-      await install(tested);
-      await applyObject(tested, spanClass(CLASS, { strategy: "Auto" }));
-      await giveSlots(tested, NODE, memberDirectory, SLOTS);
-      await tested.kubectl("cordon", OTHER_NODE);
-    }, BUILD_LIMIT_MS);
+describeOn("ours", "a pod that lacks attach slots on its node", ["bundle"], () => {
+  beforeAll(async () => {
+    tested = await startClusterUnderTest();
+    const memberDirectory = (await installMemberDriver(tested)) ?? "";
+    await loadImages(tested);
+    await install(tested);
+    await applyObject(tested, spanClass(CLASS, { strategy: "Auto" }));
+    await giveSlots(tested, NODE, memberDirectory, SLOTS);
+    await tested.kubectl("cordon", OTHER_NODE);
+    tested.afterwards(() => tested.kubectl("uncordon", OTHER_NODE));
+  }, BUILD_LIMIT_MS);
 
-    afterAll(() => tested?.close(), LIMIT_MS);
+  afterAll(() => tested?.close(), LIMIT_MS);
 
-    it(
-      "waits while no policy allows it, and runs once the members of another filesystem there were merged, whose data is the same",
-      async () => {
-        await wideFilesystem("wide");
-        expect(await attachedOnNode()).toBe(SLOTS);
-        await expandsMembers(true);
-        await waitingPod("late", CLASS);
-        const need = await until(tested, "the Filesystem to say who waits", async () => {
-          const name = { namespace: tested.namespace, name: "wide" };
-          return (await tested.client.get(FILESYSTEMS, name))?.status?.consolidation;
-        });
-        expect(need).toMatchObject({ pod: `${tested.namespace}/late`, node: NODE, members: 2, growth: "2Gi" });
-        // Nobody has allowed anything yet.
-        expect(membersOf(await layoutOf("wide"))).toHaveLength(SLOTS);
-        await applyObject(tested, breathingPolicy({ min: "1Gi", max: "20Gi" }, [EXTEND_AT_80]));
-        await untilMembers("wide", "m0 3Gi", "m1 1Gi");
-        expect(await runningOn(tested, "wide", "late")).toEqual([NODE, NODE]);
-        expect(await writerIn(tested, "wide").damaged()).toBe("");
-        expect(await writerIn(tested, "wide").capacityMiB()).toBe(SLOTS * 1024);
-        expect(await attachedOnNode()).toBe(SLOTS);
-        expect((await podsOf(tested, ["wide"]))[0]?.status).toMatchObject({ phase: "Running" });
-        for (const about of ["wide", "late"]) {
-          expect(await eventsOf(about, "SlotsWanted")).toContain(
-            `lacks 2 attach slots of ${MEMBER_DRIVER} on node ${NODE}`,
-          );
-          expect(await eventsOf(about, "ConsolidationSucceeded")).toContain("it has 2 members now");
-        }
-        await until(tested, "nothing to be wanted any more", async () => {
-          const name = { namespace: tested.namespace, name: "wide" };
-          return (await tested.client.get(FILESYSTEMS, name))?.status?.consolidation === undefined ? true : undefined;
-        });
-        await removeAll("wide", "late");
-      },
-      LIMIT_MS,
-    );
+  it(
+    "waits while no policy allows it, and runs once the members of another filesystem there were merged, whose data is the same",
+    async () => {
+      await wideFilesystem("wide");
+      expect(await attachedOnNode()).toBe(SLOTS);
+      await expandsMembers(true);
+      await waitingPod("late", CLASS);
+      const need = await until(tested, "the Filesystem to say who waits", async () => {
+        const name = { namespace: tested.namespace, name: "wide" };
+        return (await tested.client.get(FILESYSTEMS, name))?.status?.consolidation;
+      });
+      expect(need).toMatchObject({ pod: `${tested.namespace}/late`, node: NODE, members: 2, growth: "2Gi" });
+      // Nobody has allowed anything yet.
+      expect(membersOf(await layoutOf("wide"))).toHaveLength(SLOTS);
+      await applyObject(tested, breathingPolicy({ min: "1Gi", max: "20Gi" }, [EXTEND_AT_80]));
+      await untilMembers("wide", "m0 3Gi", "m1 1Gi");
+      expect(await runningOn(tested, "wide", "late")).toEqual([NODE, NODE]);
+      expect(await writerIn(tested, "wide").damaged()).toBe("");
+      expect(await writerIn(tested, "wide").capacityMiB()).toBe(SLOTS * 1024);
+      expect(await attachedOnNode()).toBe(SLOTS);
+      expect((await podsOf(tested, ["wide"]))[0]?.status).toMatchObject({ phase: "Running" });
+      for (const about of ["wide", "late"]) {
+        expect(await eventsOf(about, "SlotsWanted")).toContain(
+          `lacks 2 attach slots of ${MEMBER_DRIVER} on node ${NODE}`,
+        );
+        expect(await eventsOf(about, "ConsolidationSucceeded")).toContain("it has 2 members now");
+      }
+      await until(tested, "nothing to be wanted any more", async () => {
+        const name = { namespace: tested.namespace, name: "wide" };
+        return (await tested.client.get(FILESYSTEMS, name))?.status?.consolidation === undefined ? true : undefined;
+      });
+      await removeAll("wide", "late");
+    },
+    LIMIT_MS,
+  );
 
-    it(
-      "is given its node by the stock scheduler once there are slots, though each process is killed while members are merged",
-      async () => {
-        await wideFilesystem("broad");
-        await expandsMembers(true);
-        await waitingPod("ordinary", MEMBER_CLASS);
-        await until(tested, "the merge to be decided", async () => {
-          const name = { namespace: tested.namespace, name: "broad" };
-          return (await tested.client.get(FILESYSTEMS, name))?.spec.target?.members;
-        });
-        await tested.kubectl("-n", SYSTEM_NAMESPACE, "delete", "pod", "--all", "--grace-period=0", "--force");
-        await untilMembers("broad", "m0 3Gi", "m1 1Gi");
-        expect(await runningOn(tested, "broad", "ordinary")).toEqual([NODE, NODE]);
-        expect(await writerIn(tested, "broad").damaged()).toBe("");
-        expect(await writerIn(tested, "broad").capacityMiB()).toBe(SLOTS * 1024);
-        await removeAll("broad", "ordinary");
-      },
-      LIMIT_MS,
-    );
-  });
+  itSampled(
+    3,
+    "is given its node by the stock scheduler once there are slots, though each process is killed while members are merged",
+    async () => {
+      await wideFilesystem("broad");
+      await expandsMembers(true);
+      await waitingPod("ordinary", MEMBER_CLASS);
+      await until(tested, "the merge to be decided", async () => {
+        const name = { namespace: tested.namespace, name: "broad" };
+        return (await tested.client.get(FILESYSTEMS, name))?.spec.target?.members;
+      });
+      await tested.kubectl("-n", SYSTEM_NAMESPACE, "delete", "pod", "--all", "--grace-period=0", "--force");
+      await untilMembers("broad", "m0 3Gi", "m1 1Gi");
+      expect(await runningOn(tested, "broad", "ordinary")).toEqual([NODE, NODE]);
+      expect(await writerIn(tested, "broad").damaged()).toBe("");
+      expect(await writerIn(tested, "broad").capacityMiB()).toBe(SLOTS * 1024);
+      await removeAll("broad", "ordinary");
+    },
+    LIMIT_MS,
+  );
+});

@@ -2,12 +2,23 @@
 import { CSI_NODES } from "../../src/kube/resources.ts";
 import { MEMBER_DRIVER } from "../member-driver/config.ts";
 import { NAMESPACE as MEMBER_DRIVER_NAMESPACE } from "../member-driver/manifests.ts";
-import { writeSwitches } from "../member-driver/switches.ts";
+import { readSwitches, writeSwitches } from "../member-driver/switches.ts";
 import type { ClusterUnderTest } from "./cluster-under-test.ts";
 import { until } from "./placed-pods.ts";
 
-/** A restarted part of the driver registers anew, and kubelet writes the number that it tells then. */
+/** Until the suite ends. */
 export async function giveSlots(
+  tested: ClusterUnderTest,
+  node: string,
+  memberDirectory: string,
+  slots: number,
+): Promise<void> {
+  tested.afterwards(() => tellSlots(tested, node, memberDirectory, readSwitches(memberDirectory).maxVolumesPerNode));
+  await tellSlots(tested, node, memberDirectory, slots);
+}
+
+/** A restarted part of the driver registers anew, and kubelet writes the number that it tells then. */
+async function tellSlots(
   tested: ClusterUnderTest,
   node: string,
   memberDirectory: string,

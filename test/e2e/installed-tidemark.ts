@@ -1,13 +1,18 @@
 // Tidemark in a cluster as its users install it: its image on the nodes, and one `kubectl apply -k`. Nothing here knows what the
 // manifests contain but the namespace.
-import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { writeSidecarImages } from "../../scripts/image/sidecar-images.ts";
-import { writeTidemarkImage } from "../../scripts/image/tidemark-image.ts";
+import { parseAllDocuments } from "yaml";
+import type { Image } from "../../scripts/image/oci-archive.ts";
+import { type PackedImage, packedImage } from "../../scripts/image/packed-image.ts";
+import { sidecarImages } from "../../scripts/image/sidecar-images.ts";
+import { tidemarkImage } from "../../scripts/image/tidemark-image.ts";
 import { RELEASE } from "../../src/api/names.ts";
+import type { ApplyConfiguration } from "../../src/kube/client.ts";
+import type { Cluster } from "../cluster/cluster-state.ts";
 import { builtTools } from "../cluster/go-tools.ts";
-import { importImage } from "../cluster/node.ts";
+import { giveImages } from "../cluster/node-images.ts";
 import type { ClusterUnderTest } from "./cluster-under-test.ts";
+import { isShared, standingOverlay } from "./shared-state.ts";
 
 export const SYSTEM_NAMESPACE = "tidemark-system";
 export const OVERLAY = overlay("e2e");
@@ -27,29 +32,66 @@ function overlay(name: string): string {
   return fileURLToPath(new URL(`../../kustomize/overlays/${name}`, import.meta.url));
 }
 
-/** Packs the images and puts them on each node. A foreign cluster must have them already: it pulls from its own registry. */
-export async function loadImages({ cluster }: ClusterUnderTest): Promise<void> {
+/** Puts the images on each node that lacks one. A foreign cluster must have them already: it pulls from its own registry. */
+export async function loadImages({ cluster }: Pick<ClusterUnderTest, "cluster">): Promise<void> {
   if (cluster === undefined) return;
-  const directory = join(cluster.places.directory, "tidemark-images");
-  const sidecars = await writeSidecarImages(await builtTools("kubernetes", () => undefined), directory);
-  const own = join(directory, "tidemark.tar");
-  await writeTidemarkImage(own, `tidemark:${RELEASE}`, DIST);
-  for (const node of cluster.nodes) for (const archive of [own, ...sidecars]) await importImage(cluster, node, archive);
+  const programs = await builtTools("kubernetes", () => undefined);
+  await give(cluster, [tidemarkImage(`tidemark:${RELEASE}`, DIST), ...sidecarImages(programs)]);
 }
 
 /** Of the component placement. */
 export async function loadScheduler({ cluster }: ClusterUnderTest): Promise<void> {
   if (cluster === undefined) return;
-  const directory = join(cluster.places.directory, "scheduler-image");
-  const programs = await builtTools("kubernetes", () => undefined);
-  const archives = await writeSidecarImages(programs, directory, PLACEMENT_OVERLAY);
-  for (const node of cluster.nodes) for (const archive of archives) await importImage(cluster, node, archive);
+  await give(cluster, sidecarImages(await builtTools("kubernetes", () => undefined), PLACEMENT_OVERLAY));
 }
 
-/** Resolves when every pod of it is Ready. */
-export async function install({ kubectl }: ClusterUnderTest, overlayPath: string = OVERLAY): Promise<void> {
-  await kubectl("--namespace", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", overlayPath);
+/** Packed once for all clusters. */
+export async function give(cluster: Cluster, images: readonly Image[]): Promise<void> {
+  const packed: PackedImage[] = [];
+  for (const image of images) packed.push(await packedImage(image));
+  await giveImages(cluster, packed);
+}
+
+/** Resolves when every pod of it is Ready. A shared cluster gets its own overlay back afterwards. */
+export async function install(
+  tested: Pick<ClusterUnderTest, "kubectl"> & Partial<Pick<ClusterUnderTest, "cluster" | "afterwards">>,
+  overlayPath: string = OVERLAY,
+): Promise<void> {
+  const { kubectl, cluster, afterwards } = tested;
+  const standing = cluster !== undefined && isShared(cluster.places) ? standingOverlay(cluster.places) : overlayPath;
+  if (standing !== overlayPath) afterwards?.(() => takeBack({ kubectl }, overlayPath, standing));
+  await apply({ kubectl }, overlayPath);
   await everyPodReady({ kubectl });
+}
+
+async function apply({ kubectl }: Pick<ClusterUnderTest, "kubectl">, overlayPath: string): Promise<void> {
+  await kubectl("--namespace", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", overlayPath);
+}
+
+/** What only the first overlay has is deleted, and the second one's is as it says. */
+async function takeBack(
+  { kubectl }: Pick<ClusterUnderTest, "kubectl">,
+  overlayPath: string,
+  standing: string,
+): Promise<void> {
+  const kept = new Set(await objectsOf({ kubectl }, standing));
+  const added = (await objectsOf({ kubectl }, overlayPath)).filter((object) => !kept.has(object));
+  for (const object of added) {
+    const [kind = "", namespace = "", name = ""] = object.split(" ");
+    await kubectl("--namespace", namespace, "delete", kind, name, "--wait", "--ignore-not-found");
+  }
+  await apply({ kubectl }, standing);
+  await everyPodReady({ kubectl });
+}
+
+/** "kind namespace name". */
+async function objectsOf({ kubectl }: Pick<ClusterUnderTest, "kubectl">, overlayPath: string): Promise<string[]> {
+  return parseAllDocuments(await kubectl("kustomize", overlayPath)).map((document) => {
+    const { apiVersion, kind, metadata } = document.toJS() as ApplyConfiguration;
+    const [version, group] = apiVersion.split("/").reverse();
+    const resource = group === undefined ? kind : `${kind}.${version}.${group}`;
+    return [resource, metadata.namespace ?? SYSTEM_NAMESPACE, metadata.name].join(" ");
+  });
 }
 
 export async function everyPodReady({ kubectl }: Pick<ClusterUnderTest, "kubectl">): Promise<void> {

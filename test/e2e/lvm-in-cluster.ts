@@ -1,10 +1,13 @@
 // A volume group for each node of a test cluster: real LVM on real metadata, its volumes on loop devices, since these nodes share a
 // kernel that may have no device-mapper. The overlay e2e-lvm runs LVM's commands by the path that every node has them at.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { GIB, MIB } from "../../src/units/quantity.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { enterNode } from "../cluster/node-namespaces.ts";
 import { VOLUME_GROUP } from "../cluster/node-settings.ts";
 import { nodePlaces } from "../cluster/places.ts";
-import { createLvmOnLoop, type LvmOnLoop } from "../lvm-on-loop/lvm-on-loop.ts";
+import { createLvmOnLoop } from "../lvm-on-loop/lvm-on-loop.ts";
 import { onNode } from "./node-shell.ts";
 
 /** As the overlay's lvmd.yaml calls it, on each node. */
@@ -23,18 +26,24 @@ export interface GroupOnNode {
   readonly freeBytes: number;
 }
 
-/** By the node's name. They go with the cluster, and are there again when a node has its power back. */
-export async function giveVolumeGroups(
-  { places }: Cluster,
-  sizesBytes: Readonly<Record<string, number>>,
-): Promise<Record<string, LvmOnLoop>> {
-  const grounds = Object.entries(sizesBytes).map(async ([name, sizeBytes]) => {
-    const node = nodePlaces(places, name);
-    const ground = await createLvmOnLoop(node.lvm, await enterNode(places, node));
-    await ground.addGroup(VOLUME_GROUP, sizeBytes);
-    return [name, ground] as const;
-  });
-  return Object.fromEntries(await Promise.all(grounds));
+export const [SMALL_NODE, LARGE_NODE] = ["node1", "node2"] as const;
+/** Two and three volumes of 4 GiB; one of 12 GiB fits on one of them alone, and one of 30 GiB on neither. */
+export const GROUP_BYTES = { [SMALL_NODE]: 8 * GIB + 512 * MIB, [LARGE_NODE]: 12 * GIB + 512 * MIB };
+
+/** Unless they are there. They go with the cluster, and are there again when a node has its power back. */
+export async function giveVolumeGroups(cluster: Cluster): Promise<void> {
+  const lacking = Object.entries(GROUP_BYTES).filter(([node]) => !hasVolumeGroup(cluster, node));
+  await Promise.all(
+    lacking.map(async ([name, sizeBytes]) => {
+      const node = nodePlaces(cluster.places, name);
+      const ground = await createLvmOnLoop(node.lvm, await enterNode(cluster.places, node));
+      await ground.addGroup(VOLUME_GROUP, sizeBytes);
+    }),
+  );
+}
+
+export function hasVolumeGroup({ places }: Cluster, node: string): boolean {
+  return existsSync(join(nodePlaces(places, node).lvm, "groups", `${VOLUME_GROUP}.img`));
 }
 
 /** On every node; as LVM finds them, not lvmd. */

@@ -11,15 +11,23 @@ import { CSI_STORAGE_CAPACITIES, PERSISTENT_VOLUME_CLAIMS } from "../../src/kube
 import { GIB, MIB, parseQuantity } from "../../src/units/quantity.ts";
 import { startComponent, stopComponent } from "../cluster/components.ts";
 import { nodeReady } from "../cluster/readiness.ts";
-import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";
 import { BREATHING, breathingPolicy } from "./breathing-policy.ts";
 import { claimingPod, claimOf, devicePod, localClass } from "./claiming-pod.ts";
-import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { type ClusterUnderTest, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { describeOn } from "./describe-on.ts";
 import { grantIsOnDisk } from "./grant-on-disk.ts";
 import { everyPodReady, install, LVM_OVERLAY, loadImages, logsOf, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
-import { DEVICE_CLASS, giveVolumeGroups, groupOnNode, type VolumeOnNode, volumesOnNodes } from "./lvm-in-cluster.ts";
+import {
+  DEVICE_CLASS,
+  GROUP_BYTES,
+  giveVolumeGroups,
+  groupOnNode,
+  LARGE_NODE,
+  type VolumeOnNode,
+  volumesOnNodes,
+} from "./lvm-in-cluster.ts";
 import { inContainer, onNode } from "./node-shell.ts";
 import { PODS, type Pod } from "./pod.ts";
 import { type Writer, writerIn } from "./stateful-writer.ts";
@@ -28,8 +36,6 @@ import { whatIsThere } from "./what-is-there.ts";
 const BUILD_LIMIT_MS = 3_600_000;
 const LIMIT_MS = 420_000;
 const CLASS = "e2e-lvm";
-const [SMALL, LARGE] = ["node1", "node2"] as const;
-const GROUP_BYTES = { [SMALL]: 8 * GIB, [LARGE]: 20 * GIB };
 const LIMITS = { min: "2Gi", max: "6Gi", minAvailable: "256Mi" };
 const FILE_MIB = 64;
 const GRAIN_BYTES = 4 * MIB;
@@ -128,213 +134,210 @@ async function killLvmd(node: string): Promise<void> {
   await onNode(clusterOf(tested), node, "kill", "-9", ...pids);
 }
 
-const isOurs = clusterKind() !== "foreign";
-if (!isOurs) it.skip("needs a cluster whose nodes it can give a volume group", () => undefined);
-else
-  describeReal("volumes of LVM in a cluster", ["bundle", "cluster", "lvm"], () => {
-    beforeAll(async () => {
-      tested = await startClusterUnderTest();
-      await loadImages(tested);
-      await giveVolumeGroups(clusterOf(tested), GROUP_BYTES);
-      await install(tested, LVM_OVERLAY);
-      await applyObject(tested, localClass(CLASS, { backend: "lvm" }));
-    }, BUILD_LIMIT_MS);
+describeOn("ours", "volumes of LVM in a cluster", ["bundle", "lvm"], () => {
+  beforeAll(async () => {
+    tested = await startClusterUnderTest();
+    await loadImages(tested);
+    await giveVolumeGroups(clusterOf(tested));
+    await install(tested, LVM_OVERLAY);
+    await applyObject(tested, localClass(CLASS, { backend: "lvm" }));
+  }, BUILD_LIMIT_MS);
 
-    afterAll(() => tested?.close(), LIMIT_MS);
+  afterAll(() => tested?.close(), LIMIT_MS);
 
-    it(
-      "tells of each node's class what it has, and the scheduler what it can promise there",
-      async () => {
-        for (const node of Object.keys(GROUP_BYTES)) {
-          const { sizeBytes, freeBytes } = await groupOnNode(clusterOf(tested), node);
-          const told = await until(`the NodeStorage of ${node}`, async () => {
-            const { status } = (await tested.client.get(NODE_STORAGES, { name: node })) ?? {};
-            return status?.deviceClasses?.find(({ backend }) => backend === "lvm");
-          });
-          expect(told).toMatchObject({ name: DEVICE_CLASS, default: true });
-          expect([parseQuantity(told.size ?? ""), parseQuantity(told.free)]).toEqual([sizeBytes, freeBytes]);
-          await capacityToldIs(node, freeBytes);
-        }
-      },
-      LIMIT_MS,
-    );
-
-    it(
-      "gives two pods filesystems that grow as they fill and shrink as they empty, with every byte kept, and nothing is left of them",
-      async () => {
-        await applyObject(tested, breathingPolicy(LIMITS));
-        const names = ["one", "two"];
-        const writers = await Promise.all(names.map((name) => claimWithPod(name, "2Gi")));
-        for (const [index, writer] of writers.entries()) {
-          const name = names[index] ?? "";
-          await writer.running();
-          expect(await writer.capacityMiB()).toBe(2048);
-          expect(await volumeOf(name)).toMatchObject({
-            node: (await podOf(name)).spec.nodeName,
-            sizeBytes: 2 * GIB,
-            tags: expect.arrayContaining([`tidemark.dev/claim=${tested.namespace}/${name}`]),
-          });
-        }
-        await Promise.all(writers.map((writer) => writer.write(files(0, 27), FILE_MIB)));
-        const grown = await Promise.all(writers.map((writer) => capacityIs(writer, "grow", (mib) => mib > 2300)));
-        await Promise.all(writers.map((writer) => writer.write(files(27, 4), FILE_MIB)));
-        for (const writer of writers) expect(await writer.damaged()).toBe("");
-        await Promise.all(writers.map((writer) => writer.remove(files(0, 25))));
-        await Promise.all(
-          writers.map((writer, index) => capacityIs(writer, "shrink", (mib) => mib <= (grown[index] ?? 0) - 256)),
-        );
-        for (const [index, writer] of writers.entries()) {
-          await volumeFits(names[index] ?? "", writer);
-          expect(await writer.damaged()).toBe("");
-        }
-        await tested.kubectl("delete", "pod", "--wait", ...names);
-        for (const name of names) await applyObject(tested, claimingPod(name, tested.image, name));
-        for (const writer of writers) {
-          await writer.running();
-          expect(await writer.damaged()).toBe("");
-        }
-        await deleteAll(...names);
-        await nothingIsLeft();
-        for (const node of Object.keys(GROUP_BYTES)) {
-          const { sizeBytes, freeBytes } = await groupOnNode(clusterOf(tested), node);
-          expect(freeBytes).toBe(sizeBytes);
-          await capacityToldIs(node, freeBytes);
-        }
-      },
-      LIMIT_MS,
-    );
-
-    it(
-      "gives a disk that fills without API server and engine the room that it was granted",
-      async () => {
-        const cluster = clusterOf(tested);
-        const writer = await claimWithPod("needy", "2Gi");
-        await writer.running();
-        const pod = await podOf("needy");
-        await grantIsOnDisk(cluster, pod.spec.nodeName ?? "", await handleOf("needy"), otherwise);
-        const capacityMiB = async (): Promise<number> =>
-          Number(await inContainer(cluster, pod, "df -m /data | awk 'NR == 2 { print $2 }'"));
-        expect(await capacityMiB()).toBe(2048);
-        await scaleEngine(0);
-        await stopComponent(cluster, "kube-apiserver");
-        try {
-          await inContainer(cluster, pod, FILL);
-          await inContainer(cluster, pod, "sha256sum /data/fill > /tmp/fill");
-          expect(await capacityMiB()).toBeGreaterThan(2200);
-          await inContainer(cluster, pod, "sha256sum -c /tmp/fill");
-        } finally {
-          await startComponent(cluster, "kube-apiserver");
-        }
-        await Promise.all(cluster.nodes.map((node) => nodeReady(cluster, node)));
-        await scaleEngine(2);
-        await everyPodReady(tested);
-        await inContainer(cluster, pod, "sha256sum -c /tmp/fill && rm /data/fill");
-        await volumeFits("needy", writer);
-        await deleteAll("needy");
-        await nothingIsLeft();
-      },
-      LIMIT_MS,
-    );
-
-    it(
-      "puts a claim where there is room for it, and says of one that fits nowhere why it waits",
-      async () => {
-        await applyObject(tested, breathingPolicy({ ...LIMITS, max: "40Gi" }));
-        const writer = await claimWithPod("large", "12Gi");
-        await writer.running();
-        expect((await podOf("large")).spec.nodeName).toBe(LARGE);
-        await claimWithPod("huge", "30Gi");
-        const select = "involvedObject.name=huge,reason=FailedScheduling";
-        const told = await until("the scheduler's word on it", async () => {
-          const said = await tested.kubectl(
-            "get",
-            "events",
-            "--field-selector",
-            select,
-            "-o",
-            "jsonpath={.items[*].message}",
-          );
-          return said.includes("storage") ? said : undefined;
+  it(
+    "tells of each node's class what it has, and the scheduler what it can promise there",
+    async () => {
+      for (const node of Object.keys(GROUP_BYTES)) {
+        const { sizeBytes, freeBytes } = await groupOnNode(clusterOf(tested), node);
+        const told = await until(`the NodeStorage of ${node}`, async () => {
+          const { status } = (await tested.client.get(NODE_STORAGES, { name: node })) ?? {};
+          return status?.deviceClasses?.find(({ backend }) => backend === "lvm");
         });
-        expect(told).toContain("did not have enough free storage");
-        await sleep(2000);
-        expect((await podOf("huge")).status?.phase).toBe("Pending");
-        expect(await volumesOnNodes(clusterOf(tested))).toHaveLength(1);
-        await deleteAll("large", "huge");
-        await nothingIsLeft();
-      },
-      LIMIT_MS,
-    );
+        expect(told).toMatchObject({ name: DEVICE_CLASS, default: true });
+        expect([parseQuantity(told.size ?? ""), parseQuantity(told.free)]).toEqual([sizeBytes, freeBytes]);
+        await capacityToldIs(node, freeBytes);
+      }
+    },
+    LIMIT_MS,
+  );
 
-    it(
-      "goes on while lvmd is killed, and grows a volume once it is back",
-      async () => {
-        await applyObject(tested, breathingPolicy(LIMITS));
-        const writer = await claimWithPod("lasting", "2Gi");
+  it(
+    "gives two pods filesystems that grow as they fill and shrink as they empty, with every byte kept, and nothing is left of them",
+    async () => {
+      await applyObject(tested, breathingPolicy(LIMITS));
+      const names = ["one", "two"];
+      const writers = await Promise.all(names.map((name) => claimWithPod(name, "2Gi")));
+      for (const [index, writer] of writers.entries()) {
+        const name = names[index] ?? "";
         await writer.running();
-        await writer.write(files(0, 4), FILE_MIB);
-        const node = (await podOf("lasting")).spec.nodeName ?? "";
-        await killLvmd(node);
-        await writer.write(files(4, 23), FILE_MIB);
-        await capacityIs(writer, "grow", (mib) => mib > 2300);
-        await everyPodReady(tested);
-        expect(await writer.damaged()).toBe("");
-        await deleteAll("lasting");
-        await tested.kubectl("delete", "volumepolicy", BREATHING);
-        await nothingIsLeft();
-      },
-      LIMIT_MS,
-    );
-
-    it(
-      "gives a pod a raw block device that grows under it, and keeps what was written to it for the next pod",
-      async () => {
-        const cluster = clusterOf(tested);
-        await applyObject(tested, claimOf("raw", CLASS, "1Gi", "Block"));
-        const runs = async (): Promise<Pod> => {
-          await applyObject(tested, devicePod("raw", tested.image, "raw"));
-          await tested.kubectl("wait", "pod", "raw", "--for=condition=Ready", "--timeout=120s");
-          return podOf("raw");
-        };
-        const pod = await runs();
-        const deviceBytes = async (): Promise<number> =>
-          Number(await inContainer(cluster, pod, "blockdev --getsize64 /dev/data"));
-        expect(await deviceBytes()).toBe(GIB);
-        // Where superblocks are: nobody has formatted it.
-        expect((await inContainer(cluster, pod, "head -c 131072 /dev/data | tr -d '\\0' | wc -c")).trim()).toBe("0");
-        const write = "dd if=/dev/urandom bs=1M count=16 of=/dev/data conv=fsync,notrunc && ";
-        const sum = "head -c 16777216 /dev/data | sha256sum";
-        const written = await inContainer(cluster, pod, `${write}${sum}`);
-        const raised = JSON.stringify({ spec: { resources: { requests: { storage: "2Gi" } } } });
-        await tested.kubectl("patch", "pvc", "raw", "--patch", raised);
-        await until("the device to grow", async () => ((await deviceBytes()) === 2 * GIB ? true : undefined));
-        await until("the claim to say so", async () => {
-          const claim = { namespace: tested.namespace, name: "raw" };
-          const found = await tested.client.get(PERSISTENT_VOLUME_CLAIMS, claim);
-          return found?.status?.capacity?.["storage"] === "2Gi" ? true : undefined;
-        });
-        await until("the Filesystem to say why no policy extends it", async () => {
-          const { scaling } =
-            (await tested.client.get(FILESYSTEMS, { namespace: tested.namespace, name: "raw" }))?.status ?? {};
-          return scaling?.reason === "RawBlockVolume" ? true : undefined;
-        });
-        expect(await volumeOf("raw")).toMatchObject({
+        expect(await writer.capacityMiB()).toBe(2048);
+        expect(await volumeOf(name)).toMatchObject({
+          node: (await podOf(name)).spec.nodeName,
           sizeBytes: 2 * GIB,
-          tags: expect.arrayContaining(["tidemark.dev/volume-mode=Block"]),
+          tags: expect.arrayContaining([`tidemark.dev/claim=${tested.namespace}/${name}`]),
         });
-        await tested.kubectl("delete", "pod", "--wait", "raw");
-        expect(await inContainer(cluster, await runs(), sum)).toBe(written);
-        await deleteAll("raw");
-        await nothingIsLeft();
-      },
-      LIMIT_MS,
-    );
+      }
+      await Promise.all(writers.map((writer) => writer.write(files(0, 27), FILE_MIB)));
+      const grown = await Promise.all(writers.map((writer) => capacityIs(writer, "grow", (mib) => mib > 2300)));
+      await Promise.all(writers.map((writer) => writer.write(files(27, 4), FILE_MIB)));
+      for (const writer of writers) expect(await writer.damaged()).toBe("");
+      await Promise.all(writers.map((writer) => writer.remove(files(0, 25))));
+      await Promise.all(
+        writers.map((writer, index) => capacityIs(writer, "shrink", (mib) => mib <= (grown[index] ?? 0) - 256)),
+      );
+      for (const [index, writer] of writers.entries()) {
+        await volumeFits(names[index] ?? "", writer);
+        expect(await writer.damaged()).toBe("");
+      }
+      await tested.kubectl("delete", "pod", "--wait", ...names);
+      for (const name of names) await applyObject(tested, claimingPod(name, tested.image, name));
+      for (const writer of writers) {
+        await writer.running();
+        expect(await writer.damaged()).toBe("");
+      }
+      await deleteAll(...names);
+      await nothingIsLeft();
+      for (const node of Object.keys(GROUP_BYTES)) {
+        const { sizeBytes, freeBytes } = await groupOnNode(clusterOf(tested), node);
+        expect(freeBytes).toBe(sizeBytes);
+        await capacityToldIs(node, freeBytes);
+      }
+    },
+    LIMIT_MS,
+  );
 
-    it("does nothing that its roles do not allow", async () => {
-      const refused = /forbidden|cannot (get|list|watch|create|update|patch|delete)/i;
-      expect((await logsOf(tested)).split("\n").filter((line) => refused.test(line))).toEqual([]);
-    });
+  it(
+    "gives a disk that fills without API server and engine the room that it was granted",
+    async () => {
+      const cluster = clusterOf(tested);
+      const writer = await claimWithPod("needy", "2Gi");
+      await writer.running();
+      const pod = await podOf("needy");
+      await grantIsOnDisk(cluster, pod.spec.nodeName ?? "", await handleOf("needy"), otherwise);
+      const capacityMiB = async (): Promise<number> =>
+        Number(await inContainer(cluster, pod, "df -m /data | awk 'NR == 2 { print $2 }'"));
+      expect(await capacityMiB()).toBe(2048);
+      await scaleEngine(0);
+      await stopComponent(cluster, "kube-apiserver");
+      try {
+        await inContainer(cluster, pod, FILL);
+        await inContainer(cluster, pod, "sha256sum /data/fill > /tmp/fill");
+        expect(await capacityMiB()).toBeGreaterThan(2200);
+        await inContainer(cluster, pod, "sha256sum -c /tmp/fill");
+      } finally {
+        await startComponent(cluster, "kube-apiserver");
+      }
+      await Promise.all(cluster.nodes.map((node) => nodeReady(cluster, node)));
+      await scaleEngine(2);
+      await everyPodReady(tested);
+      await inContainer(cluster, pod, "sha256sum -c /tmp/fill && rm /data/fill");
+      await volumeFits("needy", writer);
+      await deleteAll("needy");
+      await nothingIsLeft();
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "puts a claim where there is room for it, and says of one that fits nowhere why it waits",
+    async () => {
+      await applyObject(tested, breathingPolicy({ ...LIMITS, max: "40Gi" }));
+      const writer = await claimWithPod("large", "12Gi");
+      await writer.running();
+      expect((await podOf("large")).spec.nodeName).toBe(LARGE_NODE);
+      await claimWithPod("huge", "30Gi");
+      const select = "involvedObject.name=huge,reason=FailedScheduling";
+      const told = await until("the scheduler's word on it", async () => {
+        const said = await tested.kubectl(
+          "get",
+          "events",
+          "--field-selector",
+          select,
+          "-o",
+          "jsonpath={.items[*].message}",
+        );
+        return said.includes("storage") ? said : undefined;
+      });
+      expect(told).toContain("did not have enough free storage");
+      await sleep(2000);
+      expect((await podOf("huge")).status?.phase).toBe("Pending");
+      expect(await volumesOnNodes(clusterOf(tested))).toHaveLength(1);
+      await deleteAll("large", "huge");
+      await nothingIsLeft();
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "goes on while lvmd is killed, and grows a volume once it is back",
+    async () => {
+      await applyObject(tested, breathingPolicy(LIMITS));
+      const writer = await claimWithPod("lasting", "2Gi");
+      await writer.running();
+      await writer.write(files(0, 4), FILE_MIB);
+      const node = (await podOf("lasting")).spec.nodeName ?? "";
+      await killLvmd(node);
+      await writer.write(files(4, 23), FILE_MIB);
+      await capacityIs(writer, "grow", (mib) => mib > 2300);
+      await everyPodReady(tested);
+      expect(await writer.damaged()).toBe("");
+      await deleteAll("lasting");
+      await tested.kubectl("delete", "volumepolicy", BREATHING);
+      await nothingIsLeft();
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "gives a pod a raw block device that grows under it, and keeps what was written to it for the next pod",
+    async () => {
+      const cluster = clusterOf(tested);
+      await applyObject(tested, claimOf("raw", CLASS, "1Gi", "Block"));
+      const runs = async (): Promise<Pod> => {
+        await applyObject(tested, devicePod("raw", tested.image, "raw"));
+        await tested.kubectl("wait", "pod", "raw", "--for=condition=Ready", "--timeout=120s");
+        return podOf("raw");
+      };
+      const pod = await runs();
+      const deviceBytes = async (): Promise<number> =>
+        Number(await inContainer(cluster, pod, "blockdev --getsize64 /dev/data"));
+      expect(await deviceBytes()).toBe(GIB);
+      // Where superblocks are: nobody has formatted it.
+      expect((await inContainer(cluster, pod, "head -c 131072 /dev/data | tr -d '\\0' | wc -c")).trim()).toBe("0");
+      const write = "dd if=/dev/urandom bs=1M count=16 of=/dev/data conv=fsync,notrunc && ";
+      const sum = "head -c 16777216 /dev/data | sha256sum";
+      const written = await inContainer(cluster, pod, `${write}${sum}`);
+      const raised = JSON.stringify({ spec: { resources: { requests: { storage: "2Gi" } } } });
+      await tested.kubectl("patch", "pvc", "raw", "--patch", raised);
+      await until("the device to grow", async () => ((await deviceBytes()) === 2 * GIB ? true : undefined));
+      await until("the claim to say so", async () => {
+        const claim = { namespace: tested.namespace, name: "raw" };
+        const found = await tested.client.get(PERSISTENT_VOLUME_CLAIMS, claim);
+        return found?.status?.capacity?.["storage"] === "2Gi" ? true : undefined;
+      });
+      await until("the Filesystem to say why no policy extends it", async () => {
+        const { scaling } =
+          (await tested.client.get(FILESYSTEMS, { namespace: tested.namespace, name: "raw" }))?.status ?? {};
+        return scaling?.reason === "RawBlockVolume" ? true : undefined;
+      });
+      expect(await volumeOf("raw")).toMatchObject({
+        sizeBytes: 2 * GIB,
+        tags: expect.arrayContaining(["tidemark.dev/volume-mode=Block"]),
+      });
+      await tested.kubectl("delete", "pod", "--wait", "raw");
+      expect(await inContainer(cluster, await runs(), sum)).toBe(written);
+      await deleteAll("raw");
+      await nothingIsLeft();
+    },
+    LIMIT_MS,
+  );
+
+  it("does nothing that its roles do not allow", async () => {
+    const refused = /forbidden|cannot (get|list|watch|create|update|patch|delete)/i;
+    expect((await logsOf(tested)).split("\n").filter((line) => refused.test(line))).toEqual([]);
   });
+});
 
 /** To the scheduler, for our class. */
 async function capacityToldIs(node: string, freeBytes: number): Promise<void> {

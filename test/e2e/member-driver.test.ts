@@ -5,12 +5,12 @@ import { NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES } from "../../src/k
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { powerOff, powerOn } from "../cluster/node.ts";
 import { nodeReady } from "../cluster/readiness.ts";
-import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { MEMBER_CLASS, MEMBER_DRIVER } from "../member-driver/config.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
 import { readRpcLog } from "../member-driver/rpc-log.ts";
-import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
+import { type ClusterUnderTest, startClusterUnderTest } from "./cluster-under-test.ts";
+import { describeOn, itOn } from "./describe-on.ts";
 import { PODS, scriptPod } from "./pod.ts";
 
 /** A cluster's programs may have to be built first. */
@@ -20,8 +20,6 @@ const LIMIT_MS = 420_000;
 const WAITS = "trap exit TERM; while :; do sleep 1; done";
 
 const OUT_OF_SERVICE = "node.kubernetes.io/out-of-service";
-/** Of somebody else's cluster nothing is switched off. */
-const itOurs = clusterKind() === "foreign" ? it.skip : it;
 
 type Mode = "Filesystem" | "Block";
 
@@ -79,7 +77,7 @@ async function sizeIsAtLeast(pod: string, script: string, leastKib: number): Pro
   );
 }
 
-describeReal("the member driver in a cluster", clusterKind() === "foreign" ? [] : ["cluster"], () => {
+describeOn("any", "the member driver in a cluster", [], () => {
   beforeAll(async () => {
     tested = await startClusterUnderTest();
     directory = await installMemberDriver(tested);
@@ -126,7 +124,8 @@ describeReal("the member driver in a cluster", clusterKind() === "foreign" ? [] 
     LIMIT_MS,
   );
 
-  itOurs(
+  itOn(
+    "ours",
     "gives up what a node without power had, once that node is said to be out of service",
     async () => {
       const cluster = tested.cluster as Cluster;

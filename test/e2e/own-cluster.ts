@@ -10,10 +10,13 @@ import { clusterPlaces } from "../cluster/places.ts";
 
 const PREFIX = `${DEFAULT_SETTINGS.directory}-e2e-`;
 
-/** Rejects with nothing left of it. `settings`: where it is to be another one than most suites need. */
-export async function createOwnCluster(settings: Partial<ClusterSettings> = {}): Promise<Cluster> {
+/**
+ * Rejects with nothing left of it. `settings`: where it is to be another one than most suites need. `name`: in small letters, of one of
+ * several that the process has at a time.
+ */
+export async function createOwnCluster(settings: Partial<ClusterSettings> = {}, name = ""): Promise<Cluster> {
   await removeAbandoned();
-  const directory = `${PREFIX}${process.pid}-${identityOf(process.pid)?.startTicks ?? 0}`;
+  const directory = `${PREFIX}${process.pid}-${identityOf(process.pid)?.startTicks ?? 0}${name === "" ? "" : `-${name}`}`;
   try {
     return await createCluster({ ...DEFAULT_SETTINGS, ...settings, directory }, (line) =>
       process.stderr.write(`cluster: ${line}\n`),
@@ -27,9 +30,11 @@ export async function createOwnCluster(settings: Partial<ClusterSettings> = {}):
 async function removeAbandoned(): Promise<void> {
   if (!existsSync(dirname(PREFIX))) return;
   for (const name of readdirSync(dirname(PREFIX))) {
-    const [, pid, startTicks] = /^(\d+)-(\d+)(?:\.lock)?$/.exec(name.slice(basename(PREFIX).length)) ?? [];
-    if (!name.startsWith(basename(PREFIX)) || pid === undefined) continue;
+    if (!name.startsWith(basename(PREFIX))) continue;
+    const [, own, pid, startTicks] =
+      /^((\d+)-(\d+)(?:-[a-z0-9-]+)?)(?:\.lock)?$/.exec(name.slice(basename(PREFIX).length)) ?? [];
+    if (own === undefined) continue;
     if (!isAlive({ pid: Number(pid), startTicks: Number(startTicks) }))
-      await removeCluster(clusterPlaces(`${PREFIX}${pid}-${startTicks}`));
+      await removeCluster(clusterPlaces(`${PREFIX}${own}`));
   }
 }

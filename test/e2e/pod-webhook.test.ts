@@ -3,11 +3,11 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { POD_WEBHOOK } from "../../src/api/placement.ts";
 import { EVENTS, MUTATING_WEBHOOK_CONFIGURATIONS, PODS, type Pod, type PodVolume } from "../../src/kube/resources.ts";
-import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";
 import { claimOf, localClass } from "./claiming-pod.ts";
-import { type ClusterUnderTest, clusterKind, startClusterUnderTest } from "./cluster-under-test.ts";
+import { type ClusterUnderTest, startClusterUnderTest } from "./cluster-under-test.ts";
+import { describeOn } from "./describe-on.ts";
 import { install, loadImages, POD_WEBHOOK_OVERLAY, podNames, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
 import { whatIsThere } from "./what-is-there.ts";
 
@@ -71,102 +71,100 @@ async function untilAsked(name: string): Promise<void> {
   });
 }
 
-if (clusterKind() === "foreign") it.skip("needs a cluster of ours", () => undefined);
-else
-  describeReal("the pod webhook", ["bundle", "cluster"], () => {
-    beforeAll(async () => {
-      tested = await startClusterUnderTest();
-      await loadImages(tested);
-      await install(tested, POD_WEBHOOK_OVERLAY);
-      await applyObject(tested, localClass(CLASS));
-      await untilAsked("first");
-    }, BUILD_LIMIT_MS);
-    afterAll(() => tested?.close(), LIMIT_MS);
+describeOn("ours", "the pod webhook", ["bundle"], () => {
+  beforeAll(async () => {
+    tested = await startClusterUnderTest();
+    await loadImages(tested);
+    await install(tested, POD_WEBHOOK_OVERLAY);
+    await applyObject(tested, localClass(CLASS));
+    await untilAsked("first");
+  }, BUILD_LIMIT_MS);
+  afterAll(() => tested?.close(), LIMIT_MS);
 
-    it(
-      "marks pods with claims and with ephemeral volumes of ours, and replaces no scheduler but the default one",
-      async () => {
-        await applyObject(tested, claimOf("data", CLASS, "2Gi"));
-        const annotations = { "capacity.tidemark.dev/e2e-placed": `${2 * 1024 ** 3}` };
-        expect(placed(await make("claimed", [claimed("data")], NOWHERE))).toEqual({
-          schedulerName: "tidemark-scheduler",
-          resources: { requests: MARK, limits: MARK },
-          annotations,
-        });
-        expect(placed(await make("scratching", [scratch()], NOWHERE))).toMatchObject({
-          schedulerName: "tidemark-scheduler",
-          annotations: { "capacity.tidemark.dev/e2e-placed": `${1024 ** 3}` },
-        });
-        const foreign = await make("foreign", [claimed("data")], { ...NOWHERE, schedulerName: "volcano" });
-        expect(placed(foreign)).toEqual({ schedulerName: "volcano", resources: {}, annotations });
-      },
-      LIMIT_MS,
-    );
+  it(
+    "marks pods with claims and with ephemeral volumes of ours, and replaces no scheduler but the default one",
+    async () => {
+      await applyObject(tested, claimOf("data", CLASS, "2Gi"));
+      const annotations = { "capacity.tidemark.dev/e2e-placed": `${2 * 1024 ** 3}` };
+      expect(placed(await make("claimed", [claimed("data")], NOWHERE))).toEqual({
+        schedulerName: "tidemark-scheduler",
+        resources: { requests: MARK, limits: MARK },
+        annotations,
+      });
+      expect(placed(await make("scratching", [scratch()], NOWHERE))).toMatchObject({
+        schedulerName: "tidemark-scheduler",
+        annotations: { "capacity.tidemark.dev/e2e-placed": `${1024 ** 3}` },
+      });
+      const foreign = await make("foreign", [claimed("data")], { ...NOWHERE, schedulerName: "volcano" });
+      expect(placed(foreign)).toEqual({ schedulerName: "volcano", resources: {}, annotations });
+    },
+    LIMIT_MS,
+  );
 
-    it(
-      "is asked about no other pod at all",
-      async () => {
-        const before = await requests();
-        const plain = [
-          await make("plain", [], NOWHERE),
-          await make("empty", [{ name: "a", emptyDir: {} }], NOWHERE),
-          await make("has-node", [claimed("data")], { nodeName: "nowhere" }),
-          await make("system", [scratch()], NOWHERE, "kube-system"),
-        ];
-        for (const { spec } of plain) expect(spec.schedulerName).toBe("default-scheduler");
-        expect(await requests()).toBe(before);
-        await make("asked", [claimed("no-such-claim")], NOWHERE);
-        expect(await requests()).toBe(before + 1);
-        await tested.client.delete("e2e/pod", PODS, { namespace: "kube-system", name: "system" });
-      },
-      LIMIT_MS,
-    );
+  it(
+    "is asked about no other pod at all",
+    async () => {
+      const before = await requests();
+      const plain = [
+        await make("plain", [], NOWHERE),
+        await make("empty", [{ name: "a", emptyDir: {} }], NOWHERE),
+        await make("has-node", [claimed("data")], { nodeName: "nowhere" }),
+        await make("system", [scratch()], NOWHERE, "kube-system"),
+      ];
+      for (const { spec } of plain) expect(spec.schedulerName).toBe("default-scheduler");
+      expect(await requests()).toBe(before);
+      await make("asked", [claimed("no-such-claim")], NOWHERE);
+      expect(await requests()).toBe(before + 1);
+      await tested.client.delete("e2e/pod", PODS, { namespace: "kube-system", name: "system" });
+    },
+    LIMIT_MS,
+  );
 
-    it(
-      "is left as it is by a sync from Git, which owns all of its configuration but the CA",
-      async () => {
-        const name = POD_WEBHOOK.configuration;
-        const before = await tested.client.get(MUTATING_WEBHOOK_CONFIGURATIONS, { name });
-        await tested.kubectl("-n", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", POD_WEBHOOK_OVERLAY);
-        expect(await tested.client.get(MUTATING_WEBHOOK_CONFIGURATIONS, { name })).toEqual(before);
-        const args = ["get", "mutatingwebhookconfiguration", name, "--show-managed-fields", "--output", "json"];
-        const { metadata } = JSON.parse(await tested.kubectl(...args)) as {
-          metadata: { managedFields: { manager: string; fieldsV1: object }[] };
-        };
-        const own = metadata.managedFields.find(({ manager }) => manager === "tidemark-operator");
-        const webhook = `k:${JSON.stringify({ name: POD_WEBHOOK.webhook })}`;
-        expect(own?.fieldsV1).toEqual({
-          "f:webhooks": { [webhook]: { ".": {}, "f:clientConfig": { "f:caBundle": {} }, "f:name": {} } },
-        });
-      },
-      LIMIT_MS,
-    );
+  it(
+    "is left as it is by a sync from Git, which owns all of its configuration but the CA",
+    async () => {
+      const name = POD_WEBHOOK.configuration;
+      const before = await tested.client.get(MUTATING_WEBHOOK_CONFIGURATIONS, { name });
+      await tested.kubectl("-n", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", POD_WEBHOOK_OVERLAY);
+      expect(await tested.client.get(MUTATING_WEBHOOK_CONFIGURATIONS, { name })).toEqual(before);
+      const args = ["get", "mutatingwebhookconfiguration", name, "--show-managed-fields", "--output", "json"];
+      const { metadata } = JSON.parse(await tested.kubectl(...args)) as {
+        metadata: { managedFields: { manager: string; fieldsV1: object }[] };
+      };
+      const own = metadata.managedFields.find(({ manager }) => manager === "tidemark-operator");
+      const webhook = `k:${JSON.stringify({ name: POD_WEBHOOK.webhook })}`;
+      expect(own?.fieldsV1).toEqual({
+        "f:webhooks": { [webhook]: { ".": {}, "f:clientConfig": { "f:caBundle": {} }, "f:name": {} } },
+      });
+    },
+    LIMIT_MS,
+  );
 
-    it(
-      "keeps no pod from being made when it is down, and tells the one that it missed once it is back",
-      async () => {
-        const scale = (replicas: number) =>
-          tested.kubectl("-n", SYSTEM_NAMESPACE, "scale", "deployment/operator", `--replicas=${replicas}`);
-        await scale(0);
-        await until("no operator", async () => ((await podNames(tested, OPERATOR)).length === 0 ? true : undefined));
-        const missed = await make("missed", [claimed("data")], NOWHERE);
-        const other = await make("other", [], {});
-        for (const { spec } of [missed, other]) expect(spec.schedulerName).toBe("default-scheduler");
-        await tested.kubectl("wait", "--for=condition=Ready", "pod/other", "--timeout=120s");
-        await scale(2);
-        const { namespace } = tested;
-        const fieldSelector = `involvedObject.uid=${missed.metadata.uid},reason=PlacementMissed`;
-        const [event] = await until("an Event on the pod", async () => {
-          const { items } = await tested.client.list(EVENTS, { namespace, fieldSelector });
-          return items.length > 0 ? items : undefined;
-        });
-        expect(event?.message).toContain("default-scheduler places this pod without a look at the room");
-        const ofOther = `involvedObject.uid=${other.metadata.uid},reason=PlacementMissed`;
-        expect((await tested.client.list(EVENTS, { namespace, fieldSelector })).items).toHaveLength(1);
-        expect((await tested.client.list(EVENTS, { namespace, fieldSelector: ofOther })).items).toEqual([]);
-        await untilAsked("again");
-        expect((await tested.client.get(PODS, { namespace, name: "missed" }))?.metadata.uid).toBe(missed.metadata.uid);
-      },
-      LIMIT_MS,
-    );
-  });
+  it(
+    "keeps no pod from being made when it is down, and tells the one that it missed once it is back",
+    async () => {
+      const scale = (replicas: number) =>
+        tested.kubectl("-n", SYSTEM_NAMESPACE, "scale", "deployment/operator", `--replicas=${replicas}`);
+      await scale(0);
+      await until("no operator", async () => ((await podNames(tested, OPERATOR)).length === 0 ? true : undefined));
+      const missed = await make("missed", [claimed("data")], NOWHERE);
+      const other = await make("other", [], {});
+      for (const { spec } of [missed, other]) expect(spec.schedulerName).toBe("default-scheduler");
+      await tested.kubectl("wait", "--for=condition=Ready", "pod/other", "--timeout=120s");
+      await scale(2);
+      const { namespace } = tested;
+      const fieldSelector = `involvedObject.uid=${missed.metadata.uid},reason=PlacementMissed`;
+      const [event] = await until("an Event on the pod", async () => {
+        const { items } = await tested.client.list(EVENTS, { namespace, fieldSelector });
+        return items.length > 0 ? items : undefined;
+      });
+      expect(event?.message).toContain("default-scheduler places this pod without a look at the room");
+      const ofOther = `involvedObject.uid=${other.metadata.uid},reason=PlacementMissed`;
+      expect((await tested.client.list(EVENTS, { namespace, fieldSelector })).items).toHaveLength(1);
+      expect((await tested.client.list(EVENTS, { namespace, fieldSelector: ofOther })).items).toEqual([]);
+      await untilAsked("again");
+      expect((await tested.client.get(PODS, { namespace, name: "missed" }))?.metadata.uid).toBe(missed.metadata.uid);
+    },
+    LIMIT_MS,
+  );
+});

@@ -3,13 +3,12 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { writeProgramImage, writeSidecarImages } from "../../scripts/image/sidecar-images.ts";
+import { programImage, sidecarImages } from "../../scripts/image/sidecar-images.ts";
 import type { KubeObject, Resource } from "../../src/kube/object.ts";
 import { builtTools, moduleDirectory } from "../cluster/go-tools.ts";
-import { importImage } from "../cluster/node.ts";
 import { applyObject } from "./apply-object.ts";
 import { type ClusterUnderTest, clusterOf } from "./cluster-under-test.ts";
-import { SNAPSHOTS_OVERLAY } from "./installed-tidemark.ts";
+import { give, SNAPSHOTS_OVERLAY } from "./installed-tidemark.ts";
 
 const RELEASE_MODULE = "github.com/kubernetes-csi/external-snapshotter/v8";
 const CLIENT_MODULE = "github.com/kubernetes-csi/external-snapshotter/client/v8";
@@ -49,23 +48,18 @@ export const VOLUME_SNAPSHOT_CONTENTS = resource<VolumeSnapshotContent>(
 export async function giveSnapshots(tested: ClusterUnderTest): Promise<void> {
   const cluster = clusterOf(tested);
   const programs = await builtTools("kubernetes", () => undefined);
-  const directory = join(cluster.places.directory, "snapshot-images");
-  const archives = [
-    ...(await writeSidecarImages(programs, directory, SNAPSHOTS_OVERLAY)),
-    await writeProgramImage(CONTROLLER_IMAGE, join(programs, CONTROLLER), directory),
-  ];
-  for (const node of cluster.nodes) for (const archive of archives) await importImage(cluster, node, archive);
-  await tested.kubectl(
-    "apply",
-    "--server-side",
-    "--kustomize",
-    join(await moduleDirectory("kubernetes", CLIENT_MODULE), "config/crd"),
-  );
+  const image = programImage(CONTROLLER_IMAGE, join(programs, CONTROLLER));
+  await give(cluster, [...sidecarImages(programs, SNAPSHOTS_OVERLAY), image]);
+  const definitions = join(await moduleDirectory("kubernetes", CLIENT_MODULE), "config/crd");
+  tested.afterwards(() => tested.kubectl("delete", "--kustomize", definitions, "--timeout=120s"));
+  await tested.kubectl("apply", "--server-side", "--kustomize", definitions);
   await tested.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all");
   const deployed = join(await moduleDirectory("kubernetes", RELEASE_MODULE), "deploy/kubernetes", CONTROLLER);
   const kubectl = (...args: string[]): Promise<string> => tested.kubectl("--namespace", CONTROLLER_NAMESPACE, ...args);
-  await kubectl("apply", "--server-side", "--filename", join(deployed, `rbac-${CONTROLLER}.yaml`));
-  await applyObject({ kubectl }, controllerOf(join(deployed, `setup-${CONTROLLER}.yaml`)));
+  const [roles, controller] = ["rbac", "setup"].map((part) => join(deployed, `${part}-${CONTROLLER}.yaml`));
+  tested.afterwards(() => kubectl("delete", "--filename", roles ?? "", "--filename", controller ?? ""));
+  await kubectl("apply", "--server-side", "--filename", roles ?? "");
+  await applyObject({ kubectl }, controllerOf(controller ?? ""));
   await kubectl("rollout", "status", `deployment/${CONTROLLER}`, "--timeout=300s");
 }
 

@@ -8,12 +8,11 @@ import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
 import { API_VERSION } from "../../src/api/names.ts";
 import { NODE_STORAGES } from "../../src/api/node-storage.ts";
 import { EVENTS } from "../../src/kube/resources.ts";
-import { GIB } from "../../src/units/quantity.ts";
-import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { applyObject } from "./apply-object.ts";
 import { claimingPod, claimOf, localClass } from "./claiming-pod.ts";
-import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { type ClusterUnderTest, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { describeOn } from "./describe-on.ts";
 import { install, loadImages, logsOf, SNAPSHOTS_OVERLAY } from "./installed-tidemark.ts";
 import { DEVICE_CLASS, giveVolumeGroups, volumesOnNodes } from "./lvm-in-cluster.ts";
 import {
@@ -84,116 +83,110 @@ async function refusalOfCopy(name: string, dataSource: object, why: string): Pro
   return told;
 }
 
-const isOurs = clusterKind() !== "foreign";
-if (!isOurs) it.skip("needs a cluster whose nodes it can give a volume group", () => undefined);
-else
-  describeReal("VolumeSnapshots in a cluster", ["bundle", "cluster", "lvm"], () => {
-    beforeAll(async () => {
-      tested = await startClusterUnderTest();
-      await loadImages(tested);
-      await giveVolumeGroups(clusterOf(tested), { [NODE]: 8 * GIB, node2: 8 * GIB });
-      await giveSnapshots(tested);
-      await install(tested, SNAPSHOTS_OVERLAY);
-      await applyObject(tested, localClass(LVM ?? "", { backend: "lvm" }));
-      await applyObject(tested, localClass(LOOP ?? ""));
-      await applyObject(tested, {
-        ...{ apiVersion: SNAPSHOT_API, kind: "VolumeSnapshotClass", metadata: { name: SNAPSHOT_CLASS } },
-        ...{ driver: "local.tidemark.dev", deletionPolicy: "Delete" },
-      });
-      for (const name of clusterOf(tested).nodes)
-        await until(`the class of ${name} to be told`, async () => {
-          const { status } = (await tested.client.get(NODE_STORAGES, { name })) ?? {};
-          return status?.deviceClasses?.find(({ backend }) => backend === "lvm");
-        });
-    }, BUILD_LIMIT_MS);
-
-    afterAll(() => tested?.close(), LIMIT_MS);
-
-    it.each([
-      ["of a thick class", LVM ?? "", ", which is thick: snapshots and clones need"],
-      ["of the backend loop", LOOP ?? "", "is of the backend loop"],
-    ])(
-      "of a volume %s is refused, and says so to its user; it is deleted, and the volume keeps every byte",
-      async (_what, storageClassName, refusal) => {
-        const name = `of-${storageClassName}`;
-        await applyObject(tested, claimOf(name, storageClassName, "1Gi"));
-        await applyObject(tested, claimingPod(name, tested.image, name));
-        const writer = writerIn(tested, name);
-        await writer.running();
-        await writer.write(["before"]);
-        await takeSnapshot(name, { persistentVolumeClaimName: name });
-        const { status } = await until(`the word on snapshot ${name}`, async () => {
-          const snapshot = await snapshotOf(name);
-          return snapshot?.status?.error?.message === undefined ? undefined : snapshot;
-        });
-        expect(status?.error?.message).toContain(refusal);
-        expect(status?.error?.message).toContain("thin pool");
-        expect(status?.readyToUse).toBe(false);
-        expect((await contentOf(name))?.status?.error?.message).toContain(refusal);
-        expect(await namesOfSnapshots()).toEqual([]);
-        await deleteSnapshot(name);
-        expect(await writer.damaged()).toBe("");
-        await tested.kubectl("delete", "pod", "--wait", name);
-        await tested.kubectl("delete", "pvc", "--timeout=180s", name);
-      },
-      LIMIT_MS,
-    );
-
-    it(
-      "that there is already becomes ready, a copy of it in a thick class is refused to its claim, and its volume goes when it is deleted",
-      async () => {
-        const id = snapshotIdOf(randomUUID());
-        const spec = { nodeName: NODE, deviceClass: DEVICE_CLASS, size: "64Mi" };
-        await applyObject(tested, { apiVersion: API_VERSION, kind: "LogicalVolume", metadata: { name: id }, spec });
-        const volumeID = await until(`${id} to be made`, async () => {
-          const made = await tested.client.get(LOGICAL_VOLUMES, { name: id });
-          return made?.status?.volumeID;
-        });
-        const onNodes = async () => (await volumesOnNodes(clusterOf(tested))).map(({ name }) => name);
-        expect(await onNodes()).toContain(volumeID);
-        const kind = { apiVersion: SNAPSHOT_API, kind: "VolumeSnapshotContent", metadata: { name: "there" } };
-        const own = { driver: "local.tidemark.dev", deletionPolicy: "Delete", source: { snapshotHandle: id } };
-        const volumeSnapshotRef = { name: "there", namespace: tested.namespace };
-        const more = { volumeSnapshotClassName: SNAPSHOT_CLASS, sourceVolumeMode: "Filesystem", volumeSnapshotRef };
-        await applyObject(tested, { ...kind, spec: { ...own, ...more } });
-        await takeSnapshot("there", { volumeSnapshotContentName: "there" });
-        await until(
-          "the snapshot to be ready",
-          async () => (await snapshotOf("there"))?.status?.readyToUse || undefined,
-        );
-        const ofSnapshot = { apiGroup: "snapshot.storage.k8s.io", kind: "VolumeSnapshot", name: "there" };
-        const why = `${id} is in device class ${DEVICE_CLASS} of node ${NODE}, which is thick`;
-        expect(await refusalOfCopy("restored", ofSnapshot, why)).toContain(why);
-        // The object itself stays until csi-provisioner lets go of it after the refused claim (--snapshot-orphan-sweep-interval, 5m).
-        await tested.kubectl("delete", "volumesnapshot", "there", "--wait=false");
-        await contentGone("there");
-        expect(await namesOfSnapshots()).toEqual([]);
-        expect(await onNodes()).not.toContain(volumeID);
-      },
-      LIMIT_MS,
-    );
-
-    it(
-      "are not needed for a clone: of a thick volume it is refused to its claim",
-      async () => {
-        await applyObject(tested, claimOf("cloned", LVM ?? "", "1Gi"));
-        await applyObject(tested, claimingPod("cloned", tested.image, "cloned"));
-        await writerIn(tested, "cloned").running();
-        const why = "which is thick: snapshots and clones need a class of a thin pool";
-        expect(await refusalOfCopy("clone", { kind: "PersistentVolumeClaim", name: "cloned" }, why)).toContain(why);
-        await tested.kubectl("delete", "pod", "--wait", "cloned");
-        await tested.kubectl("delete", "pvc", "--timeout=180s", "cloned");
-      },
-      LIMIT_MS,
-    );
-
-    it("do nothing that their roles do not allow", async () => {
-      const refused = /forbidden|cannot (get|list|watch|create|update|patch|delete)/i;
-      const said = `${await logsOf(tested)}\n${await logsOfController()}`;
-      expect(said).toContain("csi-snapshotter");
-      expect(said.split("\n").filter((line) => refused.test(line))).toEqual([]);
+describeOn("ours", "VolumeSnapshots in a cluster", ["bundle", "lvm"], () => {
+  beforeAll(async () => {
+    tested = await startClusterUnderTest();
+    await loadImages(tested);
+    await giveVolumeGroups(clusterOf(tested));
+    await giveSnapshots(tested);
+    await install(tested, SNAPSHOTS_OVERLAY);
+    await applyObject(tested, localClass(LVM ?? "", { backend: "lvm" }));
+    await applyObject(tested, localClass(LOOP ?? ""));
+    await applyObject(tested, {
+      ...{ apiVersion: SNAPSHOT_API, kind: "VolumeSnapshotClass", metadata: { name: SNAPSHOT_CLASS } },
+      ...{ driver: "local.tidemark.dev", deletionPolicy: "Delete" },
     });
+    for (const name of clusterOf(tested).nodes)
+      await until(`the class of ${name} to be told`, async () => {
+        const { status } = (await tested.client.get(NODE_STORAGES, { name })) ?? {};
+        return status?.deviceClasses?.find(({ backend }) => backend === "lvm");
+      });
+  }, BUILD_LIMIT_MS);
+
+  afterAll(() => tested?.close(), LIMIT_MS);
+
+  it.each([
+    ["of a thick class", LVM ?? "", ", which is thick: snapshots and clones need"],
+    ["of the backend loop", LOOP ?? "", "is of the backend loop"],
+  ])(
+    "of a volume %s is refused, and says so to its user; it is deleted, and the volume keeps every byte",
+    async (_what, storageClassName, refusal) => {
+      const name = `of-${storageClassName}`;
+      await applyObject(tested, claimOf(name, storageClassName, "1Gi"));
+      await applyObject(tested, claimingPod(name, tested.image, name));
+      const writer = writerIn(tested, name);
+      await writer.running();
+      await writer.write(["before"]);
+      await takeSnapshot(name, { persistentVolumeClaimName: name });
+      const { status } = await until(`the word on snapshot ${name}`, async () => {
+        const snapshot = await snapshotOf(name);
+        return snapshot?.status?.error?.message === undefined ? undefined : snapshot;
+      });
+      expect(status?.error?.message).toContain(refusal);
+      expect(status?.error?.message).toContain("thin pool");
+      expect(status?.readyToUse).toBe(false);
+      expect((await contentOf(name))?.status?.error?.message).toContain(refusal);
+      expect(await namesOfSnapshots()).toEqual([]);
+      await deleteSnapshot(name);
+      expect(await writer.damaged()).toBe("");
+      await tested.kubectl("delete", "pod", "--wait", name);
+      await tested.kubectl("delete", "pvc", "--timeout=180s", name);
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "that there is already becomes ready, a copy of it in a thick class is refused to its claim, and its volume goes when it is deleted",
+    async () => {
+      const id = snapshotIdOf(randomUUID());
+      const spec = { nodeName: NODE, deviceClass: DEVICE_CLASS, size: "64Mi" };
+      await applyObject(tested, { apiVersion: API_VERSION, kind: "LogicalVolume", metadata: { name: id }, spec });
+      const volumeID = await until(`${id} to be made`, async () => {
+        const made = await tested.client.get(LOGICAL_VOLUMES, { name: id });
+        return made?.status?.volumeID;
+      });
+      const onNodes = async () => (await volumesOnNodes(clusterOf(tested))).map(({ name }) => name);
+      expect(await onNodes()).toContain(volumeID);
+      const kind = { apiVersion: SNAPSHOT_API, kind: "VolumeSnapshotContent", metadata: { name: "there" } };
+      const own = { driver: "local.tidemark.dev", deletionPolicy: "Delete", source: { snapshotHandle: id } };
+      const volumeSnapshotRef = { name: "there", namespace: tested.namespace };
+      const more = { volumeSnapshotClassName: SNAPSHOT_CLASS, sourceVolumeMode: "Filesystem", volumeSnapshotRef };
+      await applyObject(tested, { ...kind, spec: { ...own, ...more } });
+      await takeSnapshot("there", { volumeSnapshotContentName: "there" });
+      await until("the snapshot to be ready", async () => (await snapshotOf("there"))?.status?.readyToUse || undefined);
+      const ofSnapshot = { apiGroup: "snapshot.storage.k8s.io", kind: "VolumeSnapshot", name: "there" };
+      const why = `${id} is in device class ${DEVICE_CLASS} of node ${NODE}, which is thick`;
+      expect(await refusalOfCopy("restored", ofSnapshot, why)).toContain(why);
+      // The object itself stays until csi-provisioner lets go of it after the refused claim (--snapshot-orphan-sweep-interval, 5m).
+      await tested.kubectl("delete", "volumesnapshot", "there", "--wait=false");
+      await contentGone("there");
+      expect(await namesOfSnapshots()).toEqual([]);
+      expect(await onNodes()).not.toContain(volumeID);
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "are not needed for a clone: of a thick volume it is refused to its claim",
+    async () => {
+      await applyObject(tested, claimOf("cloned", LVM ?? "", "1Gi"));
+      await applyObject(tested, claimingPod("cloned", tested.image, "cloned"));
+      await writerIn(tested, "cloned").running();
+      const why = "which is thick: snapshots and clones need a class of a thin pool";
+      expect(await refusalOfCopy("clone", { kind: "PersistentVolumeClaim", name: "cloned" }, why)).toContain(why);
+      await tested.kubectl("delete", "pod", "--wait", "cloned");
+      await tested.kubectl("delete", "pvc", "--timeout=180s", "cloned");
+    },
+    LIMIT_MS,
+  );
+
+  it("do nothing that their roles do not allow", async () => {
+    const refused = /forbidden|cannot (get|list|watch|create|update|patch|delete)/i;
+    const said = `${await logsOf(tested)}\n${await logsOfController()}`;
+    expect(said).toContain("csi-snapshotter");
+    expect(said.split("\n").filter((line) => refused.test(line))).toEqual([]);
   });
+});
 
 async function namesOfSnapshots(): Promise<string[]> {
   const { items } = await tested.client.list(LOGICAL_VOLUMES);

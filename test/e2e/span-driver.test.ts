@@ -2,7 +2,7 @@
 // a quota or the members' driver does not give what is needed. Nothing is lost by any of it, and all goes on once it is mended.
 import { mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, expect, it } from "@jest/globals";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { MEMBER_NAMESPACE, SPAN_DRIVER } from "../../src/api/names.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
@@ -12,7 +12,6 @@ import { KUBELET_DIRECTORY } from "../cluster/node-settings.ts";
 import { nodePlaces } from "../cluster/places.ts";
 import { runProgram } from "../cluster/run-program.ts";
 import { runCsiSanity, type SanityReport } from "../harness/csi-sanity.ts";
-import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { MEMBER_CLASS } from "../member-driver/config.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
@@ -20,7 +19,8 @@ import { readRpcLog } from "../member-driver/rpc-log.ts";
 import { type Fault, writeSwitches } from "../member-driver/switches.ts";
 import { applyObject } from "./apply-object.ts";
 import { claimingPod, claimOf, spanClass } from "./claiming-pod.ts";
-import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { type ClusterUnderTest, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { describeOn } from "./describe-on.ts";
 import { install, loadImages, logsOf, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
 import { PODS } from "./pod.ts";
 import { spanObjects, spanTracesOnNodes } from "./span-traces.ts";
@@ -105,13 +105,8 @@ function faults(...list: readonly Fault[]): void {
   writeSwitches(memberDirectory, { faults: [...list] });
 }
 
-/** It plays tricks on the members' driver, and enters nodes. */
-const describeOurs = (name: string, body: () => void): void => {
-  describeReal(name, ["bundle", "cluster", "csi-sanity"], body);
-};
-
-if (clusterKind() === "foreign") it.skip("needs a cluster of ours", () => undefined);
-else {
+// It plays tricks on the members' driver, and enters nodes.
+describeOn("ours", "the driver of spans in a cluster", ["bundle", "csi-sanity"], () => {
   beforeAll(async () => {
     tested = await startClusterUnderTest();
     memberDirectory = (await installMemberDriver(tested)) ?? "";
@@ -121,7 +116,7 @@ else {
   }, BUILD_LIMIT_MS);
   afterAll(() => tested?.close(), LIMIT_MS);
 
-  describeOurs("a span that cannot be had", () => {
+  describe("a span that cannot be had", () => {
     afterEach(async () => {
       writeSwitches(memberDirectory, {});
       await removeAll();
@@ -172,6 +167,7 @@ else {
     it(
       "comes through a driver that fails, is slow and loses its replies, with one member and no more",
       async () => {
+        const before = readRpcLog(memberDirectory).length;
         faults(
           { rpc: "CreateVolume", refuse: "INTERNAL", times: 2 },
           { rpc: "CreateVolume", loseReply: "cut", times: 1 },
@@ -183,7 +179,9 @@ else {
         await use("patient", "1Gi");
         await podRuns("patient");
         expect(driverVolumes()).toHaveLength(1);
-        const refused = readRpcLog(memberDirectory).filter(({ fault }) => fault !== undefined);
+        const refused = readRpcLog(memberDirectory)
+          .slice(before)
+          .filter(({ fault }) => fault !== undefined);
         expect(new Set(refused.map(({ rpc }) => rpc))).toEqual(
           new Set(["CreateVolume", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume"]),
         );
@@ -204,7 +202,7 @@ else {
     );
   });
 
-  describeOurs("a span in use", () => {
+  describe("a span in use", () => {
     afterAll(async () => {
       writeSwitches(memberDirectory, {});
       await removeAll();
@@ -260,7 +258,7 @@ else {
     );
   });
 
-  describeOurs("csi-sanity on span.tidemark.dev", () => {
+  describe("csi-sanity on span.tidemark.dev", () => {
     const CANARY = "canary-7b3e9a";
     let report: SanityReport;
     const withStatus = (status: string) => report.specs.filter((spec) => spec.status === status);
@@ -295,7 +293,7 @@ else {
       LIMIT_MS,
     );
   });
-}
+});
 
 /** csi-test 5.6.0. */
 const SPECS = { passed: 57, skipped: 45, pending: 1 };

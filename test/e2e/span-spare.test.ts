@@ -10,13 +10,13 @@ import type { VolumePolicySpec } from "../../src/api/volume-policy.ts";
 import { GIB, MIB } from "../../src/units/quantity.ts";
 import { startComponent, stopComponent } from "../cluster/components.ts";
 import { memberStates } from "../harness/member-states.ts";
-import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
 import { applyObject } from "./apply-object.ts";
 import { breathingPolicy } from "./breathing-policy.ts";
 import { spanClass } from "./claiming-pod.ts";
-import { clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { describeOn } from "./describe-on.ts";
 import { grantIsOnDisk } from "./grant-on-disk.ts";
 import { install, loadImages, logsOf } from "./installed-tidemark.ts";
 import { createSpan, deleteSpan, type OwnCluster, type SpanInCluster, untilLayout } from "./span-in-cluster.ts";
@@ -62,7 +62,7 @@ async function nothingIsLeft(): Promise<void> {
   });
 }
 
-describeReal("a span in need, and one at ease", clusterKind() === "foreign" ? [] : ["bundle", "cluster"], () => {
+describeOn("ours", "a span in need, and one at ease", [], () => {
   beforeAll(async () => {
     const started = await startClusterUnderTest();
     tested = { ...started, cluster: clusterOf(started) };

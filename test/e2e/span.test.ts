@@ -7,13 +7,13 @@ import { NODES } from "../../src/kube/resources.ts";
 import { enterNode } from "../cluster/node-namespaces.ts";
 import { nodePlaces } from "../cluster/places.ts";
 import { runProgram } from "../cluster/run-program.ts";
-import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { installMemberDriver } from "../member-driver/install.ts";
 import { applyObject } from "./apply-object.ts";
 import { breathingPolicy } from "./breathing-policy.ts";
 import { spanClass } from "./claiming-pod.ts";
-import { type ClusterUnderTest, clusterKind, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { type ClusterUnderTest, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
+import { describeOn, itOn } from "./describe-on.ts";
 import { everyPodReady, install, loadImages, logsOf, podNames, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
 import { watchMounts } from "./mount-watch.ts";
 import { PODS } from "./pod.ts";
@@ -24,8 +24,6 @@ import { whatIsThere } from "./what-is-there.ts";
 const BUILD_LIMIT_MS = 3_600_000;
 const LIMIT_MS = 420_000;
 const CLASS = "e2e-span";
-/** Of somebody else's cluster nobody sees the nodes from outside. */
-const itOurs = clusterKind() === "foreign" ? it.skip : it;
 
 const LIMITS = { min: "2Gi", max: "8Gi", minAvailable: "128Mi" };
 const FILE_MIB = 64;
@@ -81,7 +79,7 @@ async function onNode(node: string, ...command: readonly string[]): Promise<stri
   return runProgram(enter, [...args, ...command]);
 }
 
-describeReal("a span", clusterKind() === "foreign" ? ["bundle"] : ["bundle", "cluster"], () => {
+describeOn("any", "a span", ["bundle"], () => {
   beforeAll(async () => {
     tested = await startClusterUnderTest();
     writer = writerIn(tested);
@@ -122,7 +120,8 @@ describeReal("a span", clusterKind() === "foreign" ? ["bundle"] : ["bundle", "cl
     LIMIT_MS,
   );
 
-  itOurs(
+  itOn(
+    "ours",
     "is on one node at every moment while that node is drained, and whole on the next one",
     async () => {
       const from = await podNode();
@@ -143,7 +142,7 @@ describeReal("a span", clusterKind() === "foreign" ? ["bundle"] : ["bundle", "cl
     LIMIT_MS,
   );
 
-  itOurs("is seen on a second node where somebody mounts it there by hand", async () => {
+  itOn("ours", "is seen on a second node where somebody mounts it there by hand", async () => {
     const node = await podNode();
     const other = (await tested.client.list(NODES)).items
       .map(({ metadata }) => metadata.name)

@@ -1,10 +1,11 @@
 // A namespace with a budget: the real engine, an API server that takes its writes, caches that see them when the test says so,
 // and nodes that see, carry out and spend when the test says so. It knows, apart from the engine, how large all can become.
-import type { Filesystem } from "../../src/api/filesystem.ts";
+import type { Filesystem, SizeTarget } from "../../src/api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../src/api/filesystem-layout.ts";
 import { Sample } from "../../src/gen/tidemark/samples/v1/samples.ts";
 import { createSubscribers } from "../../src/kube/change-handlers.ts";
 import type { KubeClient } from "../../src/kube/client.ts";
+import { KubeError } from "../../src/kube/kube-error.ts";
 import type { KubeObject } from "../../src/kube/object.ts";
 import type { PersistentVolumeClaim } from "../../src/kube/resources.ts";
 import { createStore } from "../../src/kube/store.ts";
@@ -56,6 +57,9 @@ const GROWING = {
   rules: [{ name: "extend-at-80", action: "Extend", when: "volume.usedRatio >= 0.8", targetUsed: "60%" }],
 } as const;
 
+/** How the API server answers a write: "lost" takes it and never says so, "refused" does not take it. */
+export type Answers = "prompt" | "lost" | "refused";
+
 export class BudgetedNamespace {
   readonly handles: readonly string[];
   readonly lines: LogLine[];
@@ -67,6 +71,7 @@ export class BudgetedNamespace {
   readonly #claims: readonly PersistentVolumeClaim[];
   readonly #usedRatios = new Map<string, number>();
   #nowMs = NOW_MS;
+  #answers: Answers = "prompt";
   #replica: Replica;
 
   constructor(budgetBytes: number, volumes: readonly VolumeOfNamespace[], metrics: EngineMetrics) {
@@ -114,6 +119,16 @@ export class BudgetedNamespace {
     }
   }
 
+  /** From now on, to every write. */
+  answer(how: Answers): void {
+    this.#answers = how;
+  }
+
+  /** The engine hears that the claim was deleted and that somebody made another of its name. */
+  remakeClaim(handle: string): void {
+    this.#replica.caches.claims.put({ ...claimOf(handle, undefined), metadata: claimMetadata(handle, "another-uid") });
+  }
+
   /** The node reads the grant that there is, or that there is none any more, and reports that it has. */
   nodeSeesGrant(handle: string): void {
     const { layout } = this.#of(handle);
@@ -146,6 +161,11 @@ export class BudgetedNamespace {
     return grantBytes(this.#of(handle).layout);
   }
 
+  /** The target that stands in the API server. */
+  targetOf(handle: string): SizeTarget | undefined {
+    return this.#of(handle).filesystem.spec.target;
+  }
+
   reasonOf(handle: string): string | undefined {
     return this.#of(handle).filesystem.status?.scaling?.reason;
   }
@@ -167,7 +187,7 @@ export class BudgetedNamespace {
       storageClasses: cacheOf(),
     };
     const registry = createVolumeRegistry();
-    const apply = (_point: string, _kind: unknown, object: KubeObject) => this.#take(object);
+    const apply = (_point: string, _kind: unknown, object: KubeObject) => this.#answerTo(object);
     const engine = createEngine({
       client: { apply } as unknown as KubeClient,
       events: { record: () => {}, flush: async () => {} },
@@ -229,6 +249,12 @@ export class BudgetedNamespace {
     const figures = { capacityBytes, availableBytes: capacityBytes - usedBytes, sizeBytes: capacityBytes };
     const sample = { volumeHandle: handle, sampledAtMs: this.#nowMs, nodeFreeBytes: 4096 * GIB, ...figures };
     this.#replica.registry.sampled(NODE, Sample.fromPartial(sample), this.#nowMs);
+  }
+
+  async #answerTo(object: KubeObject): Promise<void> {
+    if (this.#answers === "refused") throw new KubeError("Invalid", 422, "the test refuses the write");
+    await this.#take(object);
+    if (this.#answers === "lost") throw new KubeError("Unreachable", 0, "the answer was lost");
   }
 
   /** A server-side apply of the engine: the target, the grant or the status. */
@@ -310,12 +336,16 @@ function policiesUnder(budgetBytes: number): PolicyBook {
 
 const uidOf = (handle: string): string => `uid-${handle}`;
 
+function claimMetadata(name: string, uid: string): PersistentVolumeClaim["metadata"] {
+  return { namespace: "shop", name, uid, creationTimestamp: "2026-11-01T00:00:00Z" };
+}
+
 function claimOf(name: string, raisedRequestBytes: number | undefined): PersistentVolumeClaim {
   const storage = formatQuantity(raisedRequestBytes ?? 100 * GIB);
   return {
     apiVersion: "v1",
     kind: "PersistentVolumeClaim",
-    metadata: { namespace: "shop", name, uid: uidOf(name), creationTimestamp: "2026-11-01T00:00:00Z" },
+    metadata: claimMetadata(name, uidOf(name)),
     spec: { resources: { requests: { storage } }, storageClassName: "tidemark-loop" },
     ...(raisedRequestBytes !== undefined && { status: { capacity: { storage: "1Gi" } } }),
   };

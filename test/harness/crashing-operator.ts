@@ -1,19 +1,19 @@
-// The operator as a process that dies by SIGKILL where a fault is planted, and a life that is lived through each of its deaths.
+// The operator as a process that dies by SIGKILL where faults are planted, and a life that is lived through all of its deaths, several in
+// each life.
 import { spawn } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import type { ConnectedKubeClient } from "../../src/kube/http-client.ts";
 import { LEASES } from "../../src/kube/resources.ts";
+import { bisect, tellCulprits } from "./bisect.ts";
+import type { ProcessEnd } from "./bundle-process.ts";
+import { noteDeaths } from "./death-notes.ts";
+import { deathPairs } from "./death-pairs.ts";
+import { type DoomedProcess, type MortalProcess, startDoomed } from "./doomed-process.ts";
 
-export interface CrashingOperator {
-  /** Since its start. */
-  deaths(): number;
-  start(environment: Record<string, string>): Promise<void>;
-  stop(): Promise<void>;
-}
+export type CrashingOperator = MortalProcess;
 
 export interface CrashingOperatorOptions {
   /** Where its bundle and its sockets are. */
@@ -25,63 +25,50 @@ export interface CrashingOperatorOptions {
 }
 
 const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
-const ATTEMPTS_LIMIT = 5;
 const RETRY_MS = 50;
 const RETRIES_LIMIT = 600;
-/** What a life's last effect takes to be logged, or to end the operator. */
-const LAST_WORDS_MS = 2000;
+/** Of one life, by round: what a death keeps the operator from is left over for the next one. */
+const DEATHS_OF_A_LIFE = [8, 4, 2, 1, 1];
+/** What fails in so many lives is not one point: the rest would only take long to fail. */
+const FAILED_LIVES_LIMIT = 3;
+/** An operator without an effect for so long has come to the end of what the life made it do. */
+const QUIET_MS = 500;
+const LAST_WORDS_LIMIT_MS = 5000;
 const LOOK_MS = 20;
-const DIED: string = "the operator died there, and the life ended as it should";
-const NOT_PASSED: string = "the operator did not die there";
-/** In the background, at their own times; and once in a cluster. */
-const NOT_OF_A_LIFE = /^(lease|event|member-guard)\/|^member\/create-namespace\//;
+/** In the background, at their own times; and once in a cluster. A life that comes by dies there, and none must. */
+const NOT_OF_A_LIFE = /^(lease\/(renew|take)|event|member-guard)\/|^member\/create-namespace\//;
+/** Of the long run, in each suite. */
+const PAIRS = 30;
 
-/** Started again at once when it dies by SIGKILL, as kubelet would; its Lease is taken away, since nobody waits for that here. */
+/** Its Lease is taken away when it starts, since nobody waits for that here. */
 export async function createCrashingOperator(options: CrashingOperatorOptions): Promise<CrashingOperator> {
   const { directory, serverUrl, client } = options;
   const bundle = join(directory, "operator.mjs");
   await writeBundle(bundle);
-  let deaths = 0;
-  let stopping = false;
-  let child: ReturnType<typeof spawn> | undefined;
-  let ended: Promise<void> = Promise.resolve();
   const args = [
     bundle,
     ...["--server", serverUrl, "--http-host", "127.0.0.1", "--http-port", "0", "--log-level", "error"],
     ...options.args,
   ];
-  const run = async (environment: Record<string, string>): Promise<void> => {
-    await client.delete("test/lease", LEASES, { namespace: "tidemark-system", name: "tidemark-operator" });
-    if (stopping) return; // it died a moment before it was to be stopped
-    const started = spawn(process.execPath, args, {
-      env: { PATH: process.env["PATH"], ...environment },
-      stdio: ["ignore", "ignore", "inherit"],
-    });
-    child = started;
-    ended = new Promise((resolve) => {
-      started.once("exit", (_code, signal) => {
-        if (signal === "SIGKILL" && !stopping) {
-          deaths += 1;
-          void run({}).then(resolve);
-        } else resolve();
-      });
-    });
-  };
+  let child: ReturnType<typeof spawn> | undefined;
+  let ended: Promise<ProcessEnd> = Promise.resolve({ code: 0, signal: null });
   return {
-    deaths: () => deaths,
+    name: "operator",
     start: async (environment) => {
-      deaths = 0;
-      stopping = false;
-      await run(environment);
-    },
-    stop: async () => {
-      stopping = true;
-      const end = new Promise<void>((resolve) => {
-        if (child === undefined || child.exitCode !== null || child.signalCode !== null) resolve();
-        else child.once("exit", () => resolve());
+      await client.delete("test/lease", LEASES, { namespace: "tidemark-system", name: "tidemark-operator" });
+      const started = spawn(process.execPath, args, {
+        env: { PATH: process.env["PATH"], ...environment },
+        stdio: ["ignore", "ignore", "inherit"],
       });
-      child?.kill("SIGKILL");
-      await end;
+      child = started;
+      ended = new Promise((resolve) => {
+        started.once("exit", (code, signal) => resolve({ code, signal }));
+      });
+    },
+    ended: () => ended,
+    // Not SIGKILL: that is a death of the test's own making.
+    stop: async () => {
+      child?.kill("SIGTERM");
       await ended;
     },
   };
@@ -102,44 +89,91 @@ async function writeBundle(outfile: string): Promise<void> {
   });
 }
 
-/** Lives once undisturbed, and then once for each point that this passed, with a death there. Points, and those at which it ended badly. */
+export interface LivedDeaths {
+  /** Passages of the undisturbed life, less those that are of no life. */
+  readonly points: readonly string[];
+  /** Which lives ended badly, and at which death; and points at which no life died. */
+  readonly failures: readonly string[];
+}
+
+/**
+ * Lives once undisturbed, then as often as it takes to die at each point that this passed, at several in each life, and then with pairs of
+ * deaths. Notes the deaths of this suite.
+ */
 export async function liveWithEachDeath(
+  suite: string,
   operator: CrashingOperator,
   directory: string,
   live: () => Promise<void>,
-): Promise<{ readonly points: readonly string[]; readonly failures: readonly string[] }> {
-  const log = join(directory, "effects");
-  writeFileSync(log, "");
-  await operator.start({ TIDEMARK_EFFECT_LOG: log });
-  await live();
-  await sleep(LAST_WORDS_MS);
-  await operator.stop();
-  const passages = new Set(readFileSync(log, "utf8").split("\n").filter(Boolean));
-  const points = [...passages].filter((passage) => !NOT_OF_A_LIFE.test(passage));
+): Promise<LivedDeaths> {
+  const attempt = (some: readonly string[]) => liveAndDie(operator, directory, some, live);
+  const clean = await attempt([]);
+  if ("failure" in clean) throw new Error(`a life without deaths failed: ${clean.failure}`);
+  const passed = [...new Set(clean.passed)];
+  const points = passed.filter((passage) => !NOT_OF_A_LIFE.test(passage));
+  const diedAt = new Set<string>();
   const failures: string[] = [];
-  for (const point of points) {
+  for (const deaths of DEATHS_OF_A_LIFE) {
     // What the operator passes where it finds another's write, or is late, depends on who is quicker, and comes another time.
-    let outcome = NOT_PASSED;
-    for (let attempt = 1; attempt <= ATTEMPTS_LIMIT && outcome === NOT_PASSED; attempt += 1)
-      outcome = await liveAndDie(operator, point, live);
-    if (outcome !== DIED) failures.push(`${point}: ${outcome}`);
+    const left = (diedAt.size === 0 ? passed : points).filter((point) => !diedAt.has(point));
+    for (const some of spread(left, deaths)) {
+      if (failures.length === FAILED_LIVES_LIMIT) break;
+      const lived = await attempt(some);
+      for (const passage of lived.diedAt) diedAt.add(passage);
+      if (!("failure" in lived)) continue;
+      const culprits = await bisect(some, lived.failure, async (half) => {
+        const again = await attempt(half);
+        return "failure" in again ? again.failure : undefined;
+      });
+      failures.push(tellCulprits(some, lived.failure, culprits, (passage) => passage));
+    }
   }
-  return { points, failures };
+  const { pairs, tell } = deathPairs(suite, points, PAIRS);
+  for (const pair of failures.length === 0 ? pairs : []) {
+    const lived = await attempt(pair);
+    if ("failure" in lived) failures.push(tell(pair, lived.failure));
+    if (failures.length === FAILED_LIVES_LIMIT) break;
+  }
+  noteDeaths(suite, { killsAt: [...points, ...diedAt], diedAt: [...diedAt] });
+  const missed = points.filter((point) => !diedAt.has(point)).map((point) => `${point}: the operator never died there`);
+  return { points, failures: failures.length > 0 ? failures : missed };
 }
 
-/** How the life ended in which the operator was to die at this point. */
-async function liveAndDie(operator: CrashingOperator, point: string, live: () => Promise<void>): Promise<string> {
-  await operator.start({ TIDEMARK_FAULT: point });
+/** In lives of so many deaths at most, which lie as far from each other as can be. */
+function spread(points: readonly string[], deaths: number): string[][] {
+  const lives = Math.ceil(points.length / deaths);
+  return Array.from({ length: lives }, (_, life) => points.filter((_point, index) => index % lives === life));
+}
+
+type Lived = Readonly<Record<"diedAt" | "passed", readonly string[]>> & ({ readonly failure: string } | object);
+
+/** One life, in which the operator dies at each of these points that it comes by. */
+async function liveAndDie(
+  operator: CrashingOperator,
+  directory: string,
+  points: readonly string[],
+  live: () => Promise<void>,
+): Promise<Lived> {
+  const doomed = await startDoomed(operator, points, directory);
   try {
     await live();
-    // What ends the life is seen before the operator has died of it.
-    for (let waitedMs = 0; operator.deaths() === 0 && waitedMs < LAST_WORDS_MS; waitedMs += LOOK_MS)
-      await sleep(LOOK_MS);
-    return operator.deaths() === 0 ? NOT_PASSED : DIED;
+    await lastWords(doomed);
+    await doomed.stop();
+    return { diedAt: doomed.diedAt(), passed: doomed.passed() };
   } catch (error) {
-    return String(error);
-  } finally {
-    await operator.stop();
+    await doomed.stop().catch(() => undefined);
+    return { diedAt: doomed.diedAt(), passed: doomed.passed(), failure: String(error) };
+  }
+}
+
+/** What ends the life is seen before the operator's last effect is logged, or has ended it. */
+async function lastWords(doomed: DoomedProcess): Promise<void> {
+  const deadlineMs = performance.now() + LAST_WORDS_LIMIT_MS;
+  let [seen, changedMs] = [-1, performance.now()];
+  while (performance.now() < Math.min(deadlineMs, changedMs + QUIET_MS)) {
+    await doomed.ready();
+    if (doomed.logBytes() !== seen) [seen, changedMs] = [doomed.logBytes(), performance.now()];
+    await sleep(LOOK_MS);
   }
 }
 

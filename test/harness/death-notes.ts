@@ -20,6 +20,15 @@ export function noteDeaths(suite: string, notes: DeathNotes): void {
   writeFileSync(join(DIRECTORY, `${suite}.json`), `${JSON.stringify(sorted, undefined, 2)}\n`);
 }
 
+/** For a suite that kills at points of a list, each in a case of its own: `killedAt` notes that a process has died there. */
+export function deathRecord(suite: string): { killedAt(passage: string): void; note(): void } {
+  const diedAt: string[] = [];
+  return {
+    killedAt: (passage) => diedAt.push(passage.replace(/#\d+$/, "")),
+    note: () => noteDeaths(suite, { killsAt: diedAt, diedAt }),
+  };
+}
+
 /** By suite; those of the run that `forgetDeaths` began. */
 export function readDeathNotes(): ReadonlyMap<string, DeathNotes> {
   const names = readdirSync(DIRECTORY).filter((name) => name.endsWith(".json"));

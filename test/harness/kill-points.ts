@@ -1,9 +1,10 @@
-// The kill matrix: which effect points each process passes in each phase of a volume's life, and the same life with one process
-// ended by SIGKILL at one of them. The points come from a clean run, so that a new side effect is killed at without being listed.
-import { readFileSync, writeFileSync } from "node:fs";
+// The kill matrix: which effect points each process passes in each phase of a volume's life, and lives in which processes are
+// ended by SIGKILL at some of them. The points come from a clean run, so that a new side effect is killed at without being listed.
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { LEASES } from "../../src/kube/resources.ts";
+import { type DoomedProcess, passagesIn, startDoomed } from "./doomed-process.ts";
 import { type Life, live, type Phase } from "./lifecycle.ts";
 import { STACK_PROCESSES, type Stack, type StackProcess } from "./stack.ts";
 
@@ -15,7 +16,10 @@ export interface KillPoint {
   readonly passage: string;
 }
 
+/** What a phase's last effects take to come, once the world shows its end. */
 const DEATH_LIMIT_MS = 10_000;
+/** Processes without an effect for so long have come to the end of what the phase made them do. */
+const QUIET_MS = 1000;
 const LOOK_INTERVAL_MS = 20;
 const LEASE_NAMES: Readonly<Partial<Record<StackProcess, string>>> = {
   operator: "tidemark-operator",
@@ -44,54 +48,105 @@ export async function collectKillPoints(stack: Stack, life: Life): Promise<KillP
   return found;
 }
 
+/** Points by lives: each life has at most so many of one process in one phase, which lie as far from each other as can be. */
+export function spreadOverLives(points: readonly KillPoint[], deathsAtOnce: number): KillPoint[][] {
+  const names = new Set(points.map(({ phase, owner }) => `${phase} ${owner}`));
+  const groups = [...names].map((name) => points.filter(({ phase, owner }) => `${phase} ${owner}` === name));
+  const lives = Math.ceil(Math.max(0, ...groups.map(({ length }) => length)) / deathsAtOnce);
+  return Array.from({ length: lives }, (_, life) =>
+    groups.flatMap((group) => group.filter((_point, index) => index % lives === life)),
+  );
+}
+
 /**
- * Lives one life in which the owner dies at the point and is started again at once, as kubelet would. Throws where the life does
- * not end as without it, or where the process died elsewhere. "not passed": it lived on, since it did not come by in that phase.
+ * Lives one life in which each owner dies at its points, each in its phase, and is started again at once, as kubelet would. Returns those
+ * at which it died; it did not come by the others in their phase. Throws where the life does not end as without deaths, or where a process
+ * died elsewhere. `isAwaited`: the phase ends only after the death, unless nothing happens any more.
  */
-export async function liveWithKill(stack: Stack, point: KillPoint, name: string): Promise<"died" | "not passed"> {
-  const { owner, passage } = point;
-  const process = stack.processes[owner];
-  const logPath = join(stack.directory, `${name}.effects`);
-  writeFileSync(logPath, "");
-  const fate = { died: false };
-  const revive = async (): Promise<void> => {
-    const { signal } = await process.ended();
-    if (signal !== "SIGKILL") return;
-    fate.died = true;
-    await releaseLeaseOfDead(stack, owner);
-    await stack.start(owner, {});
+export async function liveWithKills(
+  stack: Stack,
+  points: readonly KillPoint[],
+  name: string,
+  isAwaited: (passage: string) => boolean = () => true,
+): Promise<KillPoint[]> {
+  const [first] = points;
+  if (first === undefined) return [];
+  const fates = createFates(stack, points);
+  try {
+    await live(stack, first.life, name, {
+      before: (phase) => fates.plant(phase),
+      after: () => untilDead(fates.doomed(), isAwaited),
+    });
+    await fates.plant(undefined);
+    return fates.died();
+  } finally {
+    await fates.end();
+  }
+}
+
+/** The processes of one life, each doomed to its points of the present phase. */
+function createFates(stack: Stack, points: readonly KillPoint[]) {
+  const doomed = new Map<StackProcess, DoomedProcess>();
+  const died: KillPoint[] = [];
+  const pointsOf = (phase: Phase | undefined, owner: StackProcess): readonly KillPoint[] =>
+    points.filter((point) => point.phase === phase && point.owner === owner);
+  let present: Phase | undefined;
+  /** What is planted and was not reached goes with its phase. */
+  const release = async (owner: StackProcess): Promise<void> => {
+    const one = doomed.get(owner);
+    if (one === undefined) return;
+    await one.ready();
+    if (one.left().length > 0) await one.stop();
+    doomed.delete(owner);
+    died.push(...pointsOf(present, owner).filter(({ passage }) => one.diedAt().includes(passage)));
   };
-  let revived: Promise<void> = Promise.resolve();
-  await live(stack, point.life, name, {
-    before: async (phase) => {
-      if (phase !== point.phase) return;
-      await process.stop();
-      const started = stack.start(owner, { TIDEMARK_FAULT: passage, TIDEMARK_EFFECT_LOG: logPath });
-      revived = revive();
-      await started;
+  const plantIn = async (phase: Phase | undefined, owner: StackProcess): Promise<void> => {
+    await release(owner);
+    const passages = pointsOf(phase, owner).map(({ passage }) => passage);
+    const { stop, running } = stack.processes[owner];
+    if (passages.length > 0) await stop();
+    if (!running()) await releaseLeaseOfDead(stack, owner);
+    if (passages.length > 0) doomed.set(owner, await startDoomed(mortal(stack, owner), passages, stack.directory));
+    else if (!running()) await stack.start(owner, {});
+  };
+  return {
+    doomed: () => [...doomed.values()],
+    died: () => died,
+    plant: async (phase: Phase | undefined): Promise<void> => {
+      await Promise.all(STACK_PROCESSES.map((owner) => plantIn(phase, owner)));
+      present = phase;
     },
-    after: async (phase) => {
-      if (phase !== point.phase) return;
-      await waitForDeath(fate);
-      if (!fate.died) await process.stop();
-      await revived; // it may have died at its end
-      if (!fate.died) await stack.start(owner, {});
+    /** Nothing of a life that failed is started again. */
+    end: async (): Promise<void> => {
+      for (const one of doomed.values()) await one.stop().catch(() => undefined);
     },
-  });
-  const last = passagesIn(logPath).at(-1);
-  if (!fate.died) return "not passed";
-  if (last !== passage) throw new Error(`${owner} died after ${last}, not at ${passage}`);
-  return "died";
+  };
 }
 
-/** Some points are passed only now and then, such as the lease's renewal: the process is given the time for it. */
-async function waitForDeath(fate: { readonly died: boolean }): Promise<void> {
+function mortal(stack: Stack, owner: StackProcess) {
+  return {
+    name: owner,
+    start: async (environment: Record<string, string>, afterDeath: boolean): Promise<void> => {
+      if (afterDeath) await releaseLeaseOfDead(stack, owner);
+      await stack.start(owner, environment);
+    },
+    ended: () => stack.processes[owner].ended(),
+    stop: () => stack.processes[owner].stop(),
+  };
+}
+
+/** Until the awaited deaths have come, or nothing more comes. */
+async function untilDead(doomed: readonly DoomedProcess[], isAwaited: (passage: string) => boolean): Promise<void> {
   const deadlineMs = performance.now() + DEATH_LIMIT_MS;
-  while (!fate.died && performance.now() < deadlineMs) await sleep(LOOK_INTERVAL_MS);
-}
-
-function passagesIn(path: string): string[] {
-  return readFileSync(path, "utf8").split("\n").filter(Boolean);
+  const bytes = (): number => doomed.reduce((sum, one) => sum + one.logBytes(), 0);
+  let [seen, changedMs] = [-1, performance.now()];
+  for (;;) {
+    await Promise.all(doomed.map((one) => one.ready()));
+    if (!doomed.some((one) => one.left().some(isAwaited))) return;
+    if (bytes() !== seen) [seen, changedMs] = [bytes(), performance.now()];
+    if (performance.now() > Math.min(deadlineMs, changedMs + QUIET_MS)) return;
+    await sleep(LOOK_INTERVAL_MS);
+  }
 }
 
 // A dead leader's Lease would be waited for, 15 s each time. It is known to be dead here.

@@ -36,13 +36,21 @@ export const STACK_PARTS: readonly RealPart[] = [...LOOP_PARTS, "bundle"];
 
 /** `describe` for tests that need these parts. */
 export function describeReal(name: string, parts: readonly RealPart[], body: () => void): void {
-  const missing = parts.map((part) => PROBES[part]()).filter((problem) => problem !== undefined);
-  if (missing.length === 0) {
+  describeWithout(
+    parts.map((part) => PROBES[part]()).filter((problem) => problem !== undefined),
+    name,
+    body,
+  );
+}
+
+/** `describe` for tests that cannot run for these reasons; without any it is `describe` itself. */
+export function describeWithout(problems: readonly string[], name: string, body: () => void): void {
+  if (problems.length === 0) {
     describe(name, body);
     return;
   }
-  const reason = `${name}: not run, since ${missing.join(" and ")}`;
-  if (process.env["TIDEMARK_REQUIRE_REAL"] !== "true") {
+  const reason = `${name}: not run, since ${problems.join(" and ")}`;
+  if (!requiresReal()) {
     console.warn(reason);
     describe.skip(name, body);
     return;
@@ -52,6 +60,27 @@ export function describeReal(name: string, parts: readonly RealPart[], body: () 
       throw new Error(reason);
     });
   });
+}
+
+/** The same for one test. */
+export function itWithout(problem: string | undefined, ...[name, body, limitMs]: Parameters<typeof it>): void {
+  if (problem === undefined) {
+    it(name, body, limitMs);
+    return;
+  }
+  const reason = `${String(name)}: not run, since ${problem}`;
+  if (requiresReal()) {
+    it(name, () => {
+      throw new Error(reason);
+    });
+    return;
+  }
+  console.warn(reason);
+  it.skip(name, body, limitMs);
+}
+
+function requiresReal(): boolean {
+  return process.env["TIDEMARK_REQUIRE_REAL"] === "true";
 }
 
 function runs(command: string, ...args: string[]): boolean {

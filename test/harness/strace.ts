@@ -18,12 +18,13 @@ const SYSTEM_CALLS = [
     "rmdir",
   ],
   ...["mkdir", "mkdirat", "link", "linkat", "symlink", "symlinkat", "mount", "umount2"],
+  ...["fsync", "fdatasync"],
 ];
 
 /** The words that start a program under strace. */
 export function straceTo(tracePath: string): string[] {
   const trace = `trace=${SYSTEM_CALLS.join(",")}`;
-  return ["strace", "-f", "--seccomp-bpf", "-s", "500", "-o", tracePath, "-e", trace];
+  return ["strace", "-f", "-y", "--seccomp-bpf", "-s", "500", "-o", tracePath, "-e", trace];
 }
 
 /** SIGTERM to what strace has started, since strace itself would only let go of it; resolves when both have ended. */

@@ -5,6 +5,7 @@ import { INITIAL_SIZE, live } from "../harness/lifecycle.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import { createStack, type Stack } from "../harness/stack.ts";
 import { changesIn, endTraced, straceTo } from "../harness/strace.ts";
+import { type SyncedRename, syncedRenames } from "../harness/synced-renames.ts";
 
 /** Which points stand for which change: each passage of one of them is one such change, and there is no other. */
 const CHANGES: readonly (readonly [change: RegExp, points: readonly string[]])[] = [
@@ -49,6 +50,7 @@ describeReal("an agent under strace, over a volume's whole life", [...STACK_PART
   let stack: Stack;
   let changes: readonly string[] = [];
   let passed: readonly string[] = [];
+  let records: readonly SyncedRename[] = [];
 
   beforeAll(async () => {
     stack = await createStack({ initialSize: INITIAL_SIZE });
@@ -63,6 +65,7 @@ describeReal("an agent under strace, over a volume's whole life", [...STACK_PART
     await endTraced(stack.processes.agent);
     const logged = (path: string): boolean => /\/agent\.effects( |$)/.test(path);
     changes = changesIn(tracePath, stack.directory).filter((change) => !logged(change));
+    records = syncedRenames(tracePath, stack.directory);
     passed = readFileSync(logPath, "utf8")
       .split("\n")
       .filter((line) => line.endsWith("/before"));
@@ -83,6 +86,25 @@ describeReal("an agent under strace, over a volume's whole life", [...STACK_PART
       expect(changes.filter((done) => change.test(done))).toHaveLength(times);
     },
   );
+
+  /** Below this directory of the stack; whether file and directory were synced. */
+  const syncsOf = (directory: string): (readonly [file: boolean, directory: boolean])[] =>
+    records
+      .filter(({ path }) => path.startsWith(join(stack.directory, directory)))
+      .map(({ fileSynced, directorySynced }) => [fileSynced, directorySynced] as const);
+
+  it("has each record of a member on the disk before it goes on: a power cut must not leave a filesystem that nothing knows of", () => {
+    const syncs = syncsOf("members/.records");
+    expect(syncs.length).toBeGreaterThan(0);
+    expect(syncs.filter(([file, directory]) => !file || !directory)).toEqual([]);
+  });
+
+  it("has the volume's own record there from its first staging on, and syncs no record of an operation, which nothing waits for", () => {
+    const syncs = syncsOf("state/volumes");
+    expect(syncs[0]).toEqual([true, true]);
+    expect(syncs.filter(([file, directory]) => file !== directory)).toEqual([]);
+    expect(syncs).toContainEqual([false, false]);
+  });
 
   it("has grown and shrunk the filesystem meanwhile", () => {
     expect(passed).toEqual(expect.arrayContaining(["extend/resize-filesystem/before", "shrink/truncate-file/before"]));

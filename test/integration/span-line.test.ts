@@ -72,7 +72,7 @@ describeReal("a span, from its claim to its end", STACK_PARTS, () => {
         httpHost: "127.0.0.1",
         httpPort: 0,
         logLevel: "silent",
-        fault: undefined,
+        faults: [],
         effectLog: undefined,
       },
       log,

@@ -3,11 +3,12 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { writeOciArchive } from "../../scripts/image/oci-archive.ts";
-import { writeTidemarkImage } from "../../scripts/image/tidemark-image.ts";
+import type { Image } from "../../scripts/image/oci-archive.ts";
+import { packedImage } from "../../scripts/image/packed-image.ts";
+import { tidemarkImage } from "../../scripts/image/tidemark-image.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { builtTools } from "../cluster/go-tools.ts";
-import { importImage } from "../cluster/node.ts";
+import { giveImages } from "../cluster/node-images.ts";
 import { runProgram } from "../cluster/run-program.ts";
 import type { ClusterUnderTest } from "../e2e/cluster-under-test.ts";
 import { MEMBER_DRIVER } from "./config.ts";
@@ -28,7 +29,9 @@ const ROLLOUT_LIMIT = "--timeout=300s";
 const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
 
 /** Where the driver's volumes, switches and log of RPCs are, seen from this machine; undefined: the driver is somebody else's. */
-export async function installMemberDriver(tested: ClusterUnderTest): Promise<string | undefined> {
+export async function installMemberDriver(
+  tested: Pick<ClusterUnderTest, "cluster" | "kubectl">,
+): Promise<string | undefined> {
   const { cluster, kubectl } = tested;
   if (cluster === undefined) return undefined;
   const exists = async (...what: string[]): Promise<boolean> =>
@@ -45,15 +48,17 @@ export function memberDirectoryOf({ places }: Pick<Cluster, "places">): string {
 }
 
 async function putInto(cluster: Cluster, kubectl: ClusterUnderTest["kubectl"], directory: string): Promise<void> {
-  const packing = join(cluster.places.directory, "member-driver-images");
-  for (const archive of await packImages(packing))
-    await Promise.all(cluster.nodes.map((node) => importImage(cluster, node, archive)));
+  const bundling = join(cluster.places.directory, "member-driver-bundle");
+  const programs = await builtTools("kubernetes", () => undefined);
+  const images = [tidemarkImage(DRIVER_IMAGE, await bundle(bundling)), sidecarsImage(programs)];
+  await giveImages(cluster, await Promise.all(images.map((image) => packedImage(image))));
   const items = [...memberDriverManifests(directory), ...sidecarRoleManifests()];
-  writeFileSync(join(packing, "objects.json"), JSON.stringify({ apiVersion: "v1", kind: "List", items }));
-  await kubectl("--namespace", NAMESPACE, "apply", "--server-side", "--filename", join(packing, "objects.json"));
+  writeFileSync(join(bundling, "objects.json"), JSON.stringify({ apiVersion: "v1", kind: "List", items }));
+  await kubectl("--namespace", NAMESPACE, "apply", "--server-side", "--filename", join(bundling, "objects.json"));
 }
 
-async function packImages(directory: string): Promise<string[]> {
+/** The directory that has it. */
+async function bundle(directory: string): Promise<string> {
   const dist = join(directory, "dist");
   mkdirSync(dist, { recursive: true });
   await runProgram(join(ROOT, "node_modules/.bin/esbuild"), [
@@ -61,10 +66,12 @@ async function packImages(directory: string): Promise<string[]> {
     ...["--bundle", "--platform=node", "--target=node20.19", "--main-fields=module,main", "--format=esm"],
     ...[`--banner:js=${REQUIRE}`, `--outfile=${join(dist, BUNDLE)}`, "--log-level=error"],
   ]);
-  const [driver, sidecars] = [join(directory, "driver.tar"), join(directory, "sidecars.tar")];
-  await writeTidemarkImage(driver, DRIVER_IMAGE, dist);
-  const programs = await builtTools("kubernetes", () => undefined);
-  const layer = SIDECARS.map((name) => ({ kind: "file", path: `/${name}`, from: join(programs, name) }) as const);
-  await writeOciArchive({ path: sidecars, names: [SIDECARS_IMAGE], entrypoint: [`/${SIDECARS[0]}`], layers: [layer] });
-  return [driver, sidecars];
+  return dist;
+}
+
+function sidecarsImage(programDirectory: string): Image {
+  const layer = SIDECARS.map(
+    (name) => ({ kind: "file", path: `/${name}`, from: join(programDirectory, name) }) as const,
+  );
+  return { names: [SIDECARS_IMAGE], entrypoint: [`/${SIDECARS[0]}`], layers: [layer] };
 }

@@ -2,9 +2,10 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { afterAll, afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { MemberSpec } from "../../src/api/filesystem-layout.ts";
 import { GIB } from "../../src/units/quantity.ts";
+import { deathRecord } from "../harness/death-notes.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import { type AgentUnderTest, startAgentUnderTest, waitFor } from "../integration/agent/agent-under-test.ts";
 import {
@@ -18,6 +19,8 @@ import {
 const target = (size: string, from: string, epoch = 1) => ({ size, from, epoch, decidedAt: new Date().toISOString() });
 
 describeReal("an agent that dies at work on a span", STACK_PARTS, () => {
+  const deaths = deathRecord("agent-span-crash");
+  let planted: string;
   let agent: AgentUnderTest;
   let parts: SpanParts;
   let span: SpanUnderTest;
@@ -42,9 +45,18 @@ describeReal("an agent that dies at work on a span", STACK_PARTS, () => {
     await agent.dispose();
   });
 
+  afterAll(() => deaths.note());
+
+  /** Every case waits for the death that it plants. */
   async function restartWith(fault: string): Promise<void> {
+    planted = fault;
     await agent.stopAgent();
     await agent.startAgent({ TIDEMARK_FAULT: fault }, parts.flags);
+  }
+
+  async function died(): Promise<void> {
+    await agent.agentEnded();
+    deaths.killedAt(planted);
   }
 
   async function extendToTwo(): Promise<void> {
@@ -61,7 +73,7 @@ describeReal("an agent that dies at work on a span", STACK_PARTS, () => {
       await restartWith(fault);
       await fresh.applyLayout({ members: [only] });
       await expect(fresh.stage()).rejects.toThrow();
-      await agent.agentEnded();
+      await died();
       await agent.startAgent({}, parts.flags);
       await waitFor("not mounted", async () => (await fresh.layout()).status?.mounted === false);
       expect(parts.driver.deviceOf(`${fresh.handle}-m0`)).toBeUndefined();
@@ -85,7 +97,7 @@ describeReal("an agent that dies at work on a span", STACK_PARTS, () => {
         async () => (await isReady()) && parts.driver.calls.at(-1)?.startsWith("NodePublish") === true,
       );
       writeFileSync(join(span.stagingPath, "more"), Buffer.alloc(700 * 1024 * 1024));
-      await agent.agentEnded();
+      await died();
       await agent.startAgent({}, parts.flags);
       await waitFor("both members", async () => (await span.memberStates()).join() === "m0 1Gi Present,m1 1Gi Present");
       expect(span.capacityBytes()).toBe(2 * GIB);
@@ -98,7 +110,7 @@ describeReal("an agent that dies at work on a span", STACK_PARTS, () => {
     async (fault) => {
       await restartWith(fault);
       await span.applyLayout({ members: [m0, m1], target: target("2Gi", "1Gi") });
-      await agent.agentEnded();
+      await died();
       expect((await span.layout()).status?.operation).toMatchObject({ kind: "Extend", from: "1Gi", to: "2Gi" });
       await agent.startAgent({}, parts.flags);
       await waitFor("the extend", async () => (await lastOperation())?.outcome === "Succeeded");
@@ -114,7 +126,7 @@ describeReal("an agent that dies at work on a span", STACK_PARTS, () => {
       await extendToTwo();
       await restartWith(fault);
       await span.applyLayout({ members: [m0, leaving(m1)], target: target("1Gi", "2Gi") });
-      await agent.agentEnded();
+      await died();
       await agent.startAgent({}, parts.flags);
       await waitFor("Removed", async () => (await span.memberStates()).some((member) => member.endsWith("Removed")));
       expect(await span.memberStates()).toContain("m1 1Gi Removed");
@@ -130,7 +142,7 @@ describeReal("an agent that dies at work on a span", STACK_PARTS, () => {
     await extendToTwo();
     await restartWith("span/wipe/before");
     await span.applyLayout({ members: [m0, leaving(m1)], target: target("1Gi", "2Gi") });
-    await agent.agentEnded();
+    await died();
     const m2 = span.member("m2", 2 * GIB);
     await span.applyLayout({ members: [m0, m1, m2], target: target("3Gi", "2Gi") });
     await agent.startAgent({}, parts.flags);

@@ -11,6 +11,7 @@ import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, type PodVolume } fr
 import { GIB } from "../../src/units/quantity.ts";
 import { aPolicySpec, EXTEND_AT_80 } from "../builders/policy.ts";
 import { MEMBER_DRIVER } from "../fakes/member-sidecars.ts";
+import { deathRecord } from "../harness/death-notes.ts";
 import { releaseLeaseOfDead } from "../harness/kill-points.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import { SHOP, type SpanStack, startSpanStack } from "../harness/span-stack.ts";
@@ -36,12 +37,16 @@ const DEATHS: readonly (readonly [way: "grows" | "replaces", owner: StackProcess
 ];
 
 describeReal("a process that dies by SIGKILL while members are merged", STACK_PARTS, () => {
+  const deaths = deathRecord("consolidation-crash");
   let tested: SpanStack;
 
   beforeAll(async () => {
     tested = await startSpanStack();
   }, LIMIT_MS);
-  afterAll(() => tested.close(), LIMIT_MS);
+  afterAll(() => {
+    deaths.note();
+    return tested.close();
+  }, LIMIT_MS);
 
   it.each(DEATHS.map((death, index) => [...death, `case-${index}`] as const))(
     "where a member %s, the %s at %s: it is finished after the restart, every file is intact, and no slot is lost",
@@ -66,6 +71,7 @@ describeReal("a process that dies by SIGKILL while members are merged", STACK_PA
         otherwise: whatIsThere,
       });
       expect((await stack.processes[owner].ended()).signal).toBe("SIGKILL");
+      deaths.killedAt(passage);
       await releaseLeaseOfDead(stack, owner);
       await stack.start(owner, {});
 

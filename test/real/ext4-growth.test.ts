@@ -1,11 +1,8 @@
-import { it } from "@jest/globals";
-import { describeReal } from "../harness/real-parts.ts";
-import { runVmSuite, VM_SUITE_LIMIT_MS } from "../vm/run-vm-suite.ts";
+import { describeVmSuites } from "../vm/run-vm-suite.ts";
 
-describeReal("ext4 under a kernel that lets it grow while it is mounted", ["root", "uml"], () => {
-  it(
-    "grows under a writer without losing a byte",
-    () => runVmSuite({ suite: "ext4-grows", disks: "1G", modules: "loop", tests: 1 }),
-    VM_SUITE_LIMIT_MS,
-  );
+describeVmSuites({
+  name: "ext4 that grows while it is mounted",
+
+  modules: "loop",
+  suites: [{ suite: "ext4-grows", claim: "grows under a writer without losing a byte", disks: "1G", tests: 1 }],
 });

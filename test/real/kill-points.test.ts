@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { type KillPoint, liveWithKill } from "../harness/kill-points.ts";
+import { type KillPoint, liveWithKills } from "../harness/kill-points.ts";
 import { INITIAL_SIZE } from "../harness/lifecycle.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import { type Stack, startStack } from "../harness/stack.ts";
@@ -30,7 +30,7 @@ describeReal("a process that dies by SIGKILL", STACK_PARTS, () => {
   it.each(POINTS.map((point, index) => ({ ...point, index })))(
     "$owner at $passage during $phase: finishes after its restart, with every file intact",
     async ({ index, ...point }) => {
-      expect(await liveWithKill(stack, point, `case-${index}`)).toBe("died");
+      expect(await liveWithKills(stack, [point], `case-${index}`)).toEqual([point]);
     },
   );
 });

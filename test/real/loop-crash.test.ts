@@ -9,6 +9,7 @@ import { exclusiveOperation } from "../../src/agent/storage/exclusive-operation.
 import { deviceSizeBytes } from "../../src/agent/storage/loop-device.ts";
 import type { LoopVolume, MountedLoop } from "../../src/agent/storage/storage.ts";
 import { eventually } from "../fakes/eventually.ts";
+import { deathRecord } from "../harness/death-notes.ts";
 import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
 import { type BundledOperation, bundleOperation } from "../integration/storage/bundled-operation.ts";
 import {
@@ -27,6 +28,7 @@ const ATTEMPTS_LIMIT = 10;
 const OPERATION = new URL("../integration/storage/run-storage-operation.ts", import.meta.url);
 
 describeReal("after kill -9", LOOP_PARTS, () => {
+  const deaths = deathRecord("loop-crash");
   let bundled: BundledOperation;
   let fixture: StorageFixture;
   let volume: LoopVolume;
@@ -36,7 +38,10 @@ describeReal("after kill -9", LOOP_PARTS, () => {
   beforeAll(() => {
     bundled = bundleOperation(OPERATION);
   });
-  afterAll(() => bundled.remove());
+  afterAll(() => {
+    deaths.note();
+    bundled.remove();
+  });
 
   beforeEach(() => {
     fixture = createStorageFixture();
@@ -53,6 +58,7 @@ describeReal("after kill -9", LOOP_PARTS, () => {
       timeout: OPERATION_LIMIT_MS,
     });
     if (signal !== "SIGKILL") throw new Error(`${operation} was not ended at ${fault}: ${stderr}`);
+    deaths.killedAt(fault);
   }
 
   /** False where the shrink was over before it was seen in the kernel. */

@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/gl
 import { readExt4Bytes } from "../../src/agent/storage/ext4-superblock.ts";
 import type { LvmVolume, MountedLvm } from "../../src/agent/storage/storage.ts";
 import { directEffects } from "../../src/process/effects.ts";
+import { deathRecord } from "../harness/death-notes.ts";
 import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
 import { type BundledOperation, bundleOperation } from "../integration/storage/bundled-operation.ts";
 import {
@@ -43,13 +44,17 @@ interface Use {
 }
 
 describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
+  const deaths = deathRecord("lvm-crash");
   let bundled: BundledOperation;
   let fixture: LvmFixture;
 
   beforeAll(() => {
     bundled = bundleOperation(OPERATION);
   });
-  afterAll(() => bundled.remove());
+  afterAll(() => {
+    deaths.note();
+    bundled.remove();
+  });
   beforeEach(async () => {
     fixture = await createLvmFixture();
   });
@@ -257,6 +262,7 @@ describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
       const volume = await prepared(use);
       const { signal, stderr } = await runOperation(use, volume, passage);
       if (signal !== "SIGKILL") throw new Error(`${use.operation} was not ended at ${passage}: ${stderr}`);
+      deaths.killedAt(passage);
       const next = await openLvmStorage(fixture.directory, fixture.lvmd.socketPath, directEffects);
       try {
         await use.finish(next.storage, volume);

@@ -6,11 +6,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume } from "../../src/api/logical-volume.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../src/api/names.ts";
 import { type ControlPlane, startControlPlane } from "../../src/apiserver/server.ts";
 import {
   ControllerClient,
+  type ControllerExpandVolumeResponse,
   type CreateSnapshotRequest,
   type CreateSnapshotResponse,
   type CreateVolumeRequest,
@@ -33,6 +36,7 @@ import { directEffects } from "../../src/process/effects.ts";
 import { createLogger } from "../../src/process/log.ts";
 import { bootstrap } from "../../src/standalone/bootstrap.ts";
 import { persistentVolumeOf, volumeNameOf } from "../../src/standalone/volume-request.ts";
+import { GIB } from "../../src/units/quantity.ts";
 import { buildClaim } from "../builders/claim.ts";
 import { buildCreateVolumeRequest, PARAMETERS } from "../builders/create-volume-request.ts";
 import { type FakeLvmNode, startFakeLvmNode } from "../fakes/fake-lvm-node.ts";
@@ -98,7 +102,7 @@ afterAll(async () => {
 it(
   "a lvm volume's life ends as it should, wherever the operator dies in it",
   async () => {
-    const { points, failures } = await liveWithEachDeath(operator, directory, live);
+    const { points, failures } = await liveWithEachDeath("lvm-operator-crash", operator, directory, live);
     expect(points).toEqual(
       expect.arrayContaining(OWN_POINTS.flatMap((point) => [`${point}/before`, `${point}/after`])),
     );
@@ -120,6 +124,10 @@ const OWN_POINTS = [
   "node-loss/delete-claim",
   "delete-snapshot/ask-removal",
   "delete-snapshot/logical-volume",
+  "expand-volume/target",
+  "delete-volume/layout-from-record",
+  "new-layout/drop",
+  "write-filesystem/delete-former",
 ];
 
 /** Refused for want of room, made, its objects lost, kept for another claim, deleted; then others that end in other ways. */
@@ -130,14 +138,17 @@ async function live(): Promise<void> {
   const claim = await createClaim({});
   const request = requestFor(claim);
   await refusedForRoom(request);
+  await leaveFormerFilesystem(claim);
   const handle = await bindVolume(claim, await persist(() => create(request)));
   expect(node.made).toHaveLength(1);
+  await expandVolume(handle);
   await loseObjects(handle);
   const other = await rebind(claim, handle);
   await releaseVolume(other);
   await persist(() => remove(handle));
 
   await endWithoutVolume();
+  await endBlankLayout();
   await snapshotVolume();
   await loseNode();
 
@@ -160,6 +171,28 @@ async function refusedForRoom(request: CreateVolumeRequest): Promise<void> {
   );
   node.failWith = undefined;
   expect((await client.list(LOGICAL_VOLUMES)).items).toEqual([]);
+}
+
+/** Of an earlier claim of this name: what was decided for that one must not be taken for this one's. */
+async function leaveFormerFilesystem({ metadata: { name } }: PersistentVolumeClaim): Promise<void> {
+  const target = { size: "900Gi", from: "1Gi", epoch: 1, decidedAt: "2026-01-01T00:00:00Z" };
+  await client.apply(
+    "test/filesystem",
+    FILESYSTEMS,
+    {
+      ...{ apiVersion: API_VERSION, kind: "Filesystem", metadata: { namespace: NAMESPACE, name } },
+      spec: { claimRef: { uid: randomUUID() }, target },
+    },
+    { fieldManager: FIELD_MANAGERS.policyEngine, force: true },
+  );
+}
+
+/** As the resizer asks for a request that was raised. */
+async function expandVolume(handle: string): Promise<void> {
+  const { capacityBytes } = await persist(() => expand(handle, 3 * GIB));
+  expect(capacityBytes).toBe(3 * GIB);
+  const layout = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
+  expect(layout?.spec.target?.size).toBe("3Gi");
 }
 
 async function loseObjects(handle: string): Promise<void> {
@@ -200,6 +233,17 @@ async function endWithoutVolume(): Promise<void> {
   await client.delete("test/layout", FILESYSTEM_LAYOUTS, { name: handle });
   await persist(() => remove(handle));
 }
+
+/** A crash has left the name of its layout, and nothing else. */
+async function endBlankLayout(): Promise<void> {
+  const name = `fs-${randomUUID()}`;
+  await client.create("test/blank", FILESYSTEM_LAYOUTS, {
+    ...{ apiVersion: API_VERSION, kind: "FilesystemLayout", metadata: { name }, spec: {} },
+  });
+  await persist(() => remove(name));
+  expect(await client.get(FILESYSTEM_LAYOUTS, { name })).toBeUndefined();
+}
+
 const request = buildCreateVolumeRequest({
   parameters: { ...PARAMETERS, backend: "lvm", "csi.storage.k8s.io/pvc/name": "by-hand" },
   capacityRange: { requiredBytes: 1024 ** 3, limitBytes: 0 },
@@ -216,7 +260,7 @@ async function snapshotVolume(): Promise<void> {
   await persist(() => removeSnapshot(snapshot?.snapshotId ?? ""));
 }
 
-/** The claim is deleted with its node, and its volume once the node is back. */
+/** The claim is deleted with its node, and its volume once the node is back; its layout is lost by then. */
 async function loseNode(): Promise<void> {
   const claim = await createClaim({ "tidemark.dev/on-node-loss": "Delete" });
   const handle = await bindVolume(claim, await persist(() => create(requestFor(claim))));
@@ -234,6 +278,7 @@ async function loseNode(): Promise<void> {
     { status: { phase: "Released" } },
     "status",
   );
+  await client.delete("test/layout", FILESYSTEM_LAYOUTS, { name: handle });
   await persist(() => remove(handle));
   await deletePersistentVolume(volumeNameOf(claim));
 }
@@ -290,6 +335,17 @@ async function publishedClasses(): Promise<string[]> {
 function create(asked: CreateVolumeRequest): Promise<CreateVolumeResponse> {
   return new Promise((resolve, reject) => {
     controller.createVolume(asked, new Metadata(), (error, response) => (error ? reject(error) : resolve(response)));
+  });
+}
+
+function expand(volumeId: string, requiredBytes: number): Promise<ControllerExpandVolumeResponse> {
+  const capacityRange = { requiredBytes, limitBytes: 0 };
+  return new Promise((resolve, reject) => {
+    controller.controllerExpandVolume(
+      { volumeId, capacityRange, secrets: {}, volumeCapability: undefined },
+      new Metadata(),
+      (error, response) => (error ? reject(error) : resolve(response)),
+    );
   });
 }
 

@@ -17,6 +17,7 @@ import { systemClock } from "../../src/process/clock.ts";
 import { directEffects, type Effects } from "../../src/process/effects.ts";
 import { createLogger } from "../../src/process/log.ts";
 import { bootstrap } from "../../src/standalone/bootstrap.ts";
+import { noteDeaths } from "../harness/death-notes.ts";
 import { type ForeignDriver, foreignDriver, NAMESPACE as namespace } from "../integration/operator/foreign-driver.ts";
 
 const log = createLogger("test", "silent");
@@ -122,6 +123,7 @@ describe("an ordinary claim", () => {
     );
     for (const [index, point] of points.entries())
       await live(`dies-${index}`, (handle) => lookOnce(handle, mortal(point)));
+    noteDeaths("ordinary-claim-crash", { killsAt: points, diedAt: points });
   }, 120_000);
 
   it("is not lowered to our target: a larger request that somebody makes at that moment stays", async () => {

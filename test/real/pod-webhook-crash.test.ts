@@ -72,7 +72,7 @@ async function live(): Promise<void> {
 it(
   "the webhook is trusted in the end, wherever the operator dies on the way",
   async () => {
-    const { points, failures } = await liveWithEachDeath(operator, directory, live);
+    const { points, failures } = await liveWithEachDeath("pod-webhook-crash", operator, directory, live);
     // Before and after the first Secret, which is the CA's; what follows the certificate's is the configuration.
     expect(points).toEqual(
       expect.arrayContaining(OWN_POINTS.flatMap((point) => [`${point}/before`, `${point}/after`])),

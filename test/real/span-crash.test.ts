@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/gl
 import type { SpanMember } from "../../src/agent/member/span-member.ts";
 import { exclusiveOperation } from "../../src/agent/storage/exclusive-operation.ts";
 import type { MountedSpan, SpanVolume } from "../../src/agent/storage/storage.ts";
+import { deathRecord } from "../harness/death-notes.ts";
 import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
 import { type BundledOperation, bundleOperation } from "../integration/storage/bundled-operation.ts";
 import {
@@ -27,6 +28,7 @@ const MEMBER_POINTS = ["make-member-directory", "stage-member", "publish-member"
 const LEAVING_POINTS = ["unpublish-member", "unstage-member", "remove-member-directory"];
 
 describeReal("after kill -9 in the middle of work on a span", LOOP_PARTS, () => {
+  const deaths = deathRecord("span-crash");
   let bundled: BundledOperation;
   let fixture: SpanFixture;
   let m0: SpanMember;
@@ -39,7 +41,10 @@ describeReal("after kill -9 in the middle of work on a span", LOOP_PARTS, () => 
   beforeAll(() => {
     bundled = bundleOperation(OPERATION);
   });
-  afterAll(() => bundled.remove());
+  afterAll(() => {
+    deaths.note();
+    bundled.remove();
+  });
 
   beforeEach(async () => {
     fixture = await createSpanFixture();
@@ -68,6 +73,7 @@ describeReal("after kill -9 in the middle of work on a span", LOOP_PARTS, () => 
   async function runUntil(fault: string, of: SpanVolume, operation: string, sizeBytes: number): Promise<void> {
     const { ended, said } = start(of, operation, sizeBytes, fault);
     if ((await ended) !== "SIGKILL") throw new Error(`${operation} was not ended at ${fault}: ${said()}`);
+    deaths.killedAt(fault);
   }
 
   async function stageWithData(members: readonly SpanMember[]): Promise<MountedSpan> {

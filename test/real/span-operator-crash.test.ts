@@ -68,7 +68,7 @@ afterAll(async () => {
 it(
   "a span's life ends as it should, wherever the operator dies in it",
   async () => {
-    const { points, failures } = await liveWithEachDeath(operator, directory, live);
+    const { points, failures } = await liveWithEachDeath("span-operator-crash", operator, directory, live);
     expect(points.length).toBeGreaterThan(30);
     expect(failures).toEqual([]);
   },

@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { takesAll } from "../harness/sample.ts";
 
 /** Made by get-newer-kernel.sh. */
 const NEWER_HOME = join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "tidemark", "uml");
@@ -14,17 +15,23 @@ export interface VmKernel {
   readonly parts: readonly ("uml" | "newer-uml")[];
 }
 
-/** Twice as fast as the other: for suites that are no different under either. */
-export const NEWER_KERNEL: VmKernel = {
+/** Twice as fast as the other. */
+const NEWER_KERNEL: VmKernel = {
   name: "of Debian sid",
   environment: { VM_HOME: NEWER_HOME },
   parts: ["uml", "newer-uml"],
 };
 
-export const KERNELS: readonly VmKernel[] = [
-  { name: "of Debian stable", environment: {}, parts: ["uml"] },
+/** For the one suite that runs under both each time. */
+export const BOTH_KERNELS: readonly VmKernel[] = [
   NEWER_KERNEL,
+  { name: "of Debian stable", environment: {}, parts: ["uml"] },
 ];
+
+/** The newer one; in the long run both. */
+export function kernelsOfRun(): readonly VmKernel[] {
+  return takesAll() ? BOTH_KERNELS : [NEWER_KERNEL];
+}
 
 export function newerKernelProblem(): string | undefined {
   return existsSync(join(NEWER_HOME, "linux")) ? undefined : "there is no newer kernel (test/vm/get-newer-kernel.sh)";

@@ -1,39 +1,70 @@
-// How a suite of test/vm is run by its test in test/real: by a jest of its own in a virtual machine of its own, which must end well.
+// How a suite of test/vm is run by its test in test/real: bundled, by a jest of its own in a virtual machine of its own, which must end well.
 import { spawnSync } from "node:child_process";
-import { expect } from "@jest/globals";
+import { expect, it } from "@jest/globals";
+import { describeReal, type RealPart } from "../harness/real-parts.ts";
+import { commitCount, SAMPLE_VARIABLE, takesAll } from "../harness/sample.ts";
+import { bundleSuite } from "./bundle-suite.ts";
+import { kernelsOfRun, type VmKernel } from "./kernels.ts";
 
-/** Of a test that runs one suite: more than the machine has, which says how far it came. */
-export const VM_SUITE_LIMIT_MS = 1_260_000;
-const MACHINE_LIMIT_SECONDS = 1200;
+/** lvmd's suites ask LVM for all that a device class may name. */
+export const LVMD_MODULES = "dm-mod dm-thin-pool dm-snapshot dm-mirror dm-raid raid1 raid10 raid456 loop";
+/** All passages, and the older kernel, which is half as fast, take longer. */
+const MACHINE_LIMIT_SECONDS = takesAll() ? 3600 : 1200;
+/** More than the machine has, which says how far it came. */
+const SUITE_LIMIT_MS = (MACHINE_LIMIT_SECONDS + 60) * 1000;
 
 export interface VmSuite {
   /** Below test/vm, without its ending: "thin-pool", "lvmd/kill". */
   readonly suite: string;
+  /** What it proves: the name of its test. */
+  readonly claim: string;
   /** Their sizes: "4G 1G". */
   readonly disks: string;
-  /** As modprobe names them. */
-  readonly modules: string;
   /** How many must pass: fewer are never run by mistake. Absent: some. */
   readonly tests?: number;
-  /** A kernel's, of kernels.ts. Absent: Debian stable's. */
-  readonly environment?: Readonly<Record<string, string>>;
+}
+
+export interface VmSuites {
+  readonly name: string;
+  /** Beside those of every virtual machine with device-mapper. */
+  readonly parts?: readonly RealPart[];
+  /** As modprobe names them. */
+  readonly modules: string;
+  readonly suites: readonly VmSuite[];
+  /** Absent: those of the run. */
+  readonly kernels?: readonly VmKernel[];
+}
+
+/** One after the other, under each kernel of the run. */
+export function describeVmSuites({ name, parts = [], modules, suites, kernels = kernelsOfRun() }: VmSuites): void {
+  for (const kernel of kernels)
+    describeReal(
+      `${name}, under the kernel ${kernel.name}`,
+      ["root", "device-mapper", ...parts, ...kernel.parts],
+      () => {
+        it.each(suites)("$claim", (suite) => runVmSuite(suite, modules, kernel), SUITE_LIMIT_MS);
+      },
+    );
 }
 
 /** Fails with all that was said inside. */
-export function runVmSuite({ suite, disks, modules, tests, environment = {} }: VmSuite): void {
-  const jest = ["node_modules/.bin/jest", "--roots", "test/vm", "--testMatch", `**/test/vm/${suite}.vm.ts`];
+async function runVmSuite({ suite, disks, tests }: VmSuite, modules: string, kernel: VmKernel): Promise<void> {
+  const bundled = await bundleSuite(suite);
+  const jest = ["node_modules/.bin/jest", ...bundled.arguments];
   const { status, stdout, stderr } = spawnSync("test/vm/run-in-vm.sh", [disks, ...jest], {
     encoding: "utf8",
     env: {
       ...process.env,
-      ...environment,
+      ...kernel.environment,
       CI: "true", // nobody watches: no progress
       NODE_OPTIONS: "--experimental-vm-modules --disable-warning=ExperimentalWarning",
+      [SAMPLE_VARIABLE]: takesAll() ? "all" : String(commitCount()),
       VM_MODULES: modules,
       VM_SECONDS: String(MACHINE_LIMIT_SECONDS),
     },
-    timeout: VM_SUITE_LIMIT_MS,
+    timeout: SUITE_LIMIT_MS,
   });
+  bundled.remove();
   expect({ status, output: status === 0 ? "" : `${stdout}\n${stderr}` }).toEqual({ status: 0, output: "" });
   expect(stderr).toMatch(new RegExp(`Tests: +${tests ?? "\\d+"} passed, \\d+ total`));
 }

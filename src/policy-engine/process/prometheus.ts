@@ -36,8 +36,10 @@ const series = z.object({
 type Series = z.infer<typeof series>;
 const response = z.object({ status: z.literal("success"), data: z.object({ result: z.array(series) }) });
 
-export function createPrometheusSource(baseUrl: string): PrometheusSource {
-  const ask = (path: string, parameters: Record<string, string>): Promise<Series[]> => query(baseUrl, path, parameters);
+/** `limitMs`: how long one query may go without an answer. */
+export function createPrometheusSource(baseUrl: string, limitMs = QUERY_LIMIT_MS): PrometheusSource {
+  const ask = (path: string, parameters: Record<string, string>): Promise<Series[]> =>
+    query(baseUrl, path, parameters, limitMs);
   const instant = async (expression: string): Promise<Map<string, number>> =>
     byClaim(await ask("query", { query: expression }));
   return {
@@ -102,13 +104,18 @@ function byClaim(found: readonly Series[]): Map<string, number> {
   return values;
 }
 
-async function query(baseUrl: string, path: string, parameters: Record<string, string>): Promise<Series[]> {
+async function query(
+  baseUrl: string,
+  path: string,
+  parameters: Record<string, string>,
+  limitMs: number,
+): Promise<Series[]> {
   const url = `${baseUrl}/api/v1/${path}`;
   const asked = `${parameters["query"] ?? ""} at ${baseUrl}`;
   const answer = await fetch(url, {
     method: "POST",
     body: new URLSearchParams(parameters),
-    signal: AbortSignal.timeout(QUERY_LIMIT_MS),
+    signal: AbortSignal.timeout(limitMs),
   }).catch((error: unknown) => {
     throw new PrometheusError(`no answer to ${asked}: ${String(error)}`, { cause: error });
   });

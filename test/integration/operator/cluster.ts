@@ -76,7 +76,7 @@ export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Pro
         httpHost: "127.0.0.1",
         httpPort: 0,
         logLevel: LOG_LEVEL,
-        fault: undefined,
+        faults: [],
         effectLog: undefined,
       },
       log,

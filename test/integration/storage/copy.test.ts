@@ -24,6 +24,16 @@ const CHECKS: Readonly<Record<FsType, readonly [string, ...string[]]>> = {
   xfs: ["xfs_repair", "-n"],
 };
 
+/** Effects that no other suite dies at. */
+const ONLY_OF_A_COPY = [
+  "stage/check-copy",
+  "stage/keep-checksums",
+  "stage/rename-btrfs",
+  "stage/rename-ext4",
+  "stage/rename-xfs",
+  "stage/replay-xfs",
+];
+
 describeReal("a volume that begins as a copy", LOOP_PARTS, () => {
   let fixture: LvmFixture;
   let source: LvmVolume;
@@ -106,6 +116,8 @@ describeReal("a volume that begins as a copy", LOOP_PARTS, () => {
     expect(hasData(second.mountPath)).toBe(true);
   });
 
+  const diedAt = new Set<string>();
+
   it.each(FS_TYPES)(
     "of %s is finished after a death of the agent before or after any step",
     async (fsType) => {
@@ -118,6 +130,7 @@ describeReal("a volume that begins as a copy", LOOP_PARTS, () => {
       for (const deathAt of passages) {
         await makeCopy(fsType);
         await expect(mortalStage(deathAt, [])).rejects.toThrow(deathAt);
+        diedAt.add(deathAt);
         const { device, mountPath } = await stage(copy);
         expect(uuidOn(device)).toBe(copy.fsid);
         expect(hasData(mountPath)).toBe(true);
@@ -127,6 +140,10 @@ describeReal("a volume that begins as a copy", LOOP_PARTS, () => {
     },
     120_000,
   );
+
+  it.each(ONLY_OF_A_COPY)("was ended before and after %s", (point) => {
+    for (const passage of [`${point}/before`, `${point}/after`]) expect(diedAt).toContain(passage);
+  });
 
   async function mortalStage(deathAt: string | undefined, passages: string[]): Promise<void> {
     const pass = (passage: string): void => {

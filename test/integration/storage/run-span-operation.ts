@@ -2,14 +2,14 @@
 // directory, the volume as JSON, the operation, the size in bytes, and the fault ("span/add-device/after") where there is one.
 import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
 import type { MountedSpan, ShrinkResult, SpanVolume } from "../../../src/agent/storage/storage.ts";
-import { createFaultEffects, parsePlantedFault } from "../../../src/process/fault-effects.ts";
+import { createFaultEffects, parsePlantedFaults } from "../../../src/process/fault-effects.ts";
 import { eventually } from "../../fakes/eventually.ts";
 import { spanMountPath, spanStorageIn } from "./span-fixture.ts";
 import { makeShrinkControl } from "./storage-fixture.ts";
 
 const [directory = "", volumeText = "", operation = "", sizeText = "", fault] = process.argv.slice(2);
 const volume = JSON.parse(volumeText) as SpanVolume;
-const effects = createFaultEffects(fault === undefined ? undefined : parsePlantedFault(fault), undefined);
+const effects = createFaultEffects(parsePlantedFaults(fault), undefined);
 const storage = spanStorageIn(directory, effects);
 const mountPath = spanMountPath(directory, volume);
 

@@ -3,13 +3,13 @@
 // Prints the result as JSON.
 
 import type { LoopVolume } from "../../../src/agent/storage/storage.ts";
-import { createFaultEffects, parsePlantedFault } from "../../../src/process/fault-effects.ts";
+import { createFaultEffects, parsePlantedFaults } from "../../../src/process/fault-effects.ts";
 import { createStorageFixture, makeShrinkControl } from "./storage-fixture.ts";
 
 const [directory = "", volumeText = "", operation = "", sizeText = "", fault] = process.argv.slice(2);
 const volume = JSON.parse(volumeText) as LoopVolume;
 const sizeBytes = Number(sizeText);
-const effects = createFaultEffects(fault === undefined ? undefined : parsePlantedFault(fault), undefined);
+const effects = createFaultEffects(parsePlantedFaults(fault), undefined);
 const { storage, mountPathOf } = createStorageFixture(effects, directory);
 const mountPath = mountPathOf(volume);
 

@@ -12,7 +12,7 @@ describe("the agent's configuration", () => {
       registrationDirectory: undefined,
       engines: [],
       storage: "real",
-      fault: undefined,
+      faults: [],
     });
   });
 
@@ -20,7 +20,7 @@ describe("the agent's configuration", () => {
     const args = ["--engine", "unix:///a", "--engine", "127.0.0.1:1"];
     const config = readConfig(args, { TIDEMARK_FAULT: "extend/grow-file/after#2", TIDEMARK_EFFECT_LOG: "/tmp/log" });
     expect(config.engines).toEqual(["unix:///a", "127.0.0.1:1"]);
-    expect(config.fault).toEqual({ point: "extend/grow-file", moment: "after", passage: 2 });
+    expect(config.faults).toEqual([{ point: "extend/grow-file", moment: "after", passage: 2 }]);
     expect(config.effectLog).toBe("/tmp/log");
   });
 

@@ -418,6 +418,63 @@ describe("the ledger", () => {
     });
   });
 
+  describe("counts what the node may take by itself in an emergency", () => {
+    const room = (gibibytes: number): string => `device class ssd: 10Gi needed, at most ${gibibytes}Gi free here`;
+    const granted = (
+      index: number,
+      gibibytes: number,
+      grantGib: number,
+      targetGib = gibibytes,
+      untilMs = NOW_MS + 1,
+    ) => {
+      const layout = buildLocalLayout(index, NODE, gibibytes, targetGib);
+      const emergency = {
+        size: `${grantGib}Gi`,
+        minAvailable: "1Gi",
+        expiry: new Date(untilMs).toISOString(),
+        epoch: 1,
+      };
+      fleet.put("layouts", { ...layout, spec: { ...layout.spec, emergency } });
+    };
+
+    it("of one filesystem: what it was granted beyond what it has", () => {
+      granted(3, 2, 8);
+      expect(verdict(buildPod(2))).toBe(room(9));
+    });
+
+    it("of several: the largest alone, so that any one of them can be met", () => {
+      granted(3, 2, 8);
+      granted(4, 1, 5);
+      expect(verdict(buildPod(2))).toBe(room(9));
+    });
+
+    it("beside an extend that is decided: what it was granted beyond that", () => {
+      granted(3, 2, 8, 5);
+      expect(verdict(buildPod(2))).toBe(room(9));
+      granted(3, 2, 4, 9);
+      expect(verdict(buildPod(2))).toBe(room(8));
+    });
+
+    it("no longer when the grant has expired", () => {
+      granted(3, 2, 8, 2, NOW_MS);
+      expect(verdict(buildPod(2))).toBe("fits");
+    });
+  });
+
+  it("goes on reserving a volume that is made while the node's reports are too early to show it", () => {
+    fleet.put("claims", buildClaim(1, { selectedNode: NODE }));
+    fleet.put("logicalVolumes", buildLogicalVolume(1, NODE, { isMade: true }));
+    expect(verdict(buildPod(2))).toBe(TAKEN);
+    fleet.nowMs += 200;
+    addNode(fleet, NODE, { free: "15Gi" });
+    expect(verdict(buildPod(2))).toBe(TAKEN);
+    expect(fleet.ledger.count().reservations).toBe(1);
+    fleet.nowMs += 200;
+    addNode(fleet, NODE, { free: "5Gi" });
+    expect(verdict(buildPod(2))).toBe(TAKEN);
+    expect(fleet.ledger.count().reservations).toBe(0);
+  });
+
   it("takes a volume for shown after a limit, where the node's figures stay as they are", () => {
     fleet.put("claims", buildClaim(1, { selectedNode: NODE }));
     fleet.put("logicalVolumes", buildLogicalVolume(1, NODE, { isMade: true }));
@@ -458,6 +515,12 @@ describe("the ledger", () => {
     fleet.put("logicalVolumes", buildLogicalVolume(1, NODE, { isMade: true }));
     expect(verdict(buildPod(3, both))).toBe(TAKEN);
     fleet.put("logicalVolumes", buildLogicalVolume(1, NODE));
+    expect(verdict(buildPod(3, both))).toBe(TAKEN);
+  });
+
+  it("does not credit a pod with what its node has made for it, while that is not shown", () => {
+    fleet.put("claims", buildClaim(1, { selectedNode: NODE }));
+    fleet.put("logicalVolumes", buildLogicalVolume(1, NODE, { isMade: true }));
     expect(verdict(buildPod(3, both))).toBe(TAKEN);
   });
 

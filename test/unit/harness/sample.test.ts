@@ -1,5 +1,5 @@
 import { expect, it } from "@jest/globals";
-import { commitCount, sampleOf } from "../../harness/sample.ts";
+import { commitCount, isSampled, SAMPLE_VARIABLE, sampleOf } from "../../harness/sample.ts";
 
 const NAMES = Array.from({ length: 200 }, (_, index) => `operation/step-${index}/before`);
 
@@ -20,4 +20,19 @@ it("a case is in the same sample on every machine", () => {
 
 it("a commit's number is a whole one, with or without Git's history", () => {
   expect(Number.isInteger(commitCount())).toBe(true);
+});
+
+it("a number that is given stands for the commit's, so that a machine without Git takes the same cases", () => {
+  const before = process.env[SAMPLE_VARIABLE];
+  try {
+    for (const commit of [0, 7, 46]) {
+      process.env[SAMPLE_VARIABLE] = String(commit);
+      expect(NAMES.filter((name) => isSampled(name, 4))).toEqual(
+        NAMES.filter((name) => sampleOf(name, 4) === commit % 4),
+      );
+    }
+  } finally {
+    if (before === undefined) delete process.env[SAMPLE_VARIABLE];
+    else process.env[SAMPLE_VARIABLE] = before;
+  }
 });

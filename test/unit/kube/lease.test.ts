@@ -172,6 +172,25 @@ describe("keeping", () => {
     expect([b.epoch(), bothLed, a.lost.length]).toEqual([2, false, 1]);
   });
 
+  it("leads from when it sent its last renewal, however late the answer came", async () => {
+    let requestMs = 0;
+    let answerMs = 0;
+    const a = startCandidate("a", { journey: () => ({ requestMs, answerMs }) });
+    await pass(100);
+    answerMs = 3900;
+    const renewedBefore = server.lease()?.spec?.renewTime;
+    let sinceRenewalMs = 0;
+    while (server.lease()?.spec?.renewTime === renewedBefore) await pass(100);
+    requestMs = 1e9; // nothing that is sent from here on arrives
+    let lastLedMs = 0;
+    await pass(14_000, () => {
+      sinceRenewalMs += 100;
+      if (a.isLeader()) lastLedMs = sinceRenewalMs;
+    });
+    expect(lastLedMs).toBeGreaterThan(9000);
+    expect(lastLedMs).toBeLessThanOrEqual(10_000);
+  });
+
   it("is no leader after a pause of the process, though nothing has run in it since", async () => {
     const a = startCandidate("a");
     await pass(100);

@@ -1,5 +1,16 @@
 import { describe, expect, it } from "@jest/globals";
 import { refuseTags, refuseVolumeName } from "../../../src/lvmd/lvm/lvm-names.ts";
+import { activateVolume } from "../../../src/lvmd/volumes/activate-volume.ts";
+import { changeTags } from "../../../src/lvmd/volumes/change-tags.ts";
+import { createSnapshot } from "../../../src/lvmd/volumes/create-snapshot.ts";
+import { createVolume } from "../../../src/lvmd/volumes/create-volume.ts";
+import type { ReduceTokens } from "../../../src/lvmd/volumes/reduce-tokens.ts";
+import { removeVolume } from "../../../src/lvmd/volumes/remove-volume.ts";
+import { renameVolume } from "../../../src/lvmd/volumes/rename-volume.ts";
+import { resizeVolume } from "../../../src/lvmd/volumes/resize-volume.ts";
+import { wipeAndRemove } from "../../../src/lvmd/volumes/wipe-volume.ts";
+import { hostWithReport } from "./host-with-report.ts";
+import { deviceClass, GIB, groupOf, volume } from "./lvm-facts.ts";
 
 describe("a name for LVM", () => {
   it.each(["6f9619ff-8b86-d011-b42d-00c04fc964ff", "a", "_a", "+a.b-c", "x".repeat(127)])("may be %.20s", (name) => {
@@ -22,6 +33,31 @@ describe("a name for LVM", () => {
     "a_tmeta",
   ])("may not be %j", (name) => {
     expect(refuseVolumeName(name)).toMatchObject({ code: "INVALID_ARGUMENT" });
+  });
+});
+
+describe("a name that LVM would read as an option", () => {
+  const pool = volume({ name: "pool", attr: "twi-aotz--", sizeBytes: GIB, chunkBytes: 65_536 });
+  // Even where a report has one.
+  const named = volume({ name: "-ff", pool: "pool" });
+  const thin = deviceClass({ name: "class", thinPool: { name: "pool", overprovisionRatio: 10 } });
+  const host = hostWithReport(thin, [groupOf([GIB], [pool, named, volume({ name: "v", pool: "pool" })])]);
+  const snapshot = { deviceClass: "class", access: "rw", sizeBytes: 0, tags: [] };
+  const order = { deviceClass: "class", optionClass: "", sizeBytes: GIB, tags: [] };
+
+  it.each<readonly [string, () => Promise<unknown>]>([
+    ["creating it", () => createVolume(host, { ...order, name: "-ff" })],
+    ["a snapshot of it", () => createSnapshot(host, { ...snapshot, name: "new", source: "-ff" })],
+    ["a snapshot called so", () => createSnapshot(host, { ...snapshot, name: "-ff", source: "v" })],
+    ["growing it", () => resizeVolume(host, {} as ReduceTokens, "class", "-ff", 2 * GIB)],
+    ["activating it", () => activateVolume(host, "class", "-ff")],
+    ["renaming it", () => renameVolume(host, "class", "-ff", "new")],
+    ["renaming another to it", () => renameVolume(host, "class", "v", "-ff")],
+    ["tagging it", () => changeTags(host, "class", "-ff", { add: ["x"], remove: [] })],
+    ["removing it", () => removeVolume(host, "class", "-ff")],
+    ["wiping it", () => wipeAndRemove(host, "class", "-ff")],
+  ])("reaches LVM by no call: not by %s", async (_what, call) => {
+    expect(await call()).toMatchObject({ code: "INVALID_ARGUMENT", message: expect.stringContaining('"-ff"') });
   });
 });
 

@@ -13,7 +13,7 @@ describe("the operator's configuration", () => {
       namespaceBudgetBytes: 1024 ** 4,
       nodeLossDelayMs: 30_000,
       logLevel: "info",
-      fault: undefined,
+      faults: [],
     });
   });
 
@@ -47,7 +47,7 @@ describe("the operator's configuration", () => {
     const environment = { KUBERNETES_SERVICE_HOST: "10.0.0.1", TIDEMARK_FAULT: "create-volume/layout/after" };
     expect(readConfig([], environment)).toMatchObject({
       connection: { serviceHost: "10.0.0.1" },
-      fault: { point: "create-volume/layout", moment: "after" },
+      faults: [{ point: "create-volume/layout", moment: "after" }],
     });
   });
 

@@ -29,6 +29,13 @@ const empty = { usedRatio: 0.1 };
 const extendedAt = (...extendsAtMs: number[]): RecentChanges => ({ extendsAtMs, shrinksAtMs: [] });
 const shrunkAt = (...shrinksAtMs: number[]): RecentChanges => ({ extendsAtMs: [], shrinksAtMs });
 const ceilings = (spec: Parameters<typeof readCeilings>[1]): Ceilings => readCeilings("guard", spec);
+const endedAt = (endedAtMs: number): Facts["filesystem"]["lastOperation"] => ({
+  kind: "Extend",
+  outcome: "Succeeded",
+  endedAtMs,
+  reason: undefined,
+  floorBytes: undefined,
+});
 const LARGE = ceilings({ max: "1Ti" });
 const everySecond = (count: number): number[] => Array.from({ length: count }, (_, i) => NOW_MS - (count - i) * 1000);
 
@@ -896,6 +903,65 @@ const cases: Record<string, Case> = {
     policy: aPolicy({ onStaleMetrics: "Hold" }),
     plan: "extend",
     reason: "BelowMinAvailable",
+  },
+  "holds after an operation whose end is no date, since no reading is known to be newer": {
+    facts: aVolume({ ...full, filesystem: { lastOperation: endedAt(Number.NaN) } }),
+    plan: "hold",
+    reason: "MetricsContradict",
+  },
+  "holds on a reading of the very instant at which the last operation ended": {
+    facts: aVolume({
+      ...full,
+      reading: { sampledAtMs: NOW_MS - 200 },
+      filesystem: { lastOperation: endedAt(NOW_MS - 200) },
+    }),
+    plan: "hold",
+    reason: "MetricsContradict",
+  },
+  "extends on a reading from right after the last operation ended": {
+    facts: aVolume({
+      ...full,
+      reading: { sampledAtMs: NOW_MS - 200 },
+      filesystem: { lastOperation: endedAt(NOW_MS - 201) },
+    }),
+    plan: "extend",
+    reason: "RuleFired",
+  },
+  "shrinks to no less than a minimum that is no whole MiB": {
+    facts: aVolume({ usedRatio: 0.01 }),
+    policy: aPolicy({ limits: { min: "2000000000", max: "100Gi" } }),
+    plan: "shrink",
+    reason: "RuleFired",
+    sizeBytes: 1908 * MIB,
+  },
+  "extends beyond a running shrink for a writer that would run out of space": {
+    facts: aVolume({ usedRatio: 0.999, filesystem: { operationInProgress: "Shrink" } }),
+    plan: "extend",
+    reason: "BelowMinAvailable",
+  },
+  "leaves a running shrink alone on a reading that is stale": {
+    facts: aVolume({
+      usedRatio: 0.999,
+      reading: { sampledAtMs: NOW_MS - 60_000 },
+      filesystem: { operationInProgress: "Shrink" },
+    }),
+    plan: "hold",
+    reason: "OperationInProgress",
+  },
+  "leaves a running shrink alone on a reading that is impossible": {
+    facts: aVolume({
+      usedRatio: 0.999,
+      reading: { availableBytes: 0 },
+      filesystem: { operationInProgress: "Shrink" },
+    }),
+    plan: "hold",
+    reason: "OperationInProgress",
+  },
+  "holds where what its namespace has is not known: that leaves nothing of a budget": {
+    facts: aVolume({ ...full, facts: { namespaceBytes: Number.NaN } }),
+    ceilings: ceilings({ max: "1Ti", bytesPerNamespace: "100Gi" }),
+    plan: "hold",
+    reason: "CeilingReached",
   },
   "never shrinks while Prometheus is down": {
     facts: aVolume({ ...empty, facts: { metricsStale: true } }),

@@ -30,6 +30,16 @@ describe("the emergency grant", () => {
     expect(size(aVolume({ facts: { node: { name: "n", freeBytes: 3 * GIB, ioUtilizationRatio: 0 } } }))).toBe(13 * GIB);
   });
 
+  it("takes no more than its namespace's budget leaves, and nothing of one that is not known", () => {
+    const budget = readCeilings("guard", { max: "1Ti", bytesPerNamespace: "30Gi" });
+    const size = (namespaceBytes: number) =>
+      emergencyGrant(aVolume({ facts: { namespaceBytes } }), aPolicy(MIN_AVAILABLE), budget)?.sizeBytes;
+    expect(size(20 * GIB)).toBe(15 * GIB);
+    expect(size(27 * GIB)).toBe(13 * GIB);
+    expect(size(30 * GIB)).toBeUndefined();
+    expect(size(Number.NaN)).toBeUndefined();
+  });
+
   it("is not given where nothing may grow", () => {
     const none = (facts = aVolume(), spec = {}, ceilings = NO_CEILINGS) =>
       expect(emergencyGrant(facts, aPolicy({ ...MIN_AVAILABLE, ...spec }), ceilings)).toBeUndefined();

@@ -37,6 +37,15 @@ describe("rule timers", () => {
     expect(afterSeconds(timers, 30)).toBe(30);
   });
 
+  it.each([
+    [45, 60],
+    [46, 15],
+    [3600, 15],
+  ])("that held for 15 s, %i s after the last decision, have held for %i s", (silentSeconds, held) => {
+    const timers = advance(advance(NO_RULE_TIMERS, 0, SHRINK_HOLDS), 15, SHRINK_HOLDS);
+    expect(afterSeconds(timers, 15 + silentSeconds)).toBe(held);
+  });
+
   it("do not count a long time without a decision, such as unmounted days", () => {
     const before = advance(advance(NO_RULE_TIMERS, 0, SHRINK_HOLDS), 15, SHRINK_HOLDS);
     expect(afterSeconds(before, 86_415)).toBe(15);

@@ -1,10 +1,13 @@
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { directEffects } from "../../../src/process/effects.ts";
-import { createFaultEffects, parsePlantedFault } from "../../../src/process/fault-effects.ts";
+import { createFaultEffects, parsePlantedFaults } from "../../../src/process/fault-effects.ts";
 import { createFilePort } from "../../../src/process/file-port.ts";
+
+const FAULT_EFFECTS = new URL("../../../src/process/fault-effects.ts", import.meta.url).href;
 
 let directory: string;
 beforeEach(() => {
@@ -47,21 +50,35 @@ describe("the file port", () => {
 });
 
 describe("a planted fault", () => {
-  it.each(["extend", "extend/grow-file", "extend/grow-file/during", "a/b/before#x"])("%p is refused", (text) => {
-    expect(() => parsePlantedFault(text)).toThrow("is not operation/step/before");
-  });
+  it.each(["extend", "extend/grow-file", "extend/grow-file/during", "a/b/before#x", "a/b/after,", ""])(
+    "%p is refused",
+    (text) => {
+      expect(() => parsePlantedFaults(text)).toThrow("is not operation/step/before");
+    },
+  );
 
   it("is read with its passage", () => {
-    expect(parsePlantedFault("extend/grow-file/after#2")).toEqual({
-      point: "extend/grow-file",
-      moment: "after",
-      passage: 2,
-    });
+    expect(parsePlantedFaults("extend/grow-file/after#2,shrink/balance/before")).toEqual([
+      { point: "extend/grow-file", moment: "after", passage: 2 },
+      { point: "shrink/balance", moment: "before", passage: 1 },
+    ]);
+  });
+
+  it("of several ends the process at the one that is reached first, in its own passage", () => {
+    const log = join(directory, "log");
+    const program = `
+      import { createFaultEffects, parsePlantedFaults } from ${JSON.stringify(FAULT_EFFECTS)};
+      const effects = createFaultEffects(parsePlantedFaults("a/never/before,a/second/after#2,a/third/before"), process.argv[1]);
+      for (const step of ["a/first", "a/second", "a/second", "a/third"]) await effects.run(step, async () => {});`;
+    const { signal } = spawnSync(process.execPath, ["--import", "tsx", "--input-type=module", "--eval", program, log]);
+    expect(signal).toBe("SIGKILL");
+    expect(readFileSync(log, "utf8").trimEnd().split("\n").slice(-2)).toEqual(["a/second/before", "a/second/after"]);
+    expect(readFileSync(log, "utf8")).not.toContain("a/third");
   });
 
   it("logs every point before and after it is passed", async () => {
     const log = join(directory, "log");
-    const effects = createFaultEffects(undefined, log);
+    const effects = createFaultEffects([], log);
     await effects.run("extend/grow-file", async () =>
       expect(readFileSync(log, "utf8")).toBe("extend/grow-file/before\n"),
     );

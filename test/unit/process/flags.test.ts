@@ -17,13 +17,13 @@ describe("what every process is told", () => {
       httpHost: "127.0.0.1",
       httpPort: 9464,
       logLevel: "warn",
-      fault: { point: "extend/grow-file", moment: "before", passage: 1 },
+      faults: [{ point: "extend/grow-file", moment: "before", passage: 1 }],
       effectLog: "/run/effects",
     });
   });
 
   it("plants no fault that nobody asked for", () => {
-    expect(readProcessSettings(flags, {})).toMatchObject({ fault: undefined, effectLog: undefined });
+    expect(readProcessSettings(flags, {})).toMatchObject({ faults: [], effectLog: undefined });
   });
 });
 

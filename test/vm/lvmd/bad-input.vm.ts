@@ -1,5 +1,5 @@
 // What lvmd refuses, with which code and word, and that LVM never hears of it. Runs inside the virtual machine that
-// test/real/lvmd.test.ts starts.
+// its test in test/real starts.
 import { writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import {

@@ -1,5 +1,5 @@
 // A thousand volumes, changes that others make, and an idle lvmd that leaves LVM alone. Runs inside the virtual machine that
-// test/real/lvmd.test.ts starts.
+// its test in test/real starts.
 import { readFileSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";

@@ -1,5 +1,5 @@
 // Thick, striped and mirrored classes on real LVM: every call, what LVM is given for it, and what is there afterwards. Runs inside the
-// virtual machine that test/real/lvmd.test.ts starts.
+// virtual machine that its test in test/real starts.
 import { readFileSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { waitFor } from "../../harness/wait-for.ts";

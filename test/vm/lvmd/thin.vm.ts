@@ -1,5 +1,5 @@
 // A thin class on real LVM: every call, what LVM is given for it, and what is there afterwards. Runs inside the virtual machine that
-// test/real/lvmd.test.ts starts.
+// its test in test/real starts.
 import { open } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";

@@ -1,5 +1,5 @@
 // LVM in trouble: full, without a device, read-only, locked, hanging. Every call gets an answer in time, with LVM's own words, and
-// nothing piles up. Runs inside the virtual machine that test/real/lvmd.test.ts starts.
+// nothing piles up. Runs inside the virtual machine that its test in test/real starts.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { HealthCheckResponse } from "../../../src/gen/grpc/health/v1/health.ts";
 import { waitFor } from "../../harness/wait-for.ts";

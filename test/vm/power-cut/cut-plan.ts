@@ -16,26 +16,51 @@ export interface Cut extends Span {
 export interface CutPlan {
   /** What has to be measured, so that cuts are spread over it. */
   readonly spans: readonly Span[];
+  /** Each must have been hit in the end. */
+  readonly goals: readonly Goal[];
+  /** Absent: any. */
+  readonly disks?: readonly Disk[];
   /** Of the `index`-th cut. */
   aim(index: number): Span;
   /** What it was at, by all that it said, and all that the next boot said. */
   phaseOf(said: readonly string[], next: readonly string[]): string;
 }
 
+export interface Goal {
+  /** Any of them: those that take a few milliseconds share a goal. */
+  readonly phases: readonly string[];
+  /** One cut after the other leads there. */
+  readonly aims: readonly Span[];
+  /** Absent: it is in every life. */
+  readonly deviceClass?: DeviceClassName;
+}
+
+export interface Life {
+  readonly name: string;
+  readonly deviceClass: DeviceClassName;
+  /** The index of its first cut. */
+  readonly firstAim: number;
+}
+
 /** What is done by the machines that lose their power, and where they lose it. */
 export interface Story {
   readonly machine: URL;
   readonly plan: CutPlan;
-  /** Beside each other; `firstAim` is the index of the first cut. */
-  readonly lives: readonly { readonly deviceClass: DeviceClassName; readonly firstAim: number }[];
+  /** Side by side. */
+  readonly lives: readonly Life[];
 }
 
 const DISKS: readonly Disk[] = ["Direct", "LosesCache", "ReordersCache"];
 
 /** `random` gives numbers from 0 to 1. */
-export function planCut(plan: CutPlan, index: number, random: () => number): Cut {
-  const disk = DISKS[Math.floor(random() * DISKS.length)] ?? "Direct";
-  return { disk, share: random(), ...plan.aim(index) };
+export function planCut({ disks = DISKS }: CutPlan, aim: Span, random: () => number): Cut {
+  const disk = disks[Math.floor(random() * disks.length)] ?? "Direct";
+  return { disk, share: random(), ...aim };
+}
+
+/** What no cut has hit yet. */
+export function missedGoals(goals: readonly Goal[], hits: ReadonlySet<string>): Goal[] {
+  return goals.filter(({ phases }) => !phases.some((phase) => hits.has(phase)));
 }
 
 /** By the last line of those that say one: what it is at from then on. */

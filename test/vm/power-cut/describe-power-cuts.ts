@@ -1,43 +1,88 @@
-// The suite of one story of power cuts, under each kernel: its test in test/real says how many, and what they must hit. TIDEMARK_SEED repeats
-// a plan.
+// The suite of one story of power cuts: its test in test/real says how many. A commit has its own plan; TIDEMARK_SEED repeats one; those that
+// once failed are replayed each time. In the long run TIDEMARK_CUTS says how many cuts all stories make together.
 import { expect, it } from "@jest/globals";
 import { describeReal } from "../../harness/real-parts.ts";
-import { KERNELS } from "../kernels.ts";
-import type { Story } from "./cut-plan.ts";
-import { livePowerCuts } from "./power-cycles.ts";
+import { takesAll } from "../../harness/sample.ts";
+import { kernelsOfRun, type VmKernel } from "../kernels.ts";
+import { missedGoals, type Story } from "./cut-plan.ts";
+import { type FailedSeed, livePowerCuts } from "./power-cycles.ts";
+import { failedSeeds, seedOfRun } from "./seeds.ts";
 
-export interface PowerCuts<Phase extends string> {
+export interface PowerCuts {
   /** "power cuts", and of what. */
   readonly name: string;
+  /** In test/seeds.json. */
+  readonly list: string;
   /** What they do, by the number of them. */
   readonly claim: (cuts: number) => string;
   readonly story: Story;
-  /** Of each of its lives, under the newer kernel and under the older one. */
-  readonly cuts: { readonly newer: number; readonly older: number };
-  /** One of each line is hit under the newer kernel. */
-  readonly hit: readonly (readonly Phase[])[];
-  readonly limitMs: number;
+  /** Of each of its lives. */
+  readonly cuts: {
+    readonly commit: number;
+    /** Of LONG_RUN_CUTS that all stories make together. */
+    readonly longRun: number;
+    /** In the long run alone. */
+    readonly olderKernel: number;
+  };
 }
 
-export function describePowerCuts<Phase extends string>(tested: PowerCuts<Phase>): void {
-  const { name, claim, story, hit, limitMs } = tested;
-  for (const { name: kernel, environment, parts } of KERNELS)
-    describeReal(`${name} under the kernel ${kernel}`, ["root", "device-mapper", ...parts], () => {
-      const isNewer = parts.includes("newer-uml");
-      const cuts = isNewer ? tested.cuts.newer : tested.cuts.older;
-      it(
-        claim(cuts),
-        async () => {
-          const seed = Number(process.env["TIDEMARK_SEED"] ?? Date.now() % 2 ** 32);
-          const told: string[] = [];
-          const onCut = (text: string): void => void told.push(text);
-          const hits = await livePowerCuts({ story, cuts, seed, environment, onCut });
-          process.stderr.write(`${name} under ${kernel}, seed ${seed}: ${JSON.stringify(Object.fromEntries(hits))}\n`);
-          for (const text of told.filter((one) => one.includes("behind"))) process.stderr.write(`${text}\n`);
-          expect(told).toHaveLength(story.lives.length * cuts);
-          if (isNewer) expect(hit.filter((phases) => !phases.some((phase) => hits.has(phase)))).toEqual([]);
-        },
-        limitMs,
-      );
+/** The sum of `longRun` over all lives of all stories. */
+const LONG_RUN_CUTS = 500;
+const BASE_LIMIT_MS = 1_800_000;
+const CUT_LIMIT_MS = 30_000;
+
+export function describePowerCuts(tested: PowerCuts): void {
+  for (const kernel of kernelsOfRun())
+    describeReal(`${tested.name} under the kernel ${kernel.name}`, ["root", "device-mapper", ...kernel.parts], () => {
+      const isNewer = kernel.parts.includes("newer-uml");
+      const cuts = isNewer ? cutsOfRun(tested) : tested.cuts.olderKernel;
+      const limitMs = BASE_LIMIT_MS + cuts * CUT_LIMIT_MS;
+      it(tested.claim(cuts), () => live(tested, kernel, cuts, isNewer), limitMs);
+      if (!isNewer) return;
+      for (const seed of failedSeeds(tested.list))
+        it(`replay ${JSON.stringify(seed)}, which once failed`, () => replay(tested, kernel, seed), limitMs);
     });
+}
+
+function cutsOfRun({ cuts }: PowerCuts): number {
+  const all = Number(process.env["TIDEMARK_CUTS"] || LONG_RUN_CUTS);
+  return takesAll() ? Math.ceil((cuts.longRun * all) / LONG_RUN_CUTS) : cuts.commit;
+}
+
+async function live(tested: PowerCuts, kernel: VmKernel, cuts: number, reachesGoals: boolean): Promise<void> {
+  const { name, story } = tested;
+  const seed = seedOfRun();
+  const { hits, told } = await run(tested, kernel, { story, seed, cuts, reachesGoals });
+  const summary = `${told.length} cuts, ${JSON.stringify(Object.fromEntries(hits))}`;
+  process.stderr.write(`${name} under the kernel ${kernel.name}, TIDEMARK_SEED=${seed}: ${summary}\n`);
+  expect(told.length).toBeGreaterThanOrEqual(story.lives.length * cuts);
+  if (reachesGoals) expect(missedGoals(story.plan.goals, new Set(hits.keys()))).toEqual([]);
+}
+
+async function replay(tested: PowerCuts, kernel: VmKernel, { seed, life, cuts }: FailedSeed): Promise<void> {
+  const lives = tested.story.lives.filter(({ name }) => name === life);
+  expect(lives).toHaveLength(1);
+  const { told } = await run(tested, kernel, { story: { ...tested.story, lives }, seed, cuts, reachesGoals: false });
+  expect(told).toHaveLength(cuts);
+}
+
+type Plan = Pick<Parameters<typeof livePowerCuts>[0], "story" | "seed" | "cuts" | "reachesGoals">;
+
+async function run(
+  { list }: PowerCuts,
+  { environment }: VmKernel,
+  plan: Plan,
+): Promise<{ readonly hits: ReadonlyMap<string, number>; readonly told: readonly string[] }> {
+  const told: string[] = [];
+  const hits = await livePowerCuts({
+    ...plan,
+    environment,
+    onCut: (text) => {
+      told.push(text);
+      if (text.includes("behind")) process.stderr.write(`${text}\n`);
+    },
+    onDamage: (seed) =>
+      void process.stderr.write(`damaged; in test/seeds.json, "${list}": ${JSON.stringify(seed)} replays it\n`),
+  });
+  return { hits, told };
 }

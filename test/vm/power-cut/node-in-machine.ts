@@ -56,6 +56,13 @@ export function openDisks(activated: boolean): void {
   if (settings.deviceClass === "thin") sh(`lvcreate -qq -y -T ${GROUP}/pool -L ${POOL_MIB}m`);
 }
 
+/** Made by the first boot; mounted at STATE. For what needs no LVM. */
+export function openStateDisk(): void {
+  const [, state] = attachDisks();
+  if (settings.boot === 0) sh(`mkfs.ext4 -q ${state}`);
+  sh(`mkdir -p ${STATE}; mount ${state} ${STATE}`);
+}
+
 /** "Direct": what the guest has sent to its disk is on it. Else the host has what a flush, or the guest's write-back, has brought there. */
 function attachDisks(): [string, string] {
   if (settings.disk === "Direct") return ["/dev/ubda", "/dev/ubdb"];
@@ -105,7 +112,7 @@ export async function startLvmdAndStorage(): Promise<LvmStorageUnderTest> {
     "0",
   ];
   await startLvmd(readConfig(flags, { TIDEMARK_EFFECT_LOG: TOLD }), createLogger("lvmd", "error"));
-  return openLvmStorage(STATE, SOCKET, createFaultEffects(undefined, TOLD));
+  return openLvmStorage(STATE, SOCKET, createFaultEffects([], TOLD));
 }
 
 /** Every record that was acknowledged before a cut, and not said to be removed, has its checksum. */

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { bundleOperation } from "../../integration/storage/bundled-operation.ts";
 import { type Boot, boot, isSaid, type PlannedCut } from "./cut-machine.ts";
-import { type Cut, createRandom, planCut, type Span, type Story } from "./cut-plan.ts";
+import { type Cut, createRandom, type Life, missedGoals, planCut, type Span, type Story } from "./cut-plan.ts";
 import type { MachineSettings } from "./machine-settings.ts";
 
 const WRITER = fileURLToPath(new URL("writer.mjs", import.meta.url));
@@ -14,15 +14,30 @@ const DISKS = { data: 2 ** 31, state: 2 ** 26 } as const;
 /** For what has not been measured yet. */
 const FIRST_GUESS_MS = 150;
 
+/** Of each life, at what its plan has missed: each goal takes one or two. */
+const CUTS_AGAIN = 16;
+
 export interface CyclesSettings {
   readonly story: Story;
   /** Of each of its lives. */
   readonly cuts: number;
+  /** Aim again at what was missed. */
+  readonly reachesGoals: boolean;
+  /** Of the first life; each other has one more than the one before. */
   readonly seed: number;
   /** The kernel's, for run-in-vm.sh. */
   readonly environment: Readonly<Record<string, string>>;
   /** Told of each, once it has been verified. */
   readonly onCut: (text: string) => void;
+  /** Told what repeats the damage, which is then thrown. */
+  readonly onDamage: (seed: FailedSeed) => void;
+}
+
+/** That many cuts of this life showed damage once. */
+export interface FailedSeed {
+  readonly seed: number;
+  readonly life: string;
+  readonly cuts: number;
 }
 
 /** How many cuts hit each phase. Throws at the first damage. */
@@ -42,8 +57,6 @@ export async function livePowerCuts(settings: CyclesSettings): Promise<Map<strin
     throw new AggregateError(failures, `damaged, with the seed ${settings.seed}: ${failures.map(String).join("; ")}`);
   return hits;
 }
-
-type Life = Story["lives"][number];
 
 async function liveAlone(
   life: Life,
@@ -77,31 +90,63 @@ interface Cycles {
 }
 
 async function cutAgainAndAgain({ directory, life, settings, hits, stopped }: Cycles): Promise<void> {
-  const { story, cuts, seed, environment, onCut } = settings;
+  const { story, seed, environment, onCut, onDamage } = settings;
   const { plan } = story;
-  const { deviceClass, firstAim } = life;
   const random = createRandom(seed);
+  const aims = createAims(life, settings, hits);
   const spansMs = new Map<string, number>();
   const acknowledged = new Map<string, string>();
   const volumeUID = randomUUID();
   let former: Boot | undefined;
-  for (let index = 0; index <= cuts && !stopped.aborted; index += 1) {
-    const last = index === cuts;
-    const cut = planCut(plan, firstAim + index, random);
-    const disk = former === undefined || last ? "Direct" : cut.disk;
+  for (let index = 0; !stopped.aborted; index += 1) {
+    const aim = aims.next(former && plan.phaseOf(former.said, []));
+    const last = aim === undefined;
+    const cut = aim && planCut(plan, aim, random);
+    const disk = former === undefined ? "Direct" : (cut?.disk ?? "Direct");
     writeFileSync(join(directory, "acknowledged.json"), JSON.stringify(Object.fromEntries(acknowledged)));
-    const machine: MachineSettings = { directory, deviceClass, volumeUID, boot: index, last, disk };
-    const now = await boot(machine, environment, last ? undefined : plannedCut(cut, spansMs));
+    const machine: MachineSettings = { directory, deviceClass: life.deviceClass, volumeUID, boot: index, last, disk };
+    const now = await boot(machine, environment, cut && plannedCut(cut, spansMs)).catch((error: unknown) => {
+      if (index > 0) onDamage({ seed, life: life.name, cuts: index });
+      throw error;
+    });
     if (former !== undefined) {
       const phase = plan.phaseOf(former.said, now.said);
       hits.set(phase, (hits.get(phase) ?? 0) + 1);
       const behind = now.said.filter((line) => isSaid(line, "behind"));
-      onCut([`${deviceClass}, cut ${index}: ${former.disk}, ${phase}`, ...behind].join("; "));
+      onCut([`${life.name}, cut ${index}: ${former.disk}, ${phase}`, ...behind].join("; "));
     }
+    if (last) return;
     for (const line of now.said) noteRecord(acknowledged, line);
     noteSpans(spansMs, plan.spans, now);
     former = now;
   }
+}
+
+interface Aims {
+  /** Undefined: no cut any more. `phase` is what the cut before was at, as far as its own boot tells. */
+  next(phase: string | undefined): Span | undefined;
+}
+
+/** As planned, and then again at what was missed by all lives until now. */
+function createAims(
+  { deviceClass, firstAim }: Life,
+  { story, cuts, reachesGoals }: CyclesSettings,
+  hits: ReadonlyMap<string, number>,
+): Aims {
+  const { plan } = story;
+  const goals = plan.goals.filter((goal) => goal.deviceClass === undefined || goal.deviceClass === deviceClass);
+  const again: Span[] = [];
+  let index = 0;
+  return {
+    next: (phase) => {
+      index += 1;
+      if (index <= cuts) return plan.aim(firstAim + index - 1);
+      if (!reachesGoals || index > cuts + CUTS_AGAIN) return undefined;
+      const seen = new Set([...hits.keys(), ...(phase === undefined ? [] : [phase])]);
+      if (again.length === 0) again.push(...missedGoals(goals, seen).flatMap(({ aims }) => aims));
+      return again.shift();
+    },
+  };
 }
 
 function plannedCut(cut: Cut, spansMs: ReadonlyMap<string, number>): PlannedCut {

@@ -1,21 +1,18 @@
 // Power cuts in the shrink of a mounted btrfs, thick and thin.
-import { type CutPlan, lastPhaseOf, type Span, type Story } from "./cut-plan.ts";
+import { type CutPlan, type Goal, lastPhaseOf, type Span, type Story } from "./cut-plan.ts";
 
-export const PHASES = [
-  "recovering",
-  "growing",
-  "between steps",
-  "resizing",
-  "resized, before lvreduce",
-  "zeroing what is cut off",
-  "in lvreduce, not committed",
-  "in lvreduce, committed",
-  "reduced, not told yet",
-  "shrunk",
-] as const;
-export type Phase = (typeof PHASES)[number];
+type Phase =
+  | "recovering"
+  | "growing"
+  | "between steps"
+  | "resizing"
+  | "resized, before lvreduce"
+  | "zeroing what is cut off"
+  | "in lvreduce, not committed"
+  | "in lvreduce, committed"
+  | "reduced, not told yet"
+  | "shrunk";
 
-/** Every second cut is anywhere in the whole shrink. */
 const AIMS: readonly Span[] = [
   { line: "shrink/resize-filesystem/before", until: "shrink/resize-filesystem/after" },
   { line: "shrink/resize-filesystem/after", until: "lvmd-reduce/record-begin/after" },
@@ -29,10 +26,37 @@ const AIMS: readonly Span[] = [
   { line: "shrunk", until: "" },
 ];
 const WHOLE: Span = { line: "shrinking", until: "shrunk" };
+/** So many cuts are aimed at each line in turn, and one of six is anywhere in the shrink; of those that follow every second one is. */
+const AIMED = [...AIMS.slice(0, 5), WHOLE, ...AIMS.slice(5), WHOLE];
+const AIMED_CUTS = 2 * AIMED.length;
+
+const GOALS: readonly (Goal & { readonly phases: readonly Phase[] })[] = [
+  {
+    phases: ["resizing"],
+    aims: [{ line: "shrink/resize-filesystem/before", until: "shrink/resize-filesystem/after" }],
+  },
+  {
+    phases: ["resized, before lvreduce"],
+    aims: [{ line: "shrink/resize-filesystem/after", until: "lvmd-reduce/lvreduce/before" }],
+  },
+  {
+    phases: ["zeroing what is cut off"],
+    aims: [{ line: "lvmd-reduce/zero/before", until: "lvmd-reduce/lvreduce/before" }],
+    deviceClass: "thick",
+  },
+  {
+    phases: ["in lvreduce, not committed", "in lvreduce, committed", "reduced, not told yet"],
+    aims: [{ line: "lvmd-reduce/lvreduce/before", until: "lvmd-reduce/lvreduce/after" }],
+  },
+  { phases: ["between steps", "shrunk"], aims: [{ line: "shrunk", until: "" }] },
+];
 
 const plan: CutPlan = {
-  spans: [WHOLE, ...AIMS],
-  aim: (index) => (index % 2 === 0 ? undefined : AIMS[(index >> 1) % AIMS.length]) ?? WHOLE,
+  spans: [WHOLE, ...AIMS, ...GOALS.flatMap(({ aims }) => aims)],
+  goals: GOALS,
+  aim: (index) =>
+    (index < AIMED_CUTS ? AIMED[index % AIMED.length] : index % 2 === 0 ? WHOLE : AIMS[(index >> 1) % AIMS.length]) ??
+    WHOLE,
   phaseOf,
 };
 
@@ -40,8 +64,8 @@ export const SHRINKS: Story = {
   machine: new URL("machine.ts", import.meta.url),
   plan,
   lives: [
-    { deviceClass: "thick", firstAim: 0 },
-    { deviceClass: "thin", firstAim: 0 },
+    { name: "thick", deviceClass: "thick", firstAim: 0 },
+    { name: "thin", deviceClass: "thin", firstAim: 0 },
   ],
 };
 

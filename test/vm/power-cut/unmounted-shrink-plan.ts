@@ -1,7 +1,7 @@
 // Power cuts in the shrink of an unmounted ext4 of a thin pool, and in what takes it back.
-import { type CutPlan, lastPhaseOf, type Span, type Story } from "./cut-plan.ts";
+import { type CutPlan, type Goal, lastPhaseOf, type Span, type Story } from "./cut-plan.ts";
 
-export type UnmountedPhase =
+type Phase =
   | "before the snapshot"
   | "being resized"
   | "being taken back"
@@ -29,8 +29,23 @@ const AIMS: readonly Span[] = [
   { line: "unmounted-shrink/forget/after", until: "shrunk" },
 ];
 
+const GOALS: readonly (Goal & { readonly phases: readonly Phase[] })[] = [
+  { phases: ["before the snapshot"], aims: [{ line: "shrinking", until: "unmounted-shrink/record-guarded/after" }] },
+  { phases: ["being resized"], aims: [RESIZING] },
+  {
+    phases: ["being taken back"],
+    aims: [RESIZING, { line: "unmounted-shrink/merge/before", until: "unmounted-shrink/merge/after" }],
+  },
+  {
+    phases: ["resized, not proven", "proven, not reduced", "reduced, not ended"],
+    aims: [{ line: "unmounted-shrink/resize/after", until: "unmounted-shrink/forget/after" }],
+  },
+  { phases: ["ended"], aims: [{ line: "shrunk", until: "" }] },
+];
+
 const plan: CutPlan = {
-  spans: [...new Set(AIMS)],
+  spans: [...new Set([...AIMS, ...GOALS.flatMap(({ aims }) => aims)])],
+  goals: GOALS,
   aim: (index) => AIMS[index % AIMS.length] ?? WHOLE,
   phaseOf,
 };
@@ -39,17 +54,17 @@ export const UNMOUNTED_SHRINKS: Story = {
   machine: new URL("unmounted-machine.ts", import.meta.url),
   plan,
   lives: [
-    { deviceClass: "thin", firstAim: 0 },
-    { deviceClass: "thin", firstAim: AIMS.findLastIndex((aim) => aim === RESIZING) },
+    { name: "from the first aim", deviceClass: "thin", firstAim: 0 },
+    { name: "from the second resize", deviceClass: "thin", firstAim: AIMS.findLastIndex((aim) => aim === RESIZING) },
   ],
 };
 
-function phaseOf(said: readonly string[]): UnmountedPhase {
+function phaseOf(said: readonly string[]): Phase {
   if (said.some((line) => line.startsWith("shrunk"))) return "ended";
   return lastPhaseOf(said, PHASE_AFTER) ?? "between";
 }
 
-const PHASE_AFTER: ReadonlyMap<string, UnmountedPhase> = new Map([
+const PHASE_AFTER: ReadonlyMap<string, Phase> = new Map([
   ["unmounted-shrink/record-rolling-back/before", "being taken back"],
   ["finished", "between"],
   ["shrinking", "before the snapshot"],

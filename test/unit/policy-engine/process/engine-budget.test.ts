@@ -96,6 +96,15 @@ describe("a namespace's budget", () => {
     expect(namespace.grantBytes("v2")).toBe(0);
   });
 
+  it("counts a grant from when it is written, before any cache shows it", async () => {
+    const namespace = namespaceOf(25, sized(10, 0.2), sized(10, 0.4));
+    await namespace.decide(["v0"]);
+    expect(namespace.grantBytes("v0")).toBe(15 * GIB);
+    await namespace.decide(["v1"]);
+    expect(namespace.grantBytes("v1")).toBe(0);
+    expect(namespace.reachableBytes()).toBe(25 * GIB);
+  });
+
   // What is not mounted has no grant that would hide its target.
   it.each<[string, (namespace: BudgetedNamespace) => Promise<void> | void]>([
     ["that is being written", () => {}],

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
 import type { FilesystemLayout, LastOperation } from "../../../../src/api/filesystem-layout.ts";
+import { Sample } from "../../../../src/gen/tidemark/samples/v1/samples.ts";
 import { createVolumeRegistry } from "../../../../src/policy-engine/process/volume-registry.ts";
+import { GIB, MIB } from "../../../../src/units/quantity.ts";
 
 const HANDLE = "fs-0f3c7f1e-5a0e-4c5e-9d53-0b8c3d2f1a10";
 const NOW_MS = Date.parse("2026-11-20T12:00:00Z");
@@ -64,5 +66,22 @@ describe("what the engine remembers of a volume", () => {
     registry.layoutSeen(layoutAfter({ endedAt: "2026-11-19T11:00:00.000Z" }), NOW_MS);
     registry.layoutSeen(layoutAfter({}), NOW_MS);
     expect(registry.get(HANDLE).shrinksAtMs).toHaveLength(1);
+  });
+
+  it("takes no sample of a running operation for use, and none of its time for a gap", () => {
+    const registry = createVolumeRegistry();
+    const sampleAt = (second: number, usedBytes: number, operationInProgress = false): void => {
+      const sampledAtMs = NOW_MS + second * 1000;
+      const figures = { capacityBytes: GIB, availableBytes: GIB - usedBytes };
+      const sample = Sample.fromPartial({ volumeHandle: HANDLE, sampledAtMs, operationInProgress, ...figures });
+      registry.sampled("node-a", sample, sampledAtMs);
+    };
+    for (let second = 0; second < 60; second += 1) {
+      const isMoving = second >= 20 && second < 40;
+      sampleAt(second, isMoving ? 900 * MIB : 300 * MIB, isMoving);
+    }
+    expect(registry.get(HANDLE).history.maxUsedBytes(59_000, NOW_MS + 59_000)).toBe(300 * MIB);
+    sampleAt(60, 400 * MIB);
+    expect(registry.get(HANDLE).history.maxUsedBytes(59_000, NOW_MS + 60_000)).toBe(400 * MIB);
   });
 });

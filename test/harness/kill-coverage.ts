@@ -1,0 +1,77 @@
+// Whether the suites that kill processes die, all together, at every effect there is: what their notes lack stands in one list, with its
+// reason. Pure; the program that reads notes and list is check-kill-coverage.ts.
+import type { DeathNotes } from "./death-notes.ts";
+
+/** An effect that no suite of a whole run must die at. */
+export interface NotDiedAt {
+  /** "operation/step": both of its passages; or one of them; or "operation": all of its steps. */
+  readonly at: string;
+  readonly why: string;
+  /** A file of another run that dies there, and names the effect. */
+  readonly diedAtBy?: string;
+  /** Some runs die there, and others do not: it depends on who is quicker. Without it a run that dies there fails the check. */
+  readonly nowAndThen?: true;
+}
+
+export interface KillCoverage {
+  /** Sentences; empty: every effect is died at, or it is known why not. */
+  readonly problems: readonly string[];
+  readonly passages: number;
+  /** By the suites, in one run or another. */
+  readonly killsAt: number;
+  /** In this run. */
+  readonly diedAt: number;
+}
+
+/** `points`: all effect points. `textOf`: of a file of the tree, undefined where there is none. */
+export function killCoverage(
+  points: readonly string[],
+  notes: ReadonlyMap<string, DeathNotes>,
+  exceptions: readonly NotDiedAt[],
+  textOf: (path: string) => string | undefined,
+): KillCoverage {
+  const passages = points.flatMap((point) => [`${point}/before`, `${point}/after`]);
+  const suites = [...notes.values()];
+  const killsAt = new Set(suites.flatMap((suite) => suite.killsAt));
+  const diedAt = new Set(suites.flatMap((suite) => suite.diedAt));
+  const covered = (exception: NotDiedAt): string[] => passages.filter((passage) => isOf(exception, passage));
+  const excepted = new Set(exceptions.flatMap(covered));
+  return {
+    problems: [
+      ...passages
+        .filter((passage) => !killsAt.has(passage) && !excepted.has(passage))
+        .map((passage) => `${passage}: no suite dies there, and it is not said why`),
+      ...[...killsAt]
+        .filter((passage) => !passages.includes(passage))
+        .map((passage) => `${passage}: no effect's passage`),
+      ...exceptions
+        .filter((exception) => covered(exception).length === 0)
+        .map(({ at }) => `${at}: the list of exceptions names it, and there is no such effect`),
+      ...exceptions
+        .filter(({ nowAndThen, diedAtBy }) => nowAndThen === undefined && diedAtBy === undefined)
+        .flatMap(covered)
+        .filter((passage) => killsAt.has(passage))
+        .map((passage) => `${passage}: the list of exceptions names it, and ${suiteAt(notes, passage)} dies there`),
+      ...exceptions.flatMap((exception) => problemsOfFile(exception, textOf)),
+    ],
+    passages: passages.length,
+    killsAt: passages.filter((passage) => killsAt.has(passage)).length,
+    diedAt: passages.filter((passage) => diedAt.has(passage)).length,
+  };
+}
+
+function isOf({ at }: NotDiedAt, passage: string): boolean {
+  return passage === at || passage.startsWith(`${at}/`);
+}
+
+function suiteAt(notes: ReadonlyMap<string, DeathNotes>, passage: string): string {
+  return [...notes].find(([, { killsAt }]) => killsAt.includes(passage))?.[0] ?? "";
+}
+
+/** A file that is said to die there names the effect. */
+function problemsOfFile({ at, diedAtBy }: NotDiedAt, textOf: (path: string) => string | undefined): string[] {
+  if (diedAtBy === undefined) return [];
+  const text = textOf(diedAtBy);
+  if (text === undefined) return [`${at}: ${diedAtBy}, which is said to die there, is not in the tree`];
+  return text.includes(at) ? [] : [`${at}: ${diedAtBy}, which is said to die there, does not name it`];
+}

@@ -1,0 +1,167 @@
+// What one node's agent does about one volume, in this process: reconciler, runner, staging, locks and records as they are, on the
+// simulated disk. Only what is outside is stood in for: the API server (`layout`, `told`) and the sampling thread (`read`). A second node
+// of the same directory is a second agent; one with other locks is the next agent after the death of the first.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { recordWithLayout } from "../../src/agent/layout-record.ts";
+import type { AgentMetrics } from "../../src/agent/metrics.ts";
+import { createNodeRecords, type NodeRecord, type NodeRecords } from "../../src/agent/node-records.ts";
+import type { ReconcileEnvironment } from "../../src/agent/reconcile-volume.ts";
+import type { Sampler } from "../../src/agent/sampler.ts";
+import type { StatusReporter } from "../../src/agent/status-reporter.ts";
+import { openReader } from "../../src/agent/storage/read-filesystem.ts";
+import { createSimulatedStorage } from "../../src/agent/storage/simulated-storage.ts";
+import type { Storage } from "../../src/agent/storage/storage.ts";
+import { newVolumeState, type VolumeState, type VolumeStates, volumeOf } from "../../src/agent/volume-state.ts";
+import { createVolumeWork, type VolumeWork } from "../../src/agent/volume-work.ts";
+import type { FilesystemLayout, LastOperation } from "../../src/api/filesystem-layout.ts";
+import { systemClock } from "../../src/process/clock.ts";
+import { createCommandPort } from "../../src/process/command-port.ts";
+import { directEffects, type Effects } from "../../src/process/effects.ts";
+import { createFilePort } from "../../src/process/file-port.ts";
+import { createLogger } from "../../src/process/log.ts";
+import { buildLayout } from "../builders/filesystem-layout.ts";
+
+export interface SimulatedNode {
+  readonly handle: string;
+  readonly stagingPath: string;
+  readonly work: VolumeWork;
+  readonly storage: Storage;
+  /** As the API server has it; `look` afterwards, as its watch would. */
+  layout: FilesystemLayout;
+  /** What the API server was told, in order: "running Extend", "idle", a warning's reason, an operation's outcome. */
+  readonly told: string[];
+  readonly ended: LastOperation[];
+  /** Throws where nothing is known of the volume yet. */
+  state(): VolumeState;
+  look(): void;
+  /** A reading by the sampling thread, now. */
+  read(change?: Partial<VolumeState["reading"]>): void;
+  recordOnDisk(): NodeRecord | undefined;
+  /** Of the member, and what the filesystem shows; undefined: there is no member. */
+  sizeBytes(): Promise<number | undefined>;
+  /** As kubelet does. */
+  stage(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface SimulatedNodeParts {
+  readonly layout?: FilesystemLayout;
+  /** What the agent before it has left: a mounted volume with this record. */
+  readonly left?: Partial<NodeRecord>;
+  readonly lockDirectory?: string;
+  readonly effects?: Effects;
+  /** Around the simulated disk. */
+  readonly around?: (storage: Storage) => Partial<Storage>;
+  /** Before the API server has taken what it is told. */
+  readonly taking?: () => Promise<void>;
+}
+
+export async function createSimulatedNode(directory: string, parts: SimulatedNodeParts = {}): Promise<SimulatedNode> {
+  const { layout = buildLayout(), effects = directEffects, taking = async () => undefined } = parts;
+  const handle = layout.metadata.name;
+  const [recordDirectory, memberDirectory] = [join(directory, "records"), join(directory, "members")];
+  const lockDirectory = join(directory, parts.lockDirectory ?? "locks");
+  for (const path of [recordDirectory, memberDirectory, lockDirectory]) mkdirSync(path, { recursive: true });
+  const stagingPath = join(directory, "staging", handle);
+  const files = createFilePort(effects);
+  const records = createNodeRecords(recordDirectory, files, (_path, error) => {
+    throw error;
+  });
+  const disk = createSimulatedStorage({ directory: memberDirectory, files, clock: systemClock });
+  const simulated = disk as Partial<Storage> as Storage;
+  const storage: Storage = { ...simulated, ...parts.around?.(simulated) };
+  const states: VolumeStates = new Map();
+  if (parts.left !== undefined)
+    await leave(storage, records, recordWithLayout(layout, undefined), stagingPath, parts.left);
+  for (const record of records.readAll()) states.set(record.handle, newVolumeState(record, true));
+  const [told, ended]: [string[], LastOperation[]] = [[], []];
+
+  const read: SimulatedNode["read"] = (change = {}) => {
+    const state = node.state();
+    if (state.mounted === undefined || !("fsType" in state.mounted)) return;
+    const reader = openReader(state.mounted);
+    state.reading = { ...reader.read(), growthBytesPerSecond: 0, peakWriteBytesPerSecond: 0, ...change };
+    reader.close();
+  };
+  const environment: Omit<ReconcileEnvironment, "staging" | "runner"> = {
+    ...{ nodeName: "node-a", states, storage, records, clock: systemClock, log: createLogger("test", "silent") },
+    layouts: { get: (name) => (name === handle ? node.layout : undefined) } as ReconcileEnvironment["layouts"],
+    layoutsKnown: () => true,
+    sampler: samplerOf(read),
+    reporter: reporterOf(states, told, ended, taking),
+  };
+  const work = createVolumeWork({
+    ...{ ...environment, lockDirectory, files, commands: createCommandPort(directEffects), resized: () => undefined },
+    changed: (name) => work.queue.add(name),
+    metrics: { operationEnded: () => undefined } as Partial<AgentMetrics> as AgentMetrics,
+  });
+  const node: SimulatedNode = {
+    ...{ handle, stagingPath, work, storage, layout, told, ended, read },
+    state: () => {
+      const state = states.get(handle);
+      if (state === undefined) throw new Error(`${handle} is not known on this node yet`);
+      return state;
+    },
+    look: () => work.queue.add(handle),
+    recordOnDisk: () => records.readAll().find((record) => record.handle === handle),
+    sizeBytes: async () => storage.sizeBytes(volumeOf(recordWithLayout(node.layout, undefined))),
+    stage: async () => {
+      if (!states.has(handle)) states.set(handle, newVolumeState(recordWithLayout(node.layout, undefined), false));
+      await work.staging.stage(node.state(), stagingPath);
+    },
+    stop: async () => {
+      await work.stop();
+      const state = states.get(handle);
+      if (state?.mounted !== undefined) await work.staging.unstage(state, stagingPath);
+    },
+  };
+  return node;
+}
+
+/** A mounted volume, and its record, without an agent: it has died. */
+async function leave(
+  storage: Storage,
+  records: NodeRecords,
+  record: NodeRecord,
+  stagingPath: string,
+  left: Partial<NodeRecord>,
+): Promise<void> {
+  const made = { ...record, memberMade: true, stagingPath, ...left } as NodeRecord;
+  const sizeBytes = made.backend === "loop" ? (made.initialSizeBytes ?? 0) : 0;
+  mkdirSync(stagingPath, { recursive: true });
+  await storage.stage(volumeOf(made), sizeBytes, stagingPath);
+  await records.write(made, "ProcessDeath");
+}
+
+function samplerOf(read: () => void): Sampler {
+  return {
+    watch: read,
+    forget: () => undefined,
+    setMinAvailable: () => undefined,
+    operation: (_handle: string, inProgress: boolean) => {
+      if (!inProgress) read();
+    },
+  } as Partial<Sampler> as Sampler;
+}
+
+function reporterOf(
+  states: VolumeStates,
+  told: string[],
+  ended: LastOperation[],
+  taking: () => Promise<void>,
+): StatusReporter {
+  return {
+    announce: async () => undefined,
+    report: async (handle) => {
+      const running = states.get(handle)?.running;
+      await taking();
+      told.push(running === undefined ? "idle" : `running ${running.operation.kind}`);
+    },
+    operationEnded: (_state, operation) => {
+      ended.push(operation);
+      told.push(operation.outcome);
+    },
+    warn: (_state, reason) => told.push(reason),
+  };
+}

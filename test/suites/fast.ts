@@ -1,0 +1,60 @@
+// `make test`: one jest over all suites but those of test/real and test/e2e, or over the paths that are given. Says afterwards which suites took
+// longest; the figures of a whole run stay in .tidemark/test-seconds.json.
+import { spawnSync } from "node:child_process";
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { relative } from "node:path";
+import { JEST } from "./run-suite.ts";
+import {
+  busyRatio,
+  coreTime,
+  keepSecondsIfAsked,
+  longestFirst,
+  type SecondsBySuite,
+  writeMeasured,
+} from "./seconds.ts";
+
+const REPORT = ".tidemark/test.json";
+const MEASURED = ".tidemark/test-seconds.json";
+const OTHERS = ["/test/real/", "/test/e2e/", "/test/soak/"];
+/** Tests wait for devices and processes more than they compute. Jest's own choice on two cores would be one worker. */
+const WORKERS = 3;
+const LONG_SECONDS = 8;
+
+/** What jest writes with --json, as far as it is read here. */
+interface JestReport {
+  readonly numPassedTests: number;
+  readonly numFailedTests: number;
+  readonly numPendingTests: number;
+  readonly testResults: readonly { readonly name: string; readonly startTime: number; readonly endTime: number }[];
+}
+
+const paths = process.argv.slice(2);
+const startMs = performance.now();
+const startTime = coreTime();
+mkdirSync(".tidemark", { recursive: true });
+rmSync(REPORT, { force: true });
+const args = ["--json", "--outputFile", REPORT, "--maxWorkers", `${WORKERS}`, ...paths];
+const { status } = spawnSync(process.execPath, [...JEST, ...args, "--testPathIgnorePatterns", ...OTHERS], {
+  stdio: ["inherit", "ignore", "inherit"],
+});
+process.exitCode = status ?? 1;
+tell(JSON.parse(readFileSync(REPORT, "utf8")) as JestReport);
+
+function tell({ testResults, numPassedTests, numFailedTests, numPendingTests }: JestReport): void {
+  const suites: SecondsBySuite = Object.fromEntries(
+    testResults.map(({ name, startTime: from, endTime }) => [
+      relative(".", name),
+      Math.round((endTime - from) / 100) / 10,
+    ]),
+  );
+  const seconds = Math.round((performance.now() - startMs) / 1000);
+  const busy = busyRatio(startTime, coreTime());
+  for (const [suite, took] of longestFirst(Object.entries(suites), ([, one]) => one))
+    if (took >= LONG_SECONDS) process.stdout.write(`${took.toFixed(0).padStart(4)} s  ${suite}\n`);
+  const worked = Object.values(suites).reduce((sum, one) => sum + one, 0);
+  process.stdout.write(`${worked.toFixed(0)} s of suites in ${seconds} s, the cores ${Math.round(busy * 100)}% busy\n`);
+  process.stdout.write(`tests: ${numPassedTests} passed, ${numFailedTests} failed, ${numPendingTests} skipped\n`);
+  if (paths.length > 0) return;
+  writeMeasured(MEASURED, { seconds, busyRatio: busy, slots: WORKERS, suites });
+  keepSecondsIfAsked(suites);
+}

@@ -1,0 +1,17 @@
+// Jobs in a number of slots: each slot takes the next job when it has finished one. The order is the caller's.
+
+/** Resolves when all have ended. A job that rejects keeps no other from being run; what it rejected with comes at the end. */
+export async function runInSlots(jobs: readonly (() => Promise<void>)[], slots: number): Promise<void> {
+  const waiting = [...jobs];
+  const failures: unknown[] = [];
+  const work = async (): Promise<void> => {
+    for (let job = waiting.shift(); job !== undefined; job = waiting.shift())
+      await job().catch((error: unknown) => failures.push(error));
+  };
+  await Promise.all(Array.from({ length: slots }, work));
+  if (failures.length > 0)
+    throw new AggregateError(
+      failures,
+      `${failures.length} of ${jobs.length} jobs failed: ${failures.map(String).join("; ")}`,
+    );
+}

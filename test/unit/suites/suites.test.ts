@@ -1,0 +1,91 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { runSuite } from "../../suites/run-suite.ts";
+import { longestFirst } from "../../suites/seconds.ts";
+import { runInSlots } from "../../suites/slots.ts";
+import { type SoakFigures, soakWarning } from "../../suites/soak-figures.ts";
+
+describe("jobs in slots", () => {
+  it("are begun in their order, and no more of them run than there are slots", async () => {
+    const begun: number[] = [];
+    let [running, most] = [0, 0];
+    const job = (index: number) => async (): Promise<void> => {
+      begun.push(index);
+      running += 1;
+      most = Math.max(most, running);
+      await new Promise((resolve) => setImmediate(resolve));
+      running -= 1;
+    };
+    await runInSlots(
+      [0, 1, 2, 3, 4].map((index) => job(index)),
+      2,
+    );
+    expect({ begun, most }).toEqual({ begun: [0, 1, 2, 3, 4], most: 2 });
+  });
+
+  it("one that fails does not keep the others from being run", async () => {
+    const ended: string[] = [];
+    const fails = async (): Promise<void> => {
+      throw new Error("no cluster");
+    };
+    const works = async (): Promise<void> => void ended.push("works");
+    await expect(runInSlots([fails, works, works], 1)).rejects.toThrow("no cluster");
+    expect(ended).toEqual(["works", "works"]);
+  });
+});
+
+it("the longest are first, and one that nobody knows yet before them", () => {
+  const seconds: Record<string, number> = { short: 5, long: 900 };
+  expect(longestFirst(["short", "long", "new"], (name) => seconds[name])).toEqual(["new", "long", "short"]);
+});
+
+describe("a suite that is run by a jest of its own", () => {
+  let directory: string;
+  const suite = (name: string, body: string): string => {
+    const path = join(directory, `${name}.test.ts`);
+    writeFileSync(path, `import { expect, it } from "@jest/globals";\n${body}\n`);
+    return path;
+  };
+  const run = (path: string, limitSeconds = 120) =>
+    runSuite({ suite: path, environment: { PROBE: "x" }, limitSeconds });
+
+  beforeAll(() => {
+    directory = mkdtempSync("test/unit/suites/run-");
+  });
+  afterAll(() => rmSync(directory, { recursive: true }));
+
+  it("tells how many of its tests passed, with the environment that it was given", async () => {
+    const path = suite("well", `it("a", () => expect(process.env.PROBE).toBe("x")); it.skip("b", () => undefined);`);
+    expect(await run(path)).toMatchObject({ ok: true, passed: 1, failed: 0, skipped: 1 });
+  });
+
+  it("has failed where one of its tests has, and its output says which", async () => {
+    const result = await run(suite("badly", `it("keeps its promise", () => expect(1).toBe(2));`));
+    expect(result).toMatchObject({ ok: false, passed: 0, failed: 1 });
+    expect(readFileSync(result.log, "utf8")).toContain("keeps its promise");
+  });
+
+  it("has failed where it cannot even be read", async () => {
+    expect(await run(suite("broken", "this is no test"))).toMatchObject({ ok: false });
+  });
+
+  it("is ended when it takes longer than it may", async () => {
+    const result = await run(suite("hangs", `it("hangs", () => new Promise(() => undefined), 1e9);`), 4);
+    expect(result).toMatchObject({ ok: false, passed: 0 });
+    expect(readFileSync(result.log, "utf8")).toContain("was ended: it was not done after 4 s");
+  });
+});
+
+describe("the figures of the long run", () => {
+  const figures = (commit: number): SoakFigures => ({ commit, seconds: 7000, suites: {}, leftOut: [], figures: {} });
+
+  it("are warned about when they are more than a hundred commits old", () => {
+    expect(soakWarning(figures(400), 500)).toBeUndefined();
+    expect(soakWarning(figures(400), 501)).toMatch(/^the long run was 101 commits ago/);
+  });
+
+  it("are warned about when they are missing", () => {
+    expect(soakWarning(undefined, 500)).toMatch(/is missing: run make soak/);
+  });
+});

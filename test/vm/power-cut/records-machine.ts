@@ -1,0 +1,64 @@
+// What runs inside the machine that loses its power while the agent writes its node records: every record that was acknowledged is there, as
+// new as it was or newer, and each that is there is whole; then records are written, anew and over others, until the next cut. Its argument:
+// MachineSettings as JSON. Bundled by power-cycles.ts.
+import { randomUUID } from "node:crypto";
+import { mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createNodeRecords, type NodeRecord } from "../../../src/agent/node-records.ts";
+import { directEffects } from "../../../src/process/effects.ts";
+import { createFilePort } from "../../../src/process/file-port.ts";
+import { fail, openStateDisk, RECORDS, say, settings } from "./node-in-machine.ts";
+
+/** Written over and over by all boots; between two of them there is a new one each time. */
+const LASTING = Array.from({ length: 4 }, (_, index) => `fs-00000000-0000-4000-8000-00000000000${index}`);
+const WRITTEN = 200;
+const EPOCHS_OF_BOOT = 1_000_000;
+
+async function run(): Promise<void> {
+  openStateDisk();
+  mkdirSync(RECORDS, { recursive: true });
+  const unreadable: string[] = [];
+  const records = createNodeRecords(RECORDS, createFilePort(directEffects), (path) => void unreadable.push(path));
+  const found = records.readAll();
+  if (unreadable.length > 0) throw new Error(`torn: ${unreadable.join(", ")}`);
+  verify(new Map(found.map(({ handle, epoch }) => [handle, epoch])));
+  if (settings.last) {
+    say("ended");
+    process.exit(0);
+  }
+  for (const { handle } of found) {
+    if (LASTING.includes(handle)) continue;
+    say(`gone ${handle}`);
+    await records.remove(handle);
+  }
+  say("writing");
+  for (let step = 0; ; step += 1) {
+    const handle = (step % 2 === 0 ? LASTING[(step / 2) % LASTING.length] : undefined) ?? `fs-${randomUUID()}`;
+    const epoch = settings.boot * EPOCHS_OF_BOOT + step;
+    await records.write(recordOf(handle, epoch), "PowerCut");
+    say(`acknowledged ${handle} ${epoch}`);
+    if (step === WRITTEN) say("written");
+  }
+}
+
+/** `found`: the epoch of each record. */
+function verify(found: ReadonlyMap<string, number>): void {
+  const acknowledged = Object.entries(
+    JSON.parse(readFileSync(join(settings.directory, "acknowledged.json"), "utf8")) as Record<string, string>,
+  );
+  for (const [handle, epoch] of acknowledged) {
+    const present = found.get(handle);
+    if (present === undefined) throw new Error(`acknowledged record ${handle} is gone`);
+    if (present < Number(epoch)) throw new Error(`record ${handle} is of ${present}, and ${epoch} was acknowledged`);
+  }
+  say(`verified ${acknowledged.length}`);
+}
+
+function recordOf(handle: string, epoch: number): NodeRecord {
+  return {
+    ...{ backend: "loop", handle, fsType: "btrfs", memberMade: true, epoch },
+    ...{ memberName: "member-0", memberFile: `/var/lib/tidemark/loops/${handle}.img` },
+  };
+}
+
+run().catch(fail);
