@@ -59,8 +59,8 @@ describe("the check of generated files", () => {
     const before = entriesOf(tree);
     const { exitCode, said } = check();
     expect(exitCode).toBe(1);
-    for (const path of [...changed, ...stale]) expect(said).toContain(`diff -ruN ${path}`);
-    expect(said.match(/^diff /gm)).toHaveLength(4);
+    for (const path of [...changed, ...stale]) expect(said).toContain(`--- ${path}\t`);
+    expect(said.match(/^--- /gm)).toHaveLength(4);
     expect(entriesOf(tree)).toEqual(before);
   });
 });

@@ -156,7 +156,7 @@ describe("a volume that its node has mounted", () => {
     expect(kept?.metadata.deletionTimestamp).toBeUndefined();
   }
 
-  it("is not taken from it, whoever asks", async () => {
+  it("is not taken from it, neither for its own node nor for all nodes", async () => {
     const handle = await publishedAlone();
     await tested.span.report(handle, { nodeName: "node-a", mounted: true });
     for (const nodeId of ["node-a", ""])
