@@ -1,10 +1,24 @@
 // What stage may format and what it must leave alone, on real devices and with real signatures.
 
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { closeSync, copyFileSync, openSync, readFileSync, renameSync, rmSync, truncateSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeSync,
+} from "node:fs";
 import { basename, dirname } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { mountAt } from "../../../src/agent/storage/mount-table.ts";
 import type { LoopVolume } from "../../../src/agent/storage/storage.ts";
 import type { Effects } from "../../../src/process/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
@@ -133,6 +147,9 @@ describeReal("stage", LOOP_PARTS, () => {
     const { mountPath } = await stage();
     const file = openSync(`${mountPath}/open`, "w");
     await expect(fixture.storage.unstage(volume, mountPath)).rejects.toMatchObject({ code: "DeviceBusy" });
+    // Not even from sight: a lazy unmount would take it from there, and let the next writer in before this one is gone.
+    expect(mountAt(mountPath)?.fsType).toBe("btrfs");
+    expect(existsSync(`${mountPath}/open`)).toBe(true);
     closeSync(file);
     await fixture.storage.unstage(volume, mountPath);
     expect(devicesOf(fixture.memberPathOf(volume))).toEqual([]);
@@ -147,7 +164,17 @@ describeReal("stage", LOOP_PARTS, () => {
     expect((await stage()).fsid).toBe(volume.fsid);
   });
 
-  it("does not trust a record that it cannot read", async () => {
+  it("formats nothing while the record of its member cannot be read, and leaves both as they are", async () => {
+    plantMember(() => undefined);
+    const recordPath = fixture.recordPathOf(volume);
+    mkdirSync(dirname(recordPath), { recursive: true });
+    symlinkSync(recordPath, recordPath); // whoever reads it gets ELOOP; a rename would replace it
+    await expect(stage()).rejects.toMatchObject({ code: "ELOOP" });
+    expect(readlinkSync(recordPath)).toBe(recordPath);
+    expect(spawnSync("blkid", ["-p", fixture.memberPathOf(volume)], { encoding: "utf8" }).stdout).toBe("");
+  });
+
+  it("does not trust a record that it cannot understand", async () => {
     writeAt(fixture.memberPathOf(volume), 0, "");
     const { mountPath } = await stage();
     await fixture.storage.unstage(volume, mountPath);

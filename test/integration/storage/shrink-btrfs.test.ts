@@ -121,7 +121,7 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
       .finally(() => {
         ended = true;
       });
-    await until(() => ended || exclusiveOperation(mounted.fsid) === "resize");
+    await until("a resize to run", () => ended || exclusiveOperation(mounted.fsid) === "resize");
     expect(ended).toBe(false); // else no resize was there to cancel
     controller.abort(new Error("an extend goes first"));
     const result = await shrinking;
@@ -137,7 +137,7 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
     const result = fixture.storage.shrink(mounted, 2 * GIB, makeShrinkControl()).finally(() => {
       ended = true;
     });
-    await until(() => ended || isResizeCancelled(mounted));
+    await until("a resize to be cancelled", () => ended || isResizeCancelled(mounted));
     expect(ended).toBe(false); // else no resize was there to cancel
     expect(await result).toEqual({ outcome: "Succeeded", sizeBytes: 2 * GIB });
     await expectWhole();
@@ -196,6 +196,7 @@ function minDeviceBytes({ mountPath }: MountedLoop): number {
   return Number.parseInt(said, 10);
 }
 
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 1));
+/** A step may be over within milliseconds. */
+async function until(what: string, condition: () => boolean): Promise<void> {
+  await waitFor(what, () => condition() || undefined, { intervalMs: 1 });
 }

@@ -68,6 +68,20 @@ describe("a look at a volume", () => {
     expect([await node.sizeBytes(), node.state().refusal]).toEqual([5 * GIB, undefined]);
   });
 
+  it("makes member and filesystem one size before it decides anything about what it has taken over", async () => {
+    const calls: string[] = [];
+    const around = ({ recover, extend }: Storage): Partial<Storage> => ({
+      recover: (volume) => recover(volume).finally(() => calls.push("recovered")),
+      extend: (...args) => {
+        calls.push("extends");
+        return extend(...args);
+      },
+    });
+    const node = await nodeWith({ target: target("5Gi", "4Gi", 3) }, { around });
+    await eventually("the extend", () => node.ended.length > 0);
+    expect(calls).toEqual(["recovered", "extends"]);
+  });
+
   it("resumes an extend that an earlier agent has begun, whatever is wanted by now", async () => {
     const left = { operation: operation("Extend", "4Gi", "5Gi") };
     const node = await nodeWith({ target: target("4Gi", "4Gi", 3, THIRD) }, { left });
@@ -155,7 +169,7 @@ describe("a look at a volume", () => {
     expect(await node.sizeBytes()).toBe(GIB);
     await node.work.staging.unstage(node.state(), node.stagingPath);
     node.look();
-    await eventually("its removal", () => node.state().removed);
+    await eventually("its removal", () => node.state().removed && !node.state().recorded);
     expect([await node.sizeBytes(), node.recordOnDisk(), existsSync(node.stagingPath)]).toEqual([
       undefined,
       undefined,

@@ -1,6 +1,11 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
 import { CommandError, createCommandPort } from "../../../src/process/command-port.ts";
 import { directEffects, type EffectPoint } from "../../../src/process/effects.ts";
+import { eventually } from "../../fakes/eventually.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 
 describe("the command port", () => {
@@ -27,7 +32,7 @@ describe("the command port", () => {
   it("gives up at its time limit although the child ignores signals, and counts nothing once it is gone", async () => {
     const call = commands.query("/bin/sh", ["-c", "trap '' TERM; exec sleep 60"], { timeLimitMs: 100 });
     await expect(call).rejects.toMatchObject({ name: "CommandError", code: "TimedOut" });
-    while (commands.strandedChildren() > 0) await new Promise((resolve) => setTimeout(resolve, 10));
+    await eventually("the child to be gone", () => commands.strandedChildren() === 0);
   });
 
   it("says that a program is not there", async () => {
@@ -83,15 +88,29 @@ describe("a program that starts others", () => {
   });
 
   it("counts as left behind as long as one outlives the kill", async () => {
-    const started = performance.now();
-    const call = commands.query("/bin/sh", ["-c", "setsid sleep 1.5; true"], {
-      timeLimitMs: 200,
+    const directory = mkdtempSync(join(tmpdir(), "tidemark-command-port-"));
+    const [begun, fifo] = [join(directory, "begun"), join(directory, "fifo")];
+    execFileSync("mkfifo", [fifo]);
+    // In a session of its own, which no kill of the group reaches; it ends when it is told to.
+    const outliving = `setsid sh -c 'touch "${begun}"; read -r _ <"${fifo}"'; true`;
+    const caller = new AbortController();
+    const call = commands.query("/bin/sh", ["-c", outliving], {
+      timeLimitMs: 120_000,
+      signal: caller.signal,
       withDescendants: true,
     });
-    const error = await call.catch((caught: unknown) => caught);
+    const failing = call.catch((caught: unknown) => caught);
+    await eventually("the one that outlives it", () => existsSync(begun));
+    caller.abort();
+    const error = (await failing) as CommandError;
+    let isGone = false;
+    void error.gone.then(() => (isGone = true));
     expect(commands.strandedChildren()).toBe(1);
-    await (error as CommandError).gone;
-    expect(performance.now() - started).toBeGreaterThan(1300);
+    await new Promise((resolve) => setTimeout(resolve, 200)); // long after the others have ended, on any machine that has time
+    expect([commands.strandedChildren(), isGone]).toEqual([1, false]);
+    writeFileSync(fifo, "\n");
+    await error.gone;
     expect(commands.strandedChildren()).toBe(0);
+    rmSync(directory, { recursive: true });
   });
 });

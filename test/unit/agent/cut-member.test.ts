@@ -1,0 +1,99 @@
+// Nothing is cut off a member before the superblocks that are on it say so: what the kernel shows is in memory, and gone after a power cut.
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
+import { recordWithLayout } from "../../../src/agent/layout-record.ts";
+import type { BlockHost } from "../../../src/agent/storage/block-member.ts";
+import { cutMember } from "../../../src/agent/storage/cut-member.ts";
+import type { Reader } from "../../../src/agent/storage/read-filesystem.ts";
+import type { LoopVolume, MountedLoop } from "../../../src/agent/storage/storage.ts";
+import { volumeOf } from "../../../src/agent/volume-state.ts";
+import { MIB } from "../../../src/units/quantity.ts";
+import { buildLayout } from "../../builders/filesystem-layout.ts";
+
+const [PRESENT, END, GRAIN] = [400 * MIB, 300 * MIB, 4 * MIB];
+const volume = volumeOf(recordWithLayout(buildLayout(), undefined)) as LoopVolume;
+
+describe("the cut of a member behind a btrfs", () => {
+  let directory: string;
+  let path: string;
+  let cuts: number[];
+  let syncs: number;
+  /** What a sync of the filesystem brings to its superblocks. */
+  let onSync: () => void;
+
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), "tidemark-cut-member-"));
+    path = join(directory, "member");
+    [cuts, syncs, onSync] = [[], 0, () => undefined];
+  });
+  afterEach(() => rmSync(directory, { recursive: true }));
+
+  /** A member whose superblocks say that this filesystem ends there. */
+  function commit(endBytes: number, fsid = volume.fsid): void {
+    rmSync(path, { force: true });
+    writeFileSync(path, "");
+    truncateSync(path, PRESENT);
+    execFileSync("/usr/sbin/mkfs.btrfs", ["-q", "-U", fsid, "-b", String(endBytes), path]);
+    truncateSync(path, PRESENT);
+  }
+
+  /** `shownBytes`: what the kernel shows as the filesystem's size. */
+  function cut(shownBytes: number, devid = "1"): Promise<number> {
+    const host = {
+      members: {
+        nameOf: () => "member",
+        grainBytes: () => GRAIN,
+        mountedBytes: () => PRESENT,
+        superblockPath: () => path,
+        cut: async (_volume: unknown, _fromBytes: number, toBytes: number) => {
+          cuts.push(toBytes);
+          return toBytes;
+        },
+      },
+      tools: {
+        query: async () => {
+          syncs += 1;
+          onSync();
+          return { commandLine: "sync", exitCode: 0, stdout: "", stderr: "" };
+        },
+      },
+    } as unknown as BlockHost<LoopVolume>;
+    const reader = { read: () => ({ capacityBytes: shownBytes }), close: () => undefined } as Partial<Reader> as Reader;
+    const mounted: MountedLoop = { ...volume, device: "/dev/loop9", mountPath: directory };
+    return cutMember(host, mounted, devid, reader, new AbortController().signal);
+  }
+
+  it("is made where kernel and superblocks agree on its end", async () => {
+    commit(END);
+    expect([await cut(END), cuts, syncs]).toEqual([END, [END], 0]);
+  });
+
+  it("is made up to a whole grain behind that end", async () => {
+    commit(END + MIB);
+    expect([await cut(END + MIB), cuts]).toEqual([END + GRAIN, [END + GRAIN]]);
+  });
+
+  it("waits for a sync where the superblocks lag behind the kernel, and is made once they have followed", async () => {
+    commit(PRESENT);
+    onSync = () => commit(END);
+    expect([await cut(END), cuts, syncs]).toEqual([END, [END], 1]);
+  });
+
+  it.each<readonly [string, () => void, string]>([
+    ["still say the former end after a sync", () => commit(PRESENT), "1"],
+    ["say an end between the two", () => commit(END + 50 * MIB), "1"],
+    ["are another filesystem's", () => commit(END, "0f0e0d0c-0000-4000-8000-000000000001"), "1"],
+    ["are another device's of this filesystem", () => commit(END), "2"],
+    ["are not there", () => (writeFileSync(path, ""), truncateSync(path, PRESENT)), "1"],
+  ])("is not made where the superblocks %s", async (_what, prepare, devid) => {
+    prepare();
+    await expect(cut(END, devid)).rejects.toMatchObject({
+      code: "CommandFailed",
+      message: expect.stringContaining("its superblocks do not confirm"),
+    });
+    expect([cuts, syncs]).toEqual([[], 1]);
+  });
+});
