@@ -2,6 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
 import { elementsOf, membersOf, PieceError } from "../../../src/extender/json-pieces.ts";
 import { readArgs, WireError } from "../../../src/extender/read-args.ts";
+import { property } from "../../harness/property.ts";
 
 function parse(piece: Buffer): unknown {
   return JSON.parse(piece.toString());
@@ -10,25 +11,29 @@ function parse(piece: Buffer): unknown {
 describe("pieces of JSON", () => {
   const spaced = (value: unknown, indent: number): Buffer => Buffer.from(` ${JSON.stringify(value, null, indent)}\n`);
 
-  it("of an object are its members, whatever is in them", () => {
-    fc.assert(
-      fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.nat(3), (object, indent) => {
-        const text = spaced(object, indent);
-        const found = [...membersOf(text)].map(([name, piece]): [string, unknown] => [name, parse(piece)]);
-        expect(new Map(found)).toEqual(new Map(Object.entries(parse(text) as object)));
-      }),
-    );
-  });
+  property(
+    "of an object are its members, whatever is in them",
+    { runs: 100, reaches: { members: 0.5 } },
+    [fc.dictionary(fc.string(), fc.jsonValue()), fc.nat(3)],
+    (reach, object, indent) => {
+      const text = spaced(object, indent);
+      const found = [...membersOf(text)].map(([name, piece]): [string, unknown] => [name, parse(piece)]);
+      if (found.length > 0) reach("members");
+      expect(new Map(found)).toEqual(new Map(Object.entries(parse(text) as object)));
+    },
+  );
 
-  it("of an array are its elements", () => {
-    fc.assert(
-      fc.property(fc.array(fc.jsonValue()), fc.nat(3), (array, indent) => {
-        const text = spaced(array, indent);
-        const found = elementsOf(text, 1000).map(parse);
-        expect(found).toEqual(parse(text));
-      }),
-    );
-  });
+  property(
+    "of an array are its elements",
+    { runs: 100, reaches: { elements: 0.5 } },
+    [fc.array(fc.jsonValue()), fc.nat(3)],
+    (reach, array, indent) => {
+      const text = spaced(array, indent);
+      const found = elementsOf(text, 1000).map(parse);
+      if (found.length > 0) reach("elements");
+      expect(found).toEqual(parse(text));
+    },
+  );
 
   it("of two members of one name are the last one's, as JSON.parse takes it", () => {
     expect(membersOf(Buffer.from('{"a":1,"a":2}')).get("a")?.toString()).toBe("2");

@@ -167,8 +167,8 @@ describe("failures", () => {
   });
 
   it("do not make a hot loop of a run that adds its own key and fails", async () => {
-    start(async (key) => {
-      queue.add(key);
+    start(async (key, before) => {
+      if (before < 100) queue.add(key); // a hot loop would never let the test go on
       throw new Error("no");
     });
     queue.add("a");

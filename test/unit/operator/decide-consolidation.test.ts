@@ -13,6 +13,7 @@ import { targetFields } from "../../../src/operator/volume/target-fields.ts";
 import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { buildFilesystem } from "../../builders/volume.ts";
 import { memberStates } from "../../harness/member-states.ts";
+import { property } from "../../harness/property.ts";
 import { carriedOut, mounted, summary, unmounted, withLast, written } from "../../harness/span-steps.ts";
 
 const DECIDED = "2030-01-01T00:00:00.000Z";
@@ -358,39 +359,43 @@ describe("a filesystem whose members cannot grow", () => {
 
 describe("whatever the sizes, it ends with no more members than wanted, and is never smaller than before", () => {
   const sizes = fc.array(fc.integer({ min: 1, max: 64 * 1024 }), { minLength: 2, maxLength: 4 });
-  const expectOfEach = (
+  const expectMerged = (
+    [mibs, members]: [mibs: number[], members: number],
     take: typeof step,
     mostSteps: number,
     expectWritten: (layout: FilesystemLayout, before: FilesystemLayout) => void,
-  ): void =>
-    fc.assert(
-      fc.property(sizes, fc.integer({ min: 1, max: 3 }), (mibs, members) => {
-        const before = mounted(...mibs.map((mib) => `${mib}Mi`));
-        const sizeBytes = filesystemSizeBytes(before) ?? 0;
-        const target = mergeOf(before, members);
-        let layout = before;
-        for (let steps = 0; layout.spec.target?.decidedAt !== target.decidedAt; steps += 1) {
-          expect(steps).toBeLessThan(mostSteps);
-          layout = take(layout, target);
-          expectWritten(layout, before);
-          layout = carriedOut(layout);
-          expect(filesystemSizeBytes(layout)).toBeGreaterThanOrEqual(sizeBytes);
-        }
-        expect(layout.spec.members).toHaveLength(Math.min(members, mibs.length));
-        expect(filesystemSizeBytes(layout)).toBeLessThan(sizeBytes + GIB);
-      }),
-    );
+  ): void => {
+    const before = mounted(...mibs.map((mib) => `${mib}Mi`));
+    const sizeBytes = filesystemSizeBytes(before) ?? 0;
+    const target = mergeOf(before, members);
+    let layout = before;
+    for (let steps = 0; layout.spec.target?.decidedAt !== target.decidedAt; steps += 1) {
+      expect(steps).toBeLessThan(mostSteps);
+      layout = take(layout, target);
+      expectWritten(layout, before);
+      layout = carriedOut(layout);
+      expect(filesystemSizeBytes(layout)).toBeGreaterThanOrEqual(sizeBytes);
+    }
+    expect(layout.spec.members).toHaveLength(Math.min(members, mibs.length));
+    expect(filesystemSizeBytes(layout)).toBeLessThan(sizeBytes + GIB);
+  };
+  const wanted = fc.tuple(sizes, fc.integer({ min: 1, max: 3 }));
+  const options = { runs: 100, reaches: { "something written": 0.4 } };
 
-  it("where members can grow, in two steps, of which none asks for less", () =>
-    expectOfEach(step, 2, (layout, before) => {
+  property("where members can grow, in two steps, of which none asks for less", options, [wanted], (reach, merge) =>
+    expectMerged(merge, step, 2, (layout, before) => {
+      reach("something written");
       const askedBytes = parseQuantity(layout.spec.target?.size ?? "0");
       expect(askedBytes).toBeGreaterThanOrEqual(filesystemSizeBytes(before) ?? 0);
-    }));
+    }),
+  );
 
-  it("where they cannot, in three, with one new member", () =>
-    expectOfEach(replace, 3, (layout, before) => {
+  property("where they cannot, in three, with one new member", options, [wanted], (reach, merge) =>
+    expectMerged(merge, replace, 3, (layout, before) => {
+      reach("something written");
       expect(layout.spec.members?.length).toBeLessThanOrEqual((before.spec.members ?? []).length + 1);
-    }));
+    }),
+  );
 });
 
 function leavingOne(layout: FilesystemLayout): FilesystemLayout {

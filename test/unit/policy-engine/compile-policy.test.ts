@@ -4,6 +4,7 @@ import type { PolicyRule, VolumePolicy, VolumePolicySpec } from "../../../src/ap
 import { compilePolicy } from "../../../src/policy-engine/compile-policy.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { aClusterPolicy, aPolicy, aVolumePolicy, EXTEND_AT_80, SHRINK_BELOW_30 } from "../../builders/policy.ts";
+import { property } from "../../harness/property.ts";
 
 const rule = (more: Partial<PolicyRule>): Partial<VolumePolicySpec> => ({ rules: [{ ...EXTEND_AT_80, ...more }] });
 const shrinkWindow = (cron: string, more: object = {}): Partial<VolumePolicySpec> => ({
@@ -215,24 +216,29 @@ describe("compilePolicy", () => {
     expect(policy).toMatchObject({ key: "cluster", scope: "Cluster", problems: [], rules: [] });
   });
 
-  it("never throws, whatever somebody writes", () => {
-    const anything = fc.object({
-      key: fc.constantFrom("limits", "rules", "behavior", "when", "mode", "max", "windows", "selector"),
-      maxDepth: 4,
-    });
-    fc.assert(
-      fc.property(fc.oneof(anything, fc.anything()), (spec) => {
-        const policy = compilePolicy({ ...aVolumePolicy(), spec: spec as VolumePolicySpec } satisfies VolumePolicy);
-        expect(policy.rules.length === 0 || policy.problems.length === 0).toBe(true);
-      }),
-      { numRuns: 500 },
-    );
-    fc.assert(
-      fc.property(fc.string(), (text) => {
-        compilePolicy(aVolumePolicy(rule({ when: text, for: text, targetUsed: text })));
-        compilePolicy(aVolumePolicy(shrinkWindow(text, { timeZone: text, duration: text })));
-      }),
-      { numRuns: 500 },
-    );
+  const anything = fc.object({
+    key: fc.constantFrom("limits", "rules", "behavior", "when", "mode", "max", "windows", "selector"),
+    maxDepth: 4,
   });
+  property(
+    "never throws, whatever somebody writes for a specification",
+    { runs: 500, reaches: { "a problem": 0.5 } },
+    [fc.oneof(anything, fc.anything())],
+    (reach, spec) => {
+      const policy = compilePolicy({ ...aVolumePolicy(), spec: spec as VolumePolicySpec } satisfies VolumePolicy);
+      if (policy.problems.length > 0) reach("a problem");
+      expect(policy.rules.length === 0 || policy.problems.length === 0).toBe(true);
+    },
+  );
+
+  property(
+    "never throws, whatever somebody writes for an expression, a duration or a time",
+    { runs: 500, reaches: { "a problem": 0.9 } },
+    [fc.string()],
+    (reach, text) => {
+      const ofRule = compilePolicy(aVolumePolicy(rule({ when: text, for: text, targetUsed: text })));
+      const ofWindow = compilePolicy(aVolumePolicy(shrinkWindow(text, { timeZone: text, duration: text })));
+      if (ofRule.problems.length > 0 && ofWindow.problems.length > 0) reach("a problem");
+    },
+  );
 });

@@ -14,6 +14,7 @@ import {
   subtractInt,
   toInt,
 } from "../../../../src/policy-engine/cel/int.ts";
+import { property } from "../../../harness/property.ts";
 
 const EDGES = [0n, 1n, -1n, 2n ** 31n, 2n ** 53n - 1n, 2n ** 53n, 2n ** 53n + 1n, -(2n ** 53n) + 1n, MAX_INT, MIN_INT];
 const ANY = fc.oneof(
@@ -33,29 +34,40 @@ function orFailure(compute: () => Int | bigint): Int | "failure" {
 }
 
 describe("ints", () => {
-  it.each([
-    ["+", addInt, (a: bigint, b: bigint) => a + b],
-    ["-", subtractInt, (a: bigint, b: bigint) => a - b],
-    ["*", multiplyInt, (a: bigint, b: bigint) => a * b],
-    ["/", divideInt, (a: bigint, b: bigint) => a / b],
-    ["%", moduloInt, (a: bigint, b: bigint) => a % b],
-  ] as const)("%s is exact, normalised, and fails only where 64 bits do", (_, ours, exact) => {
-    fc.assert(
-      fc.property(ANY, ANY, (a, b) => {
-        const expected = orFailure(() => toInt(exact(a, b)));
-        expect(orFailure(() => ours(toInt(a), toInt(b)))).toBe(expected);
-      }),
-      { numRuns: 3000 },
-    );
-  });
+  const operators = fc.constantFrom(
+    { sign: "+", ours: addInt, exact: (a: bigint, b: bigint) => a + b },
+    { sign: "-", ours: subtractInt, exact: (a: bigint, b: bigint) => a - b },
+    { sign: "*", ours: multiplyInt, exact: (a: bigint, b: bigint) => a * b },
+    { sign: "/", ours: divideInt, exact: (a: bigint, b: bigint) => a / b },
+    { sign: "%", ours: moduloInt, exact: (a: bigint, b: bigint) => a % b },
+  );
+  property(
+    "are exact, normalised, and fail only where 64 bits do, whatever is done with them",
+    {
+      runs: 15_000,
+      reaches: { "+": 0.1, "-": 0.1, "*": 0.1, "/": 0.1, "%": 0.1, "a failure": 0.05, "a result": 0.5 },
+    },
+    [operators, ANY, ANY],
+    (reach, { sign, ours, exact }, a, b) => {
+      const expected = orFailure(() => toInt(exact(a, b)));
+      reach(sign);
+      reach(expected === "failure" ? "a failure" : "a result");
+      expect(orFailure(() => ours(toInt(a), toInt(b)))).toBe(expected);
+    },
+  );
 
-  it("of doubles truncate, and fail beyond 64 bits", () => {
-    fc.assert(
-      fc.property(fc.double(), (value) => {
-        const expected = orFailure(() => toInt(BigInt(Math.trunc(value))));
-        expect(orFailure(() => intOfDouble(value))).toBe(expected);
-      }),
-    );
+  property(
+    "of doubles truncate, and fail beyond 64 bits, whatever the double",
+    { runs: 500, reaches: { "a failure": 0.1, "a result": 0.1 } },
+    [fc.oneof(fc.double(), fc.double({ min: -(2 ** 64), max: 2 ** 64 }))],
+    (reach, value) => {
+      const expected = orFailure(() => toInt(BigInt(Math.trunc(value))));
+      reach(expected === "failure" ? "a failure" : "a result");
+      expect(orFailure(() => intOfDouble(value))).toBe(expected);
+    },
+  );
+
+  it("of doubles at the edges truncate, and fail beyond 64 bits", () => {
     expect(orFailure(() => intOfDouble(2 ** 63))).toBe("failure");
     expect(intOfDouble(-(2 ** 63))).toBe(MIN_INT);
     expect(Object.is(intOfDouble(-0), 0)).toBe(true);

@@ -90,7 +90,7 @@ describe("a new leader's epoch", () => {
     await firstEpoch({});
     leadership.agentKnows(3);
     leadership.agentKnows(KNOWN);
-    await waitFor("another epoch", () => epochs[1]);
+    await waitFor("another epoch", () => epochs[1], { limitMs: 30_000 });
     expect(epochs).toEqual([8, KNOWN + 1]);
   });
 });
