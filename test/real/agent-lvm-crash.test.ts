@@ -5,6 +5,6 @@ describeVmSuites({
   parts: ["bundle"],
   modules: "loop dm-mod dm-snapshot dm-thin-pool",
   suites: [
-    { suite: "agent-lvm-crash", claim: "is followed by one that finishes, wherever it was", disks: "8G 4G", tests: 11 },
+    { suite: "agent-lvm-crash", claim: "is followed by one that finishes, wherever it was", disks: "8G 4G", tests: 12 },
   ],
 });

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { FS_TYPES } from "../../src/api/filesystem-layout.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
 import { GIB, MIB, parseQuantity } from "../../src/units/quantity.ts";
+import { noteDeaths } from "../harness/death-notes.ts";
 import { applyLvmClass } from "../harness/lvm-of-stack.ts";
 import { NODE_NAME, type Stack, startStack } from "../harness/stack.ts";
 import { applyPolicy, createVolume, filesystemOf, NAMESPACE, type TestVolume } from "../harness/volume.ts";
@@ -33,6 +34,8 @@ const CHUNK_BYTES = 64 * 1024;
 const CHUNKS_AT_ONCE = 1000;
 /** How much the first pool may have in use before it grows. */
 const EXTEND_AT = 0.6;
+const BEFORE_EXTENSION = "thin-pool/extend/before";
+const AFTER_EXTENSION = "thin-pool/extend/after";
 const BALLAST_BYTES = 96 * MIB;
 
 /** Class, group and pool have one disk each; `more` is a disk that no group has yet. */
@@ -65,7 +68,7 @@ describe("thin pools under the stack", () => {
   const extensions = (): number =>
     readFileSync(effectLog(), "utf8")
       .split("\n")
-      .filter((line) => line === "thin-pool/extend/before").length;
+      .filter((line) => line === BEFORE_EXTENSION).length;
 
   beforeAll(async () => {
     sh(MAKE_POOLS);
@@ -163,7 +166,9 @@ describe("thin pools under the stack", () => {
   );
 
   describe("that fill with data", () => {
+    const diedAt: string[] = [];
     let volume: TestVolume;
+    afterAll(() => noteDeaths("thin-pool", { killsAt: [BEFORE_EXTENSION, AFTER_EXTENSION], diedAt }));
     const growing = (max?: string) => ({
       thinPools: [{ deviceClass: "filling", extendAt: "60%", by: "50%", ...(max === undefined ? {} : { max }) }],
     });
@@ -199,12 +204,13 @@ describe("thin pools under the stack", () => {
     it(
       "grow although the agent dies before it has asked for it, and writes go on meanwhile",
       async () => {
-        await restartAgent({ TIDEMARK_FAULT: "thin-pool/extend/before" });
+        await restartAgent({ TIDEMARK_FAULT: BEFORE_EXTENSION });
         await applyClusterPolicy(stack, "pools", growing("512Mi"));
         await stack.processes.agent.ended();
         expect(poolNow("filling").sizeBytes).toBe(256 * MIB);
         writeBallast(volume.mountPath, 16 * MIB);
         await reviveAgent();
+        diedAt.push(BEFORE_EXTENSION);
         await untilSize(384 * MIB);
         await waitForEvent(stack, "NodeStorage", NODE_NAME, /^ThinPoolExtended: .* 256Mi data .* to 384Mi data/);
         expect(extensions()).toBe(2); // of which the first was never asked for
@@ -215,11 +221,12 @@ describe("thin pools under the stack", () => {
     it(
       "grow once although the agent dies right after it, and not over max",
       async () => {
-        await restartAgent({ TIDEMARK_FAULT: "thin-pool/extend/after" });
+        await restartAgent({ TIDEMARK_FAULT: AFTER_EXTENSION });
         fillOver(384 * MIB);
         await stack.processes.agent.ended();
         expect(poolNow("filling").sizeBytes).toBe(512 * MIB);
         await reviveAgent();
+        diedAt.push(AFTER_EXTENSION);
         await untilFull("filling", 0);
         fillOver(512 * MIB);
         await waitForEvent(stack, "NodeStorage", NODE_NAME, /^ThinPoolFull: .* its max is 512Mi/);

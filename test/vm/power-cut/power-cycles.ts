@@ -5,17 +5,15 @@ import { copyFileSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { bundleOperation } from "../../integration/storage/bundled-operation.ts";
+import { createAims } from "./aims.ts";
 import { type Boot, boot, isSaid, type PlannedCut } from "./cut-machine.ts";
-import { type Cut, createRandom, type Life, missedGoals, planCut, type Span, type Story } from "./cut-plan.ts";
+import { type Cut, createRandom, type Life, planCut, type Span, type Story } from "./cut-plan.ts";
 import type { MachineSettings } from "./machine-settings.ts";
 
 const WRITER = fileURLToPath(new URL("writer.mjs", import.meta.url));
 const DISKS = { data: 2 ** 31, state: 2 ** 26 } as const;
 /** For what has not been measured yet. */
 const FIRST_GUESS_MS = 150;
-
-/** Of each life, at what its plan has missed: each goal takes one or two. */
-const CUTS_AGAIN = 16;
 
 export interface CyclesSettings {
   readonly story: Story;
@@ -90,10 +88,10 @@ interface Cycles {
 }
 
 async function cutAgainAndAgain({ directory, life, settings, hits, stopped }: Cycles): Promise<void> {
-  const { story, seed, environment, onCut, onDamage } = settings;
+  const { story, cuts, reachesGoals, seed, environment, onCut, onDamage } = settings;
   const { plan } = story;
   const random = createRandom(seed);
-  const aims = createAims(life, settings, hits);
+  const aims = createAims(plan, life, { cuts, reachesGoals, hits });
   const spansMs = new Map<string, number>();
   const acknowledged = new Map<string, string>();
   const volumeUID = randomUUID();
@@ -120,33 +118,6 @@ async function cutAgainAndAgain({ directory, life, settings, hits, stopped }: Cy
     noteSpans(spansMs, plan.spans, now);
     former = now;
   }
-}
-
-interface Aims {
-  /** Undefined: no cut any more. `phase` is what the cut before was at, as far as its own boot tells. */
-  next(phase: string | undefined): Span | undefined;
-}
-
-/** As planned, and then again at what was missed by all lives until now. */
-function createAims(
-  { deviceClass, firstAim }: Life,
-  { story, cuts, reachesGoals }: CyclesSettings,
-  hits: ReadonlyMap<string, number>,
-): Aims {
-  const { plan } = story;
-  const goals = plan.goals.filter((goal) => goal.deviceClass === undefined || goal.deviceClass === deviceClass);
-  const again: Span[] = [];
-  let index = 0;
-  return {
-    next: (phase) => {
-      index += 1;
-      if (index <= cuts) return plan.aim(firstAim + index - 1);
-      if (!reachesGoals || index > cuts + CUTS_AGAIN) return undefined;
-      const seen = new Set([...hits.keys(), ...(phase === undefined ? [] : [phase])]);
-      if (again.length === 0) again.push(...missedGoals(goals, seen).flatMap(({ aims }) => aims));
-      return again.shift();
-    },
-  };
 }
 
 function plannedCut(cut: Cut, spansMs: ReadonlyMap<string, number>): PlannedCut {
