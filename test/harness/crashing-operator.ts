@@ -13,7 +13,10 @@ import { noteDeaths } from "./death-notes.ts";
 import { deathPairs } from "./death-pairs.ts";
 import { type DoomedProcess, type MortalProcess, startDoomed } from "./doomed-process.ts";
 
-export type CrashingOperator = MortalProcess;
+export interface CrashingOperator extends MortalProcess {
+  /** Where its bundle and its effect logs are. */
+  readonly directory: string;
+}
 
 export interface CrashingOperatorOptions {
   /** Where its bundle and its sockets are. */
@@ -53,6 +56,7 @@ export async function createCrashingOperator(options: CrashingOperatorOptions): 
   let child: ReturnType<typeof spawn> | undefined;
   let ended: Promise<ProcessEnd> = Promise.resolve({ code: 0, signal: null });
   return {
+    directory,
     name: "operator",
     start: async (environment) => {
       await client.delete("test/lease", LEASES, { namespace: "tidemark-system", name: "tidemark-operator" });
@@ -98,15 +102,20 @@ export interface LivedDeaths {
 
 /**
  * Lives once undisturbed, then as often as it takes to die at each point that this passed, at several in each life, and then with pairs of
- * deaths. Notes the deaths of this suite.
+ * deaths. Notes the deaths of this suite. `renew`: after a life that failed the next one is lived in a new world.
  */
 export async function liveWithEachDeath(
   suite: string,
-  operator: CrashingOperator,
-  directory: string,
+  first: CrashingOperator,
   live: () => Promise<void>,
+  renew: () => Promise<CrashingOperator>,
 ): Promise<LivedDeaths> {
-  const attempt = (some: readonly string[]) => liveAndDie(operator, directory, some, live);
+  let operator = first;
+  const attempt = async (some: readonly string[]): Promise<Lived> => {
+    const lived = await liveAndDie(operator, some, live);
+    if ("failure" in lived) operator = await renew();
+    return lived;
+  };
   const clean = await attempt([]);
   if ("failure" in clean) throw new Error(`a life without deaths failed: ${clean.failure}`);
   const passed = [...new Set(clean.passed)];
@@ -150,11 +159,10 @@ type Lived = Readonly<Record<"diedAt" | "passed", readonly string[]>> & ({ reado
 /** One life, in which the operator dies at each of these points that it comes by. */
 async function liveAndDie(
   operator: CrashingOperator,
-  directory: string,
   points: readonly string[],
   live: () => Promise<void>,
 ): Promise<Lived> {
-  const doomed = await startDoomed(operator, points, directory);
+  const doomed = await startDoomed(operator, points, operator.directory);
   try {
     await live();
     await lastWords(doomed);

@@ -9,7 +9,7 @@ import { loopDevicesUnder, mountsUnder } from "../../src/demo/mount-table.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
 import { MOUNT_ANNOTATION } from "../../src/standalone/kubelet.ts";
 import { formatQuantity, GIB, parseQuantity } from "../../src/units/quantity.ts";
-import { scatterFiles, verifyFiles } from "../integration/storage/written-files.ts";
+import { scatterFiles, scatterInReserved, verifyFiles } from "../integration/storage/written-files.ts";
 import type { Stack } from "./stack.ts";
 import {
   applyPolicy,
@@ -45,6 +45,7 @@ const KINDS = { small: "Shrink", medium: "Shrink", large: "Extend", huge: "Exten
 async function applySizeByLabel(stack: Stack, life: string): Promise<void> {
   await applyPolicy(stack, "size-by-label", {
     mode: { extend: "Enforce", shrink: "Enforce" },
+    trim: { every: "24h" },
     limits: { min: "512Mi", max: "8Gi", minAvailable: "64Mi" },
     rules: (Object.keys(SIZES) as Size[]).map((size) => ({
       name: size,
@@ -121,12 +122,12 @@ async function create(subject: Subject): Promise<void> {
   const { stack, name } = subject;
   await applySizeByLabel(stack, name);
   subject.volume = await createVolume(stack, name, { request: INITIAL_SIZE, labels: { size: "as-it-is" } });
-  scatter(subject, FILES);
+  scatter(subject, FILES, scatterFiles);
 }
 
-function scatter(subject: Subject, files: number): void {
+function scatter(subject: Subject, files: number, write: typeof scatterFiles): void {
   rmSync(subject.manifest, { force: true });
-  scatterFiles(present(subject).mountPath, subject.manifest, files, KEPT_NTH);
+  write(present(subject).mountPath, subject.manifest, files, KEPT_NTH);
   subject.files = Math.ceil(files / KEPT_NTH);
 }
 
@@ -134,7 +135,7 @@ function scatter(subject: Subject, files: number): void {
 async function crowd(subject: Subject): Promise<void> {
   const { stack } = subject;
   await resize(subject, "huge");
-  scatter(subject, CROWDED_FILES);
+  scatter(subject, CROWDED_FILES, scatterInReserved);
   execFileSync("sync", ["--file-system", present(subject).mountPath]);
   await stack.processes.agent.stop();
   await stack.start("agent");

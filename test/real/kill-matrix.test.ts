@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { bisect, tellCulprits } from "../harness/bisect.ts";
 import { noteDeaths } from "../harness/death-notes.ts";
+import { deathPairs } from "../harness/death-pairs.ts";
 import { collectKillPoints, type KillPoint, liveWithKills, spreadOverLives } from "../harness/kill-points.ts";
 import { INITIAL_SIZE, type Phase } from "../harness/lifecycle.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
@@ -12,6 +13,8 @@ const MATRIX_LIMIT_MS = 1_200_000;
 const DEATHS_AT_ONCE = 3;
 /** A point that a life's other deaths keep a process from is left over for the next round. */
 const ROUNDS_LIMIT = 3;
+/** Of the long run. */
+const PAIRS = 60;
 /** What fails in so many lives is not one point: the rest would only take long to fail. */
 const FAILED_LIVES_LIMIT = 3;
 
@@ -22,6 +25,21 @@ const PASSED_NOW_AND_THEN =
   /^((lease|event|agent-samples|trim|node-storage|capacity)\/|shrink\/cancel-(balance|resize)\/)/;
 /** What the backend lvm does to shrink, which no life here passes. */
 const OF_LVM = /reduc|-beside-lvmd/;
+
+/** What each process does when it starts, which a clean run has behind it before its first phase; every life starts them all in it. */
+const OF_A_START: readonly KillPoint[] = (
+  [
+    ["operator", "lease/take"],
+    ["policy-engine", "lease/take"],
+    ["agent", "node-storage/object"],
+    ["agent", "agent-samples/open-stream"],
+  ] as const
+).flatMap(([owner, point]) =>
+  (["before", "after"] as const).map((moment) => ({
+    ...({ life: "plain", phase: "create", owner } as const),
+    passage: `${point}/${moment}`,
+  })),
+);
 
 const isAwaited = (passage: string): boolean => !PASSED_NOW_AND_THEN.test(passage);
 const tell = ({ phase, owner, passage }: KillPoint): string => `${owner} at ${passage} during ${phase}`;
@@ -36,7 +54,7 @@ describeReal("processes that die by SIGKILL, at every point of a volume's life",
 
   beforeAll(async () => {
     stack = await createStack({ initialSize: INITIAL_SIZE });
-    points = await collectKillPoints(stack, "plain");
+    points = [...(await collectKillPoints(stack, "plain")), ...OF_A_START];
   }, MATRIX_LIMIT_MS);
 
   afterAll(async () => {
@@ -70,6 +88,24 @@ describeReal("processes that die by SIGKILL, at every point of a volume's life",
     async () => {
       const failures: string[] = [];
       await liveOnce(repackingPoints(), failures);
+      expect(failures).toEqual([]);
+    },
+    MATRIX_LIMIT_MS,
+  );
+
+  it(
+    "come back from two deaths at any two points",
+    async () => {
+      const { pairs, tell: tellPair } = deathPairs("kill-matrix", points.map(tell), PAIRS);
+      const failures: string[] = [];
+      for (const pair of pairs) {
+        const failed: string[] = [];
+        await liveOnce(
+          points.filter((point) => pair.includes(tell(point))),
+          failed,
+        );
+        failures.push(...failed.map((failure) => tellPair(pair, failure)));
+      }
       expect(failures).toEqual([]);
     },
     MATRIX_LIMIT_MS,

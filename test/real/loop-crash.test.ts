@@ -107,6 +107,21 @@ describeReal("after kill -9", LOOP_PARTS, () => {
     await expectWhole(mounted, 2 * GIB);
   });
 
+  it.each(["extend/resize-xfs/before", "extend/resize-xfs/after"])(
+    "at %s, the extend is taken up again",
+    async (fault) => {
+      volume = makeVolume("xfs");
+      await stageWithData(GIB);
+      runUntil(fault, "extend", 2 * GIB);
+      const { mounted } = await recoverAfterRestart();
+      await fixture.storage.extend(mounted, 2 * GIB);
+      const again = await remount(fixture, mounted);
+      expect(verifyFiles(again.mountPath, manifest)).toEqual({ files: 10, corrupt: [] });
+      expect(statSync(fixture.memberPathOf(volume)).size).toBe(2 * GIB);
+      expect((await fixture.storage.freshReading(again)).capacityBytes).toBeGreaterThan(1.9 * GIB);
+    },
+  );
+
   it.each([
     "shrink/resize-filesystem/before",
     "shrink/resize-filesystem/after",

@@ -67,7 +67,7 @@ let node: FakeLvmNode;
 let controller: ControllerClient;
 let operator: CrashingOperator;
 
-beforeAll(async () => {
+async function openWorld(): Promise<CrashingOperator> {
   const log = createLogger("test", "silent");
   directory = mkdtempSync(join(tmpdir(), "tidemark-lvm-crash-"));
   controlPlane = await startControlPlane({ port: 0, log });
@@ -89,20 +89,27 @@ beforeAll(async () => {
     client,
     args: ["--csi-socket", socket, "--node-loss-delay", "0s"],
   });
-}, 120_000);
-afterAll(async () => {
+  return operator;
+}
+async function closeWorld(): Promise<void> {
   controller.close();
   await operator.stop();
   await node.stop();
   await client.close();
   await controlPlane.close();
   rmSync(directory, { recursive: true, force: true });
-}, 120_000);
+}
+async function renewWorld(): Promise<CrashingOperator> {
+  await closeWorld();
+  return openWorld();
+}
+beforeAll(async () => void (await openWorld()), 120_000);
+afterAll(closeWorld, 120_000);
 
 it(
   "a lvm volume's life ends as it should, wherever the operator dies in it",
   async () => {
-    const { points, failures } = await liveWithEachDeath("lvm-operator-crash", operator, directory, live);
+    const { points, failures } = await liveWithEachDeath("lvm-operator-crash", operator, live, renewWorld);
     expect(points).toEqual(
       expect.arrayContaining(OWN_POINTS.flatMap((point) => [`${point}/before`, `${point}/after`])),
     );

@@ -85,20 +85,22 @@ async function lookOnce(handle: string, effects: Effects): Promise<void> {
   }
 }
 
-type Look = (handle: string) => Promise<void>;
+const STEPS = ["adopted", "extended", "deleted"] as const;
+type Step = (typeof STEPS)[number];
+type Look = (handle: string, step: Step) => Promise<void>;
 
-/** Adopted, extended, deleted; each step is looked at by one operator, and then by one that lives. */
+/** In each step it is looked at by one operator, and then by one that lives. */
 async function live(name: string, look: Look): Promise<void> {
   const handle = await driver.provide(name);
   // The one that lives looks again at what it has written itself.
-  const lookAgain = async (): Promise<void> => {
-    await look(handle);
+  const lookAgain = async (step: Step): Promise<void> => {
+    await look(handle, step);
     await lookOnce(handle, directEffects);
     await lookOnce(handle, directEffects);
   };
-  await lookAgain();
+  await lookAgain("adopted");
   const decidedAt = await driver.want(name, "15Gi", "10Gi");
-  await lookAgain();
+  await lookAgain("extended");
   const claim = await client.get(PERSISTENT_VOLUME_CLAIMS, { namespace, name });
   expect(claim?.spec.resources?.requests?.storage).toBe("15Gi");
   const layout = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
@@ -109,20 +111,25 @@ async function live(name: string, look: Look): Promise<void> {
     expect.objectContaining({ type: "Reconciling", reason: "OperationRunning" }),
   );
   await client.delete("test/delete", PERSISTENT_VOLUME_CLAIMS, { namespace, name });
-  await lookAgain();
+  await lookAgain("deleted");
   expect(await client.get(FILESYSTEM_LAYOUTS, { name: handle })).toBeUndefined();
 }
 
 describe("an ordinary claim", () => {
   it("ends up as it should, wherever the operator dies", async () => {
-    const passages: string[] = [];
-    await live("whole", (handle) => lookOnce(handle, mortal(undefined, passages)));
-    const points = [...new Set(passages)];
+    const passages: Record<Step, string[]> = { adopted: [], extended: [], deleted: [] };
+    await live("whole", (handle, step) => lookOnce(handle, mortal(undefined, passages[step])));
+    const points = STEPS.flatMap((step) => passages[step]);
     expect(points).toEqual(
       expect.arrayContaining(["claim/apply-layout/before", "claim/raise-request/after", "claim/delete-layout/after"]),
     );
-    for (const [index, point] of points.entries())
-      await live(`dies-${index}`, (handle) => lookOnce(handle, mortal(point)));
+    // A life has a death in each of its steps. One that fails names the step, by what it expects, and the passages.
+    for (let index = 0; index < Math.max(...STEPS.map((step) => passages[step].length)); index += 1) {
+      const deaths = STEPS.map((step) => passages[step][index]);
+      await live(`dies-${index}`, (handle, step) => lookOnce(handle, mortal(passages[step][index]))).catch((cause) => {
+        throw new Error(`with deaths at ${deaths.join(", ")}: ${cause}`, { cause });
+      });
+    }
     noteDeaths("ordinary-claim-crash", { killsAt: points, diedAt: points });
   }, 120_000);
 

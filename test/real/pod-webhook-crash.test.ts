@@ -28,7 +28,7 @@ let cluster: WebhookCluster;
 let operator: CrashingOperator;
 let port: number;
 
-beforeAll(async () => {
+async function openWorld(): Promise<CrashingOperator> {
   directory = mkdtempSync(join(tmpdir(), "tidemark-webhook-crash-"));
   cluster = await startWebhookCluster();
   port = await freePort();
@@ -40,12 +40,19 @@ beforeAll(async () => {
     client: cluster.client,
     args: ["--csi-socket", join(directory, "local.sock"), "--pod-webhook", "--pod-webhook-port", `${port}`],
   });
-}, 120_000);
-afterAll(async () => {
+  return operator;
+}
+async function closeWorld(): Promise<void> {
   await operator?.stop();
   await cluster?.stop();
   rmSync(directory, { recursive: true, force: true });
-}, 120_000);
+}
+async function renewWorld(): Promise<CrashingOperator> {
+  await closeWorld();
+  return openWorld();
+}
+beforeAll(async () => void (await openWorld()), 120_000);
+afterAll(closeWorld, 120_000);
 
 const secretName = (name: keyof typeof POD_WEBHOOK_SECRETS) => ({
   namespace: SYSTEM_NAMESPACE,
@@ -72,7 +79,7 @@ async function live(): Promise<void> {
 it(
   "the webhook is trusted in the end, wherever the operator dies on the way",
   async () => {
-    const { points, failures } = await liveWithEachDeath("pod-webhook-crash", operator, directory, live);
+    const { points, failures } = await liveWithEachDeath("pod-webhook-crash", operator, live, renewWorld);
     // Before and after the first Secret, which is the CA's; what follows the certificate's is the configuration.
     expect(points).toEqual(
       expect.arrayContaining(OWN_POINTS.flatMap((point) => [`${point}/before`, `${point}/after`])),

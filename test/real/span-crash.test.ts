@@ -114,7 +114,7 @@ describeReal("after kill -9 in the middle of work on a span", LOOP_PARTS, () => 
       "record-mounted",
       "make-mount-point",
       "mount",
-    ].map((step) => `span/${step}/after`),
+    ].flatMap((step) => [`span/${step}/before`, `span/${step}/after`]),
   )("at %s, the next stage ends with one filesystem on its first member", async (fault) => {
     await runUntil(fault, withMembers(volume, [m0]), "stage", 0);
     await stageWithData([m0]);

@@ -32,7 +32,7 @@ let sidecars: MemberSidecars;
 let span: SpanUnderTest;
 let operator: CrashingOperator;
 
-beforeAll(async () => {
+async function openWorld(): Promise<CrashingOperator> {
   const log = createLogger("test", "silent");
   directory = mkdtempSync(join(tmpdir(), "tidemark-span-crash-"));
   controlPlane = await startControlPlane({ port: 0, log });
@@ -55,20 +55,27 @@ beforeAll(async () => {
     client,
     args: ["--csi-socket", join(directory, "local.sock"), "--span-csi-socket", spanSocket],
   });
-}, 120_000);
-afterAll(async () => {
+  return operator;
+}
+async function closeWorld(): Promise<void> {
   span.close();
   await operator.stop();
   await sidecars.stop();
   await client.close();
   await controlPlane.close();
   rmSync(directory, { recursive: true, force: true });
-}, 120_000);
+}
+async function renewWorld(): Promise<CrashingOperator> {
+  await closeWorld();
+  return openWorld();
+}
+beforeAll(async () => void (await openWorld()), 120_000);
+afterAll(closeWorld, 120_000);
 
 it(
   "a span's life ends as it should, wherever the operator dies in it",
   async () => {
-    const { points, failures } = await liveWithEachDeath("span-operator-crash", operator, directory, live);
+    const { points, failures } = await liveWithEachDeath("span-operator-crash", operator, live, renewWorld);
     expect(points.length).toBeGreaterThan(30);
     expect(failures).toEqual([]);
   },
