@@ -129,7 +129,7 @@ async function mountsOn(places: Cluster["places"], node: string, alivePods: read
   const holder = runningProcess(places, node);
   if (holder === undefined) return ["no power"];
   const table = readFileSync(`/proc/${await onlyChild(holder)}/mountinfo`, "utf8");
-  return [KUBELET_DIRECTORY, "/var/lib/tidemark", "/run", "/mnt"]
+  return [KUBELET_DIRECTORY, "/var/lib/tidemark", "/run"]
     .flatMap((directory) => mountsUnder(directory, table))
     .filter((path) => !PASSING_MOUNTS.test(path) && !alivePods.some((uid) => uid !== "" && path.includes(uid)))
     .map((path) => `mount ${path}`);

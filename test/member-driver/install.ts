@@ -1,10 +1,10 @@
 // Puts the member driver into a test cluster: bundled, packed into images by the packer of Tidemark's own, and applied. A cluster
 // that has a driver of that name already, and one of somebody else's, is left as it is.
 import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Image } from "../../scripts/image/oci-archive.ts";
 import { packedImage } from "../../scripts/image/packed-image.ts";
+import { sidecarImages } from "../../scripts/image/sidecar-images.ts";
 import { tidemarkImage } from "../../scripts/image/tidemark-image.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { builtTools } from "../cluster/go-tools.ts";
@@ -12,15 +12,7 @@ import { giveImages } from "../cluster/node-images.ts";
 import { runProgram } from "../cluster/run-program.ts";
 import type { ClusterUnderTest } from "../e2e/cluster-under-test.ts";
 import { MEMBER_DRIVER } from "./config.ts";
-import {
-  BUNDLE,
-  DRIVER_IMAGE,
-  memberDriverManifests,
-  NAMESPACE,
-  SIDECARS,
-  SIDECARS_IMAGE,
-  WORKLOADS,
-} from "./manifests.ts";
+import { BUNDLE, DRIVER_IMAGE, memberDriverManifests, NAMESPACE, WORKLOADS } from "./manifests.ts";
 import { sidecarRoleManifests } from "./sidecar-role.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -50,9 +42,15 @@ export function memberDirectoryOf({ places }: Pick<Cluster, "places">): string {
 async function putInto(cluster: Cluster, kubectl: ClusterUnderTest["kubectl"], directory: string): Promise<void> {
   const bundling = join(cluster.places.directory, "member-driver-bundle");
   const programs = await builtTools("kubernetes", () => undefined);
-  const images = [tidemarkImage(DRIVER_IMAGE, await bundle(bundling)), sidecarsImage(programs)];
+  // Tidemark's pods run the same ones: a node has them once.
+  const sidecars = sidecarImages(programs);
+  const images = [tidemarkImage(DRIVER_IMAGE, await bundle(bundling)), ...sidecars];
   await giveImages(cluster, await Promise.all(images.map((image) => packedImage(image))));
-  const items = [...memberDriverManifests(directory), ...sidecarRoleManifests()];
+  const named = sidecars.map(({ names: [image = ""], entrypoint: [path = ""] }) => ({
+    program: basename(path),
+    image,
+  }));
+  const items = [...memberDriverManifests(directory, named), ...sidecarRoleManifests()];
   writeFileSync(join(bundling, "objects.json"), JSON.stringify({ apiVersion: "v1", kind: "List", items }));
   await kubectl("--namespace", NAMESPACE, "apply", "--server-side", "--filename", join(bundling, "objects.json"));
 }
@@ -67,11 +65,4 @@ async function bundle(directory: string): Promise<string> {
     ...[`--banner:js=${REQUIRE}`, `--outfile=${join(dist, BUNDLE)}`, "--log-level=error"],
   ]);
   return dist;
-}
-
-function sidecarsImage(programDirectory: string): Image {
-  const layer = SIDECARS.map(
-    (name) => ({ kind: "file", path: `/${name}`, from: join(programDirectory, name) }) as const,
-  );
-  return { names: [SIDECARS_IMAGE], entrypoint: [`/${SIDECARS[0]}`], layers: [layer] };
 }

@@ -4,8 +4,6 @@ import { MEMBER_CLASS, MEMBER_DRIVER } from "./config.ts";
 
 export const NAMESPACE = "member-driver";
 export const DRIVER_IMAGE = "tidemark.test/member-driver:1";
-export const SIDECARS_IMAGE = "tidemark.test/csi-sidecars:1";
-export const SIDECARS = ["csi-provisioner", "csi-attacher", "csi-resizer"] as const;
 /** Where the image has the bundle. */
 export const BUNDLE = "member-driver.mjs";
 export const WORKLOADS = ["deployment/member-controller", "daemonset/member-node"] as const;
@@ -17,8 +15,14 @@ const NODE_SOCKET = `${KUBELET}/plugins/${MEMBER_DRIVER}/csi.sock`;
 /** A controller on a node that is lost starts on another after this. */
 const LOST_NODE_SECONDS = 5;
 
+/** A program of upstream's, and the image that has it alone. */
+export interface Sidecar {
+  readonly program: string;
+  readonly image: string;
+}
+
 /** `directory` is on the nodes. */
-export function memberDriverManifests(directory: string): object[] {
+export function memberDriverManifests(directory: string, sidecars: readonly Sidecar[]): object[] {
   return [
     { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE } },
     { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: NAMESPACE, namespace: NAMESPACE } },
@@ -42,7 +46,7 @@ export function memberDriverManifests(directory: string): object[] {
       "Deployment",
       "member-controller",
       { replicas: 1, strategy: { type: "Recreate" } },
-      controllerPod(directory),
+      controllerPod(directory, sidecars),
     ),
     workload("DaemonSet", "member-node", {}, nodePod(directory)),
   ];
@@ -58,14 +62,14 @@ function workload(kind: "Deployment" | "DaemonSet", name: string, settings: obje
   };
 }
 
-function controllerPod(directory: string): object {
+function controllerPod(directory: string, sidecars: readonly Sidecar[]): object {
   const volumeMounts = [{ name: "csi", mountPath: "/run/csi" }];
-  const sidecars = SIDECARS.map((name) => ({
-    name,
-    image: SIDECARS_IMAGE,
+  const containers = sidecars.map(({ program, image }) => ({
+    name: program,
+    image,
     imagePullPolicy: "Never",
-    command: [`/${name}`],
-    args: [`--csi-address=${CONTROLLER_SOCKET}`, ...TIMES, ...(name === "csi-resizer" ? RESIZER : [])],
+    command: [`/${program}`],
+    args: [`--csi-address=${CONTROLLER_SOCKET}`, ...TIMES, ...(program === "csi-resizer" ? RESIZER : [])],
     volumeMounts,
   }));
   return {
@@ -77,7 +81,7 @@ function controllerPod(directory: string): object {
       effect: "NoExecute",
       tolerationSeconds: LOST_NODE_SECONDS,
     })),
-    containers: [driverContainer(["--controller", `--socket=${CONTROLLER_SOCKET}`], volumeMounts), ...sidecars],
+    containers: [driverContainer(["--controller", `--socket=${CONTROLLER_SOCKET}`], volumeMounts), ...containers],
     volumes: [{ name: "csi", emptyDir: {} }, ...driverVolumes(directory)],
   };
 }
