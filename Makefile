@@ -7,7 +7,7 @@ PATHS := $(filter-out --%,$(ARGS))
 JEST := NODE_OPTIONS="--experimental-vm-modules --disable-warning=ExperimentalWarning" node_modules/.bin/jest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build image demo test test-real soak cluster check format bench generate clean
+.PHONY: help setup build image demo test test-real soak mutants cluster check format bench generate clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -35,6 +35,10 @@ test-real: build ## what takes longer: the whole kill matrix, User Mode Linux, c
 soak: build ## what takes too long for every commit, two hours of it; figures go into test/soak.json (COUNT power cuts, SEED repeats a run)
 	@scripts/setup.sh --for test-real $(FLAGS)
 	@TIDEMARK_REQUIRE_REAL=true TIDEMARK_CUTS=$(COUNT) TIDEMARK_SEED=$(SEED) node --import tsx test/suites/soak.ts
+
+mutants: setup ## apply each planted bug to a copy of the tree, and show which test catches it (ARGS: ids, such as b01 or "o*")
+	@scripts/setup.sh --for test $(FLAGS)
+	@node --import tsx test/mutants/run.ts $(PATHS)
 
 cluster: setup ## a real Kubernetes on this machine (ARGS: up, down, status, kubeconfig, "power-off node2", "power-on node2")
 	@scripts/setup.sh --for cluster $(FLAGS)
