@@ -49,7 +49,7 @@ async function reportOf(freeBytes: () => Promise<number>): Promise<ApplyConfigur
 }
 
 describe("a node's report of free bytes", () => {
-  afterEach(() => jest.useRealTimers());
+  afterEach(() => void jest.useRealTimers());
 
   it("is made at the start, in whole mebibytes and never more than there is", async () => {
     expect(await reportOf(async () => 5 * MIB + 1)).toMatchObject({

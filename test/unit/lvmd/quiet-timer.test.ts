@@ -18,7 +18,7 @@ describe("the time for a report of what may have changed", () => {
       },
     );
   });
-  afterEach(() => jest.useRealTimers());
+  afterEach(() => void jest.useRealTimers());
 
   /** One change each so many milliseconds. */
   function changes(count: number, everyMs: number): void {
