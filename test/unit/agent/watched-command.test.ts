@@ -1,4 +1,4 @@
-import { describe, expect, it } from "@jest/globals";
+import { afterEach, describe, expect, it } from "@jest/globals";
 import type { Reader } from "../../../src/agent/storage/read-filesystem.ts";
 import type { MountedFilesystem, ShrinkControl } from "../../../src/agent/storage/storage.ts";
 import type { Finished } from "../../../src/agent/storage/tools.ts";
@@ -49,6 +49,11 @@ describe("a command under watch whose filesystem cannot be read any more", () =>
 });
 
 describe("a command under watch", () => {
+  const ends: (() => void)[] = [];
+  afterEach(() => {
+    for (const end of ends.splice(0)) end();
+  });
+
   /** What its filesystem shows at each look, which comes 100 ms after the one before by the clock that it is given. */
   function watch(show: (look: number) => { availableBytes: number; dataBytes: number }, reserveBytes: () => number) {
     const [LOOK_MS, caller] = [100, new AbortController()];
