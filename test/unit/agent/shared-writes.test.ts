@@ -1,85 +1,85 @@
 import { describe, expect, it } from "@jest/globals";
 import { createSharedWrites } from "../../../src/agent/shared-writes.ts";
-import { waitFor } from "../../harness/wait-for.ts";
+import { eventually } from "../../fakes/eventually.ts";
 
-/** Something that is written; each write says what is known when it begins, and ends when the test lets it. */
-function slowWrites() {
-  const said: string[] = [];
-  const ends: ((error?: Error) => void)[] = [];
-  let known = "";
-  let atOnce = 0;
-  let mostAtOnce = 0;
-  const write = async (what: string): Promise<void> => {
-    said.push(what);
+/** Writes that end when the test says so; what each of them knew when it began, and how many there were at once. */
+function writes() {
+  const [begun, ends]: [string[], ((error?: Error) => void)[]] = [[], []];
+  let [known, atOnce, most] = ["nothing", 0, 0];
+  const write = async (): Promise<void> => {
+    begun.push(known);
     atOnce += 1;
-    mostAtOnce = Math.max(mostAtOnce, atOnce);
-    try {
-      await new Promise<void>((resolve, reject) =>
-        ends.push((error) => (error === undefined ? resolve() : reject(error))),
-      );
-    } finally {
-      atOnce -= 1;
-    }
+    most = Math.max(most, atOnce);
+    await new Promise<void>((resolve, reject) =>
+      ends.push((error) => (error === undefined ? resolve() : reject(error))),
+    ).finally(() => (atOnce -= 1));
+  };
+  const learn = (what: string): void => {
+    known = what;
   };
   return {
-    shared: createSharedWrites((handle) => write(`${handle} ${known}`)),
+    shared: createSharedWrites(write),
     write,
-    said,
-    mostAtOnce: () => mostAtOnce,
-    learn: (what: string) => {
-      known = what;
-    },
-    /** Once the write of this number has begun. */
-    end: async (number: number, error?: Error) => {
-      const end = await waitFor(`write ${number} to begin`, () => ends[number]);
-      end(error);
-    },
+    begun,
+    end: (index: number, error?: Error) => ends[index]?.(error),
+    learn,
+    most: () => most,
   };
 }
 
-describe("writes of one volume", () => {
-  it("are one at a time: all who ask during one share the next, which says what is known by then", async () => {
-    const { shared, said, mostAtOnce, learn, end } = slowWrites();
-    learn("mounted");
-    const first = shared.next("v0");
-    const waiting = [shared.next("v0"), shared.next("v0")];
-    learn("unmounted");
-    await end(0);
+describe("the writes of a volume's status", () => {
+  it("are one at a time; all who ask during one share the next, which says what is known by then", async () => {
+    const { shared, begun, end, learn, most } = writes();
+    learn("first");
+    const first = shared.next("a");
+    learn("second");
+    const others = [shared.next("a"), shared.next("a"), shared.next("a")];
+    learn("third");
+    end(0);
     await first;
-    await end(1);
-    await Promise.all(waiting);
-    expect(said).toEqual(["v0 mounted", "v0 unmounted"]);
-    expect(mostAtOnce()).toBe(1);
+    await eventually("the next one", () => begun.length === 2);
+    end(1);
+    await Promise.all(others);
+    expect([begun, most()]).toEqual([["first", "third"], 1]);
   });
 
-  it("go on after one that has failed, which only those hear of who asked for it", async () => {
-    const { shared, said, mostAtOnce, end } = slowWrites();
-    const first = shared.next("v0");
-    const second = shared.next("v0");
-    await Promise.all([expect(first).rejects.toThrow("no answer"), end(0, new Error("no answer"))]);
-    await end(1);
-    await second;
-    expect([said.length, mostAtOnce()]).toEqual([2, 1]);
-  });
-
-  it("come in turn where somebody writes otherwise", async () => {
-    const { shared, write, said, mostAtOnce, end } = slowWrites();
-    const first = shared.next("v0");
-    const other = shared.instead("v0", () => write("v0 held"));
-    await end(0);
-    await first;
-    await end(1);
-    await other;
-    expect(said).toEqual(["v0 ", "v0 held"]);
-    expect(mostAtOnce()).toBe(1);
-  });
-
-  it("do not wait for another volume's", async () => {
-    const { shared, said, end } = slowWrites();
-    const both = [shared.next("v0"), shared.next("v1")];
-    await end(1);
-    await end(0);
+  it("of one volume wait for no other's", async () => {
+    const { shared, begun, end } = writes();
+    const both = [shared.next("a"), shared.next("b")];
+    expect(begun).toHaveLength(2);
+    end(0);
+    end(1);
     await Promise.all(both);
-    expect(said).toEqual(["v0 ", "v1 "]);
+  });
+
+  it("go on after one that failed, whose failure is its own asker's alone", async () => {
+    const { shared, begun, end } = writes();
+    const failing = shared.next("a");
+    const failed = expect(failing).rejects.toThrow("429");
+    const next = shared.next("a");
+    end(0, new Error("429"));
+    await failed;
+    await eventually("the next one", () => begun.length === 2);
+    end(1);
+    await next;
+  });
+
+  it("wait for what is written otherwise, as that waits for them", async () => {
+    const { shared, write, begun, end, learn, most } = writes();
+    learn("first");
+    const first = shared.next("a");
+    learn("held");
+    const instead = shared.instead("a", write);
+    end(0);
+    await first;
+    await eventually("the other one", () => begun.length === 2);
+    const last = shared.next("a");
+    learn("last");
+    end(1);
+    await instead;
+    await eventually("the last one", () => begun.length === 3);
+    end(2);
+    await last;
+    expect([begun, most()]).toEqual([["first", "held", "last"], 1]);
   });
 });
