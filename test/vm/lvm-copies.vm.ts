@@ -8,6 +8,7 @@ import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
 import { MOUNT_ANNOTATION } from "../../src/standalone/kubelet.ts";
 import { GIB, MIB } from "../../src/units/quantity.ts";
+import { noteDeaths } from "../harness/death-notes.ts";
 import type { Stack } from "../harness/stack.ts";
 import { createVolume, deleteVolume, NAMESPACE, type TestVolume } from "../harness/volume.ts";
 import { waitFor } from "../harness/wait-for.ts";
@@ -199,6 +200,8 @@ describe("a copy on its way from its claim to its pod", () => {
         expect(passages[mortal]).toEqual(
           expect.arrayContaining(POINTS[mortal].flatMap((point) => [`${point}/before`, `${point}/after`])),
         );
+      const killsAt = MORTALS.flatMap((mortal) => passages[mortal]);
+      const diedAt: string[] = [];
       while (passages.agent.length + passages.lvmd.length > 0) {
         const fates = await Promise.all(MORTALS.map((mortal) => doom(stack, mortal, passages[mortal])));
         try {
@@ -211,9 +214,11 @@ describe("a copy on its way from its claim to its pod", () => {
         }
         // What nobody has come by in this life comes in the next one.
         expect(fates.flatMap(({ deaths }) => deaths)).not.toEqual([]);
+        diedAt.push(...fates.flatMap(({ deaths }) => deaths));
         for (const [index, mortal] of MORTALS.entries())
           passages[mortal] = passages[mortal].slice(fates[index]?.deaths.length);
       }
+      noteDeaths("lvm-copies", { killsAt, diedAt });
       await deleteVolume(stack, source);
       await nothingIsLeft(stack);
     },
