@@ -9,7 +9,6 @@ import { KubeError } from "../../../src/kube/kube-error.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
 import { makeDeviceClass } from "../../builders/device-class.ts";
-import { eventually } from "../../fakes/eventually.ts";
 
 const log = createLogger("test", "silent");
 /** A node with neither lvmd nor other drivers. */

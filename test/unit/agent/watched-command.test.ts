@@ -48,6 +48,8 @@ describe("a command under watch whose filesystem cannot be read any more", () =>
   });
 });
 
+const LOOKS_LIMIT = 5000;
+
 describe("a command under watch", () => {
   const ends: (() => void)[] = [];
   afterEach(() => {
@@ -61,6 +63,8 @@ describe("a command under watch", () => {
     const reader = { read: () => show(looks), close: () => undefined } as Partial<Reader> as Reader;
     const monotonicMs = (): number => {
       looks += 1;
+      // Looks that nothing waits between would let no time limit of this test come.
+      if (looks > LOOKS_LIMIT) throw new Error(`it has looked ${LOOKS_LIMIT} times, and has not cancelled`);
       return looks * LOOK_MS;
     };
     // The filesystem is none that is there: each attempt to cancel what runs on it is told to the log, and made again.
