@@ -9,7 +9,7 @@ import type { ConnectedKubeClient } from "../../src/kube/http-client.ts";
 import { LEASES } from "../../src/kube/resources.ts";
 import { bisect, tellCulprits } from "./bisect.ts";
 import type { ProcessEnd } from "./bundle-process.ts";
-import { noteDeaths } from "./death-notes.ts";
+import type { DeathNotes } from "./death-notes.ts";
 import { deathPairs } from "./death-pairs.ts";
 import { type DoomedProcess, type MortalProcess, startDoomed } from "./doomed-process.ts";
 
@@ -32,8 +32,8 @@ const RETRY_MS = 50;
 const RETRIES_LIMIT = 600;
 /** Of one life, by round: what a death keeps the operator from is left over for the next one. */
 const DEATHS_OF_A_LIFE = [8, 4, 2, 1, 1];
-/** What fails in so many lives is not one point: the rest would only take long to fail. */
-const FAILED_LIVES_LIMIT = 3;
+/** The death that makes one fail is looked for, and that takes long enough. */
+const FAILED_LIVES_LIMIT = 1;
 /** An operator without an effect for so long has come to the end of what the life made it do. */
 const QUIET_MS = 500;
 const LAST_WORDS_LIMIT_MS = 5000;
@@ -93,7 +93,7 @@ async function writeBundle(outfile: string): Promise<void> {
   });
 }
 
-export interface LivedDeaths {
+export interface LivedDeaths extends DeathNotes {
   /** Passages of the undisturbed life, less those that are of no life. */
   readonly points: readonly string[];
   /** Which lives ended badly, and at which death; and points at which no life died. */
@@ -102,7 +102,7 @@ export interface LivedDeaths {
 
 /**
  * Lives once undisturbed, then as often as it takes to die at each point that this passed, at several in each life, and then with pairs of
- * deaths. Notes the deaths of this suite. `renew`: after a life that failed the next one is lived in a new world.
+ * deaths. `renew`: after a life that failed the next one is lived in a new world.
  */
 export async function liveWithEachDeath(
   suite: string,
@@ -143,9 +143,9 @@ export async function liveWithEachDeath(
     if ("failure" in lived) failures.push(tell(pair, lived.failure));
     if (failures.length === FAILED_LIVES_LIMIT) break;
   }
-  noteDeaths(suite, { killsAt: [...points, ...diedAt], diedAt: [...diedAt] });
   const missed = points.filter((point) => !diedAt.has(point)).map((point) => `${point}: the operator never died there`);
-  return { points, failures: failures.length > 0 ? failures : missed };
+  const notes = { killsAt: [...points, ...diedAt], diedAt: [...diedAt] };
+  return { ...notes, points, failures: failures.length > 0 ? failures : missed };
 }
 
 /** In lives of so many deaths at most, which lie as far from each other as can be. */

@@ -16,6 +16,7 @@ export const NOT_DIED_AT: readonly NotDiedAt[] = [
   { at: "member-guard/count", why: "in the background, at its own times", nowAndThen: true },
   { at: "member/create-namespace", why: "once in a cluster", nowAndThen: true },
   { at: "agent-samples/open-stream", why: "in the background, where the engine answers", nowAndThen: true },
+  { at: "node-storage/status", why: "in the background, at its own times", nowAndThen: true },
   { at: "node-storage/object", why: "where the agent has no NodeStorage yet", nowAndThen: true },
   { at: "agent-admission/review-token", why: "asks the API server, and changes nothing" },
 
@@ -30,6 +31,23 @@ export const NOT_DIED_AT: readonly NotDiedAt[] = [
     nowAndThen: true,
   },
   ...["publish/link", "unpublish/remove-link"].map((at) => ({ at, why: SIMULATED })),
+  {
+    at: "stage/unmount-stranger",
+    why: "with a copy of the member mounted on the node: what the kernel makes of two of them differs from time to time",
+    nowAndThen: true,
+  },
+  { at: "extend/resize-ext4", why: "needs CAP_SYS_RESOURCE, which a host may lack", nowAndThen: true },
+  {
+    at: "create-volume/member",
+    why: "the volume's reconciler may have written the member first, and then this write is refused or not made",
+    nowAndThen: true,
+  },
+  { at: "member/select-node", why: "only where a member's claim has waited for a node", nowAndThen: true },
+  ...["grow-claim", "finish-growth"].map((step) => ({
+    at: `member/${step}`,
+    why: "only where a member of an expandable class grows",
+  })),
+  { at: "rebuild/free-volume", why: "only where a member's claim went while no operator ran" },
   { at: "publish/read-only", why: "repeated with the mount that it is a flag of" },
   ...["check-copy", "keep-checksums", "rename-btrfs", "rename-ext4", "rename-xfs", "replay-xfs"].map((step) => ({
     at: `stage/${step}`,

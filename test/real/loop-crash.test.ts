@@ -1,6 +1,6 @@
 // The process ended by SIGKILL around its side effects, on real btrfs: the next process finishes or undoes, nothing is lost.
 
-import { spawn, spawnSync } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -176,6 +176,19 @@ describeReal("after kill -9", LOOP_PARTS, () => {
     const mounted = await stageWithData(GIB);
     await expectWhole(mounted, GIB);
   });
+
+  it.each(["stage/refresh-loop/before", "stage/refresh-loop/after"])(
+    "at %s, the next stage ends with a device of the member's size",
+    async (fault) => {
+      const { mountPath } = await stageWithData(GIB);
+      runUntil("extend/grow-file/after", "extend", 2 * GIB);
+      execFileSync("umount", [mountPath]);
+      runUntil(fault, "stage", GIB);
+      const mounted = await fixture.storage.stage(volume, GIB, mountPath);
+      expect(await fixture.storage.recover(mounted)).toBe(2 * GIB);
+      await expectWhole(mounted, 2 * GIB);
+    },
+  );
 
   it.each(["unstage/unmount/after", "unstage/detach/before"])(
     "at %s, the next unstage lets go of all",

@@ -46,11 +46,12 @@ import {
   liveWithEachDeath,
   persist,
 } from "../harness/crashing-operator.ts";
+import { noteDeaths } from "../harness/death-notes.ts";
 import { untilRead } from "../integration/operator/cluster.ts";
 
 const NODE_NAME = "node-1";
 const NAMESPACE = "shop";
-const MATRIX_LIMIT_MS = 900_000;
+const MATRIX_LIMIT_MS = 2_400_000;
 const OUT_OF_SERVICE = { key: "node.kubernetes.io/out-of-service", effect: "NoExecute" };
 const STORAGE_CLASS: StorageClass = {
   apiVersion: "storage.k8s.io/v1",
@@ -109,7 +110,9 @@ afterAll(closeWorld, 120_000);
 it(
   "a lvm volume's life ends as it should, wherever the operator dies in it",
   async () => {
-    const { points, failures } = await liveWithEachDeath("lvm-operator-crash", operator, live, renewWorld);
+    const lived = await liveWithEachDeath("lvm-operator-crash", operator, live, renewWorld);
+    noteDeaths("lvm-operator-crash", lived);
+    const { points, failures } = lived;
     expect(points).toEqual(
       expect.arrayContaining(OWN_POINTS.flatMap((point) => [`${point}/before`, `${point}/after`])),
     );

@@ -10,6 +10,7 @@ import { MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS } from "../../src/kube/resourc
 import { bootstrap } from "../../src/standalone/bootstrap.ts";
 import { buildPod, ofClaim } from "../builders/pod-review.ts";
 import { type CrashingOperator, createCrashingOperator, liveWithEachDeath } from "../harness/crashing-operator.ts";
+import { noteDeaths } from "../harness/death-notes.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import {
   admit,
@@ -20,7 +21,9 @@ import {
   type WebhookCluster,
 } from "../integration/operator/webhook-under-test.ts";
 
-const MATRIX_LIMIT_MS = 900_000;
+const MATRIX_LIMIT_MS = 2_400_000;
+/** The operator dies several times on the way, and a busy machine takes its time to start it again. */
+const ANSWER_LIMIT_MS = 300_000;
 const OWN_POINTS = ["certificates/create-secret", "certificates/update-secret", "pod-webhook/publish-authority"];
 
 let directory: string;
@@ -59,7 +62,10 @@ const secretName = (name: keyof typeof POD_WEBHOOK_SECRETS) => ({
   name: POD_WEBHOOK_SECRETS[name],
 });
 const untilAnswers = () =>
-  waitFor("an answer over TLS", () => admit(cluster, { port }, buildPod([ofClaim("data")])), { intervalMs: 100 });
+  waitFor("an answer over TLS", () => admit(cluster, { port }, buildPod([ofClaim("data")])), {
+    intervalMs: 100,
+    limitMs: ANSWER_LIMIT_MS,
+  });
 
 /** All is lost, and is there again; then the certificate is spoilt, and mended. */
 async function live(): Promise<void> {
@@ -70,8 +76,10 @@ async function live(): Promise<void> {
   await untilAnswers();
   const spoilt = Buffer.from("no certificate").toString("base64");
   await client.mergePatch("test/spoil", SECRETS, secretName("server"), { data: { "tls.crt": spoilt } });
-  await waitFor("the certificate to be mended", async () =>
-    (await pairOf(client, "server")).certificatePem.includes("BEGIN CERTIFICATE") ? true : undefined,
+  await waitFor(
+    "the certificate to be mended",
+    async () => (await pairOf(client, "server")).certificatePem.includes("BEGIN CERTIFICATE") || undefined,
+    { limitMs: ANSWER_LIMIT_MS },
   );
   await untilAnswers();
 }
@@ -79,7 +87,9 @@ async function live(): Promise<void> {
 it(
   "the webhook is trusted in the end, wherever the operator dies on the way",
   async () => {
-    const { points, failures } = await liveWithEachDeath("pod-webhook-crash", operator, live, renewWorld);
+    const lived = await liveWithEachDeath("pod-webhook-crash", operator, live, renewWorld);
+    noteDeaths("pod-webhook-crash", lived);
+    const { points, failures } = lived;
     // Before and after the first Secret, which is the CA's; what follows the certificate's is the configuration.
     expect(points).toEqual(
       expect.arrayContaining(OWN_POINTS.flatMap((point) => [`${point}/before`, `${point}/after`])),
