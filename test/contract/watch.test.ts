@@ -1,7 +1,7 @@
 // Watches: what is told, in which order, from which version on, and how a watch ends.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { ApiClient, MERGE, TABLE } from "./api-client.ts";
-import { type ContractTarget, startContractTarget } from "./contract-target.ts";
+import { type ContractTarget, itEmbedded, startContractTarget } from "./contract-target.ts";
 import { WatchReader } from "./watch-reader.ts";
 import { configMap, prepareWidgets, widget } from "./widget.ts";
 
@@ -100,14 +100,11 @@ it("that starts from a forgotten version says 410 Expired in an ERROR event and 
   expect(more).toEqual([]);
 });
 
-it("ends by itself after timeoutSeconds, with a bookmark for those who want them", async () => {
+const SHORT_WATCHES = "it may leave the bookmark out of a watch of some seconds";
+
+itEmbedded("ends by itself after timeoutSeconds, with a bookmark for those who want them", SHORT_WATCHES, async () => {
   const version = await currentVersion(widgets);
-  // A kube-apiserver sends the bookmark 2 s before the end, and leaves it out of a shorter watch.
-  const timeoutSeconds = target.embedded ? 1 : 5;
-  const reader = await watch(
-    widgets,
-    `resourceVersion=${version}&timeoutSeconds=${timeoutSeconds}&allowWatchBookmarks=true`,
-  );
+  const reader = await watch(widgets, `resourceVersion=${version}&timeoutSeconds=1&allowWatchBookmarks=true`);
   const last = (await reader.rest()).at(-1);
   expect(last).toMatchObject({ type: "BOOKMARK", object: { kind: "Widget" } });
   expect(Number(last?.["object"].metadata.resourceVersion)).toBeGreaterThanOrEqual(Number(version));

@@ -13,7 +13,7 @@ const SUITES = ["test/contract", "test/integration/policy-engine/policy-admissio
 /** As of now; fewer would mean that some are not run. */
 const TESTS_MIN = 300;
 /** By `itEmbedded`. */
-const SKIPPED_COUNT = 1;
+const SKIPPED_COUNT = 2;
 
 describeOn("any", "a real kube-apiserver", [], () => {
   let tested: ClusterUnderTest;
