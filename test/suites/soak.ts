@@ -13,10 +13,8 @@ const SUITES = [
   "test/real/power-cut.test.ts",
   "test/real/kill-matrix.test.ts",
   "test/real/power-cut-unmounted.test.ts",
-  "test/real/lvmd-kill.test.ts",
-  "test/real/lvmd-thick-thin.test.ts",
-  "test/real/lvmd-trouble.test.ts",
   "test/real/power-cut-records.test.ts",
+  "test/real/lvmd-kill.test.ts",
   "test/real/lvm-operator-crash.test.ts",
   "test/real/span-operator-crash.test.ts",
   "test/real/ordinary-claim-crash.test.ts",
@@ -24,9 +22,12 @@ const SUITES = [
   "test/real/agent-lvm-crash.test.ts",
   "test/real/lvm-copies.test.ts",
   "test/real/ext4-offline.test.ts",
+  "test/e2e/placement-scale.test.ts",
+  "test/real/lvmd-thick-thin.test.ts",
+  "test/real/lvmd-trouble.test.ts",
   "test/real/lvm-storage.test.ts",
   "test/real/thin-pool.test.ts",
-  "test/e2e/placement-scale.test.ts",
+  "test/real/ext4-growth.test.ts",
 ] as const;
 const LIMIT_SECONDS = Number(process.env["TIDEMARK_SOAK_SECONDS"] || 7200);
 const SLOTS = Number(process.env["TIDEMARK_SLOTS"] || 2);
