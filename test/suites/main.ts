@@ -1,5 +1,5 @@
-// `make test-real`: every suite of test/real and test/e2e, each by a jest of its own, several beside each other, the longest first. Says of each
-// how it ended and how long it took; what failed is printed whole. The figures stay in .tidemark/real-seconds.json.
+// `make test-real`: every suite of test/real and test/e2e, or those that are named, each by a jest of its own, several beside each other, the
+// longest first. Says of each how it ended and how long it took; what failed is printed whole. The figures stay in .tidemark/real-seconds.json.
 import { readdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { SHARED_CLUSTERS } from "../e2e/shared-clusters.ts";
@@ -22,6 +22,7 @@ interface Job {
 }
 
 const slots = Number(process.env["TIDEMARK_SLOTS"] || Math.ceil(availableParallelism() * SLOTS_PER_CORE));
+const named = process.argv.slice(2);
 const known = readKnownSeconds();
 const startMs = performance.now();
 const startTime = coreTime();
@@ -45,19 +46,20 @@ await runInSlots(
 summarize();
 
 function suitesThere(): string[] {
+  if (named.length > 0) return named;
   const files = DIRECTORIES.flatMap((directory) => readdirSync(directory).map((name) => `${directory}/${name}`));
   return files.filter((path) => path.endsWith(".test.ts"));
 }
 
 /** A shared cluster with its suites is one job, each other suite one of its own. */
 function jobsOf(suites: readonly string[]): Job[] {
-  const shared = new Set(SHARED_CLUSTERS.flatMap((cluster) => cluster.suites));
-  const alone = suites.filter((suite) => !shared.has(suite));
+  const isWanted = (suite: string): boolean => suites.includes(suite);
+  const clusters = SHARED_CLUSTERS.map((cluster) => ({ ...cluster, suites: cluster.suites.filter(isWanted) }));
+  const alone = suites.filter((suite) => !clusters.some((cluster) => cluster.suites.includes(suite)));
   return [
-    ...SHARED_CLUSTERS.map((cluster) => ({
-      suites: cluster.suites,
-      run: () => runOnSharedCluster(cluster, runAndTell),
-    })),
+    ...clusters
+      .filter((cluster) => cluster.suites.length > 0)
+      .map((cluster) => ({ suites: cluster.suites, run: () => runOnSharedCluster(cluster, runAndTell) })),
     ...alone.map((suite) => ({ suites: [suite], run: async () => void (await runAndTell(suite, {})) })),
   ];
 }
