@@ -124,14 +124,19 @@ async function nodeLines({ places }: Cluster, name: string, alivePods: readonly 
   return [...records, ...(await mountsOn(places, name, alivePods))].map((path) => `${name}: ${path}`);
 }
 
-/** Of pods that are alive, nothing. */
+/** Of pods that are alive, nothing; nor that kubelet may mount its directory onto itself when it starts. */
 async function mountsOn(places: Cluster["places"], node: string, alivePods: readonly string[]): Promise<string[]> {
   const holder = runningProcess(places, node);
   if (holder === undefined) return ["no power"];
   const table = readFileSync(`/proc/${await onlyChild(holder)}/mountinfo`, "utf8");
   return [KUBELET_DIRECTORY, "/var/lib/tidemark", "/run"]
     .flatMap((directory) => mountsUnder(directory, table))
-    .filter((path) => !PASSING_MOUNTS.test(path) && !alivePods.some((uid) => uid !== "" && path.includes(uid)))
+    .filter(
+      (path) =>
+        path !== KUBELET_DIRECTORY &&
+        !PASSING_MOUNTS.test(path) &&
+        !alivePods.some((uid) => uid !== "" && path.includes(uid)),
+    )
     .map((path) => `mount ${path}`);
 }
 
