@@ -15,6 +15,7 @@ const SUITES = [
   "test/real/power-cut-unmounted.test.ts",
   "test/real/power-cut-records.test.ts",
   "test/real/lvmd-kill.test.ts",
+  "test/real/lvmd-reduce.test.ts",
   "test/real/lvm-operator-crash.test.ts",
   "test/real/span-operator-crash.test.ts",
   "test/real/ordinary-claim-crash.test.ts",

@@ -4,7 +4,7 @@ import { expect, it } from "@jest/globals";
 import { describeReal, type RealPart } from "../harness/real-parts.ts";
 import { commitCount, SAMPLE_VARIABLE, takesAll } from "../harness/sample.ts";
 import { bundleSuite } from "./bundle-suite.ts";
-import { kernelsOfRun, type VmKernel } from "./kernels.ts";
+import { kernelsOfRun, OLDER_KERNEL, type VmKernel } from "./kernels.ts";
 
 /** lvmd's suites ask LVM for all that a device class may name. */
 export const LVMD_MODULES = "dm-mod dm-thin-pool dm-snapshot dm-mirror dm-raid raid1 raid10 raid456 loop";
@@ -31,26 +31,34 @@ export interface VmSuites {
   /** As modprobe names them. */
   readonly modules: string;
   readonly suites: readonly VmSuite[];
-  /** Absent: those of the run. */
-  readonly kernels?: readonly VmKernel[];
+  /** A pattern of the names of cases that run under the older kernel, too, each time. Absent: in the long run alone. */
+  readonly alsoUnderOlder?: string;
 }
 
 /** One after the other, under each kernel of the run. */
-export function describeVmSuites({ name, parts = [], modules, suites, kernels = kernelsOfRun() }: VmSuites): void {
-  for (const kernel of kernels)
+export function describeVmSuites({ name, parts = [], modules, suites, alsoUnderOlder }: VmSuites): void {
+  const runs = kernelsOfRun().map((kernel) => ({ kernel, cases: undefined as string | undefined }));
+  if (alsoUnderOlder !== undefined && !takesAll()) runs.push({ kernel: OLDER_KERNEL, cases: alsoUnderOlder });
+  for (const { kernel, cases } of runs)
     describeReal(
       `${name}, under the kernel ${kernel.name}`,
       ["root", "device-mapper", ...parts, ...kernel.parts],
       () => {
-        it.each(suites)("$claim", (suite) => runVmSuite(suite, modules, kernel), SUITE_LIMIT_MS);
+        it.each(suites)("$claim", (suite) => runVmSuite(suite, modules, kernel, cases), SUITE_LIMIT_MS);
       },
     );
 }
 
 /** Fails with all that was said inside. */
-async function runVmSuite({ suite, disks, tests }: VmSuite, modules: string, kernel: VmKernel): Promise<void> {
+async function runVmSuite(
+  { suite, disks, tests }: VmSuite,
+  modules: string,
+  kernel: VmKernel,
+  cases: string | undefined,
+): Promise<void> {
   const bundled = await bundleSuite(suite);
   const jest = ["node_modules/.bin/jest", ...bundled.arguments];
+  if (cases !== undefined) jest.push("--testNamePattern", cases);
   const { status, stdout, stderr } = spawnSync("test/vm/run-in-vm.sh", [disks, ...jest], {
     encoding: "utf8",
     env: {
@@ -66,5 +74,6 @@ async function runVmSuite({ suite, disks, tests }: VmSuite, modules: string, ker
   });
   bundled.remove();
   expect({ status, output: status === 0 ? "" : `${stdout}\n${stderr}` }).toEqual({ status: 0, output: "" });
-  expect(stderr).toMatch(new RegExp(`Tests: +${tests ?? "\\d+"} passed, \\d+ total`));
+  const passed = cases === undefined ? (tests ?? "\\d+") : "(\\d+ skipped, )?\\d+";
+  expect(stderr).toMatch(new RegExp(`Tests: +${passed} passed, \\d+ total`));
 }
