@@ -6,6 +6,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { mountsUnder } from "../../src/demo/mount-table.ts";
 import type { ConnectedKubeClient } from "../../src/kube/http-client.ts";
+import type { ReduceRecord } from "../../src/lvmd/volumes/reduce-tokens.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { loopDevicesOn } from "../cluster/loop-devices.ts";
 import { KUBELET_DIRECTORY } from "../cluster/node-settings.ts";
@@ -119,9 +120,17 @@ function digestOf(value: unknown): string {
 async function nodeLines({ places }: Cluster, name: string, alivePods: readonly string[]): Promise<string[]> {
   const node = nodePlaces(places, name);
   const records = RECORDS.flatMap((directory) => filesUnder(join(node.varLib, directory)))
+    .filter((path) => !isEndedReduction(path))
     .map((path) => path.slice(node.varLib.length + 1))
     .filter((path) => !path.startsWith(LOCKS));
   return [...records, ...(await mountsOn(places, name, alivePods))].map((path) => `${name}: ${path}`);
+}
+
+/** lvmd remembers for 30 days what became of a reduction; one without an end would be left behind. */
+function isEndedReduction(path: string): boolean {
+  if (!/\/lvmd\/token-[^/]*\.json$/.test(path)) return false;
+  const { end } = JSON.parse(readFileSync(path, "utf8")) as ReduceRecord;
+  return end.state !== "Begun";
 }
 
 /** Of pods that are alive, nothing; nor that kubelet may mount its directory onto itself when it starts. */

@@ -74,11 +74,11 @@ function knownSecondsOf({ suites }: Job): number | undefined {
 async function runAndTell(suite: string, environment: Readonly<Record<string, string>>): Promise<boolean> {
   const result = await runSuite({ suite, environment, limitSeconds: LIMIT_SECONDS });
   results.push(result);
-  const { seconds, passed, failed, skipped, ok, log } = result;
+  const { seconds, cpuSeconds, passed, failed, skipped, ok, log } = result;
   const counts = [`${passed} passed`, failed > 0 && `${failed} failed`, skipped > 0 && `${skipped} skipped`];
   const at = `${Math.round((performance.now() - startMs) / 1000)} s`;
   say(
-    `${at.padStart(6)}  ${ok ? "passed" : "FAILED"} ${suite}: ${counts.filter(Boolean).join(", ")} in ${seconds.toFixed(0)} s`,
+    `${at.padStart(6)}  ${ok ? "passed" : "FAILED"} ${suite}: ${counts.filter(Boolean).join(", ")} in ${seconds.toFixed(0)} s, ${cpuSeconds} s of CPU`,
   );
   if (!ok) process.stdout.write(`${readFileSync(log, "utf8")}\n`);
   return ok;
@@ -88,7 +88,8 @@ function summarize(): void {
   const bySuite = Object.fromEntries(results.map(({ suite, seconds }) => [suite, seconds]));
   const seconds = Math.round((performance.now() - startMs) / 1000);
   const busy = busyRatio(startTime, coreTime());
-  writeMeasured(MEASURED, { seconds, busyRatio: busy, slots, suites: bySuite });
+  const cpu = Object.fromEntries(results.map(({ suite, cpuSeconds }) => [suite, cpuSeconds]));
+  writeMeasured(MEASURED, { seconds, busyRatio: busy, slots, suites: bySuite, cpu });
   keepSecondsIfAsked(bySuite);
   const failed = results.filter(({ ok }) => !ok);
   const wanted = jobs.flatMap(({ suites }) => suites).length;

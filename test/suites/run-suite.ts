@@ -3,11 +3,14 @@ import { spawn } from "node:child_process";
 import { createWriteStream, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import { finished } from "node:stream/promises";
+import { endedChildrenCpuSeconds } from "./seconds.ts";
 
 export interface SuiteResult {
   /** Its path in the work tree. */
   readonly suite: string;
   readonly seconds: number;
+  /** Of the cores, by the suite and all that it waited for; a cluster's programs outlive it and are not in it. */
+  readonly cpuSeconds: number;
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
@@ -73,6 +76,10 @@ export async function runSuite({ suite, environment, limitSeconds }: SuiteRun): 
     late = true;
     endGroup(pid, "SIGKILL");
   }, limitSeconds * 1000);
+  let cpuSeconds = 0;
+  child.once("exit", () => {
+    cpuSeconds = usedSinceLastEnd();
+  });
   const code = await new Promise<number | null>((resolve) => child.once("close", resolve));
   clearTimeout(clock);
   if (pid !== undefined) running.delete(pid);
@@ -81,7 +88,17 @@ export async function runSuite({ suite, environment, limitSeconds }: SuiteRun): 
   await finished(output);
   const seconds = Math.round((performance.now() - startMs) / 100) / 10;
   const { passed, failed, skipped, success } = readReport(report);
-  return { suite, seconds, passed, failed, skipped, ok: code === 0 && success, log };
+  return { suite, seconds, cpuSeconds, passed, failed, skipped, ok: code === 0 && success, log };
+}
+
+let usedBefore = 0;
+
+/** Children end one after the other, and each adds all of its use at its end. */
+function usedSinceLastEnd(): number {
+  const used = endedChildrenCpuSeconds();
+  const since = used - usedBefore;
+  usedBefore = used;
+  return Math.round(since);
 }
 
 /** Tells every suite that runs to end. */

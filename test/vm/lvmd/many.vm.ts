@@ -46,16 +46,13 @@ describe("a group of a thousand volumes", () => {
     sh("vgcfgrestore -qq -f /tmp/many a");
   }
 
-  it("is listed whole, and a hundred times a second", async () => {
+  it("is listed whole, and from what is known already", async () => {
     const volumes = await calls.list();
     expect(volumes).toHaveLength(COUNT);
     expect(new Set(volumes.map(({ name }) => name)).size).toBe(COUNT);
     lvmd.recorder.begun();
-    const startedMs = performance.now();
     await Promise.all(Array.from({ length: 50 }, async () => calls.list()));
-    const perSecond = 50_000 / (performance.now() - startedMs);
     expect(lvmd.recorder.begun()).toBe(0);
-    expect(perSecond).toBeGreaterThan(10); // the benchmark holds it to more, on a machine of its own
   });
 
   it("takes one more", async () => {
