@@ -3,7 +3,7 @@
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { relative } from "node:path";
-import { JEST } from "./run-suite.ts";
+import { JEST, JEST_OPTIONS } from "./run-suite.ts";
 import {
   busyRatio,
   coreTime,
@@ -34,7 +34,8 @@ const startTime = coreTime();
 mkdirSync(".tidemark", { recursive: true });
 rmSync(REPORT, { force: true });
 const args = ["--json", "--outputFile", REPORT, "--maxWorkers", `${WORKERS}`, ...paths];
-const { status } = spawnSync(process.execPath, [...JEST, ...args, "--testPathIgnorePatterns", ...OTHERS], {
+const { status } = spawnSync(process.execPath, [JEST, ...args, "--testPathIgnorePatterns", ...OTHERS], {
+  env: { ...process.env, NODE_OPTIONS: JEST_OPTIONS },
   stdio: ["inherit", "ignore", "inherit"],
 });
 process.exitCode = status ?? 1;

@@ -36,12 +36,9 @@ interface JestReport {
 }
 
 const LOGS = ".tidemark/suite-logs";
-/** For Node. */
-export const JEST = [
-  "--experimental-vm-modules",
-  "--disable-warning=ExperimentalWarning",
-  "node_modules/jest/bin/jest.js",
-];
+export const JEST = "node_modules/jest/bin/jest.js";
+/** In the environment, since some suites run a jest of their own. */
+export const JEST_OPTIONS = "--experimental-vm-modules --disable-warning=ExperimentalWarning";
 
 /** Groups of processes that are to end when the runner is told to end. */
 const running = new Set<number>();
@@ -59,9 +56,9 @@ export async function runSuite({ suite, environment, limitSeconds }: SuiteRun): 
   const startMs = performance.now();
   const child = spawn(
     process.execPath,
-    [...JEST, "--runInBand", "--json", "--outputFile", report, "--runTestsByPath", suite],
+    [JEST, "--runInBand", "--json", "--outputFile", report, "--runTestsByPath", suite],
     {
-      env: { ...process.env, ...environment },
+      env: { ...process.env, NODE_OPTIONS: JEST_OPTIONS, ...environment },
       stdio: ["ignore", "pipe", "pipe"],
       detached: true,
     },
