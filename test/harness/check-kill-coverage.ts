@@ -1,14 +1,13 @@
 // After all suites of a whole run: do they kill processes at every effect there is, but for those that not-died-at.ts names with a reason?
 // Prints at how many passages, and each problem; exits with 1 where there is one.
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { readDeathNotes } from "./death-notes.ts";
 import { killCoverage } from "./kill-coverage.ts";
 import { NOT_DIED_AT } from "./not-died-at.ts";
 
 const points = JSON.parse(readFileSync("test/effect-points.json", "utf8")) as string[];
-const textOf = (path: string): string | undefined => (existsSync(path) ? readFileSync(path, "utf8") : undefined);
 const notes = readDeathNotes();
-const { problems, passages, killsAt, diedAt } = killCoverage(points, notes, NOT_DIED_AT, textOf);
+const { problems, passages, killsAt, diedAt } = killCoverage(points, notes, NOT_DIED_AT);
 console.log(
   `Deaths: ${diedAt} of ${passages} passages died at in this run, ${killsAt} in one run or another, by ${notes.size} suites; ${NOT_DIED_AT.length} exceptions.`,
 );

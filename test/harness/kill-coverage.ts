@@ -7,8 +7,6 @@ export interface NotDiedAt {
   /** "operation/step": both of its passages; or one of them; or "operation": all of its steps. */
   readonly at: string;
   readonly why: string;
-  /** A file of another run that dies there, and names the effect. */
-  readonly diedAtBy?: string;
   /** Some runs die there, and others do not: it depends on who is quicker. Without it a run that dies there fails the check. */
   readonly nowAndThen?: true;
 }
@@ -23,12 +21,11 @@ export interface KillCoverage {
   readonly diedAt: number;
 }
 
-/** `points`: all effect points. `textOf`: of a file of the tree, undefined where there is none. */
+/** `points`: all effect points. */
 export function killCoverage(
   points: readonly string[],
   notes: ReadonlyMap<string, DeathNotes>,
   exceptions: readonly NotDiedAt[],
-  textOf: (path: string) => string | undefined,
 ): KillCoverage {
   const passages = points.flatMap((point) => [`${point}/before`, `${point}/after`]);
   const suites = [...notes.values()];
@@ -48,11 +45,10 @@ export function killCoverage(
         .filter((exception) => covered(exception).length === 0)
         .map(({ at }) => `${at}: the list of exceptions names it, and there is no such effect`),
       ...exceptions
-        .filter(({ nowAndThen, diedAtBy }) => nowAndThen === undefined && diedAtBy === undefined)
+        .filter(({ nowAndThen }) => nowAndThen === undefined)
         .flatMap(covered)
         .filter((passage) => killsAt.has(passage))
         .map((passage) => `${passage}: the list of exceptions names it, and ${suiteAt(notes, passage)} dies there`),
-      ...exceptions.flatMap((exception) => problemsOfFile(exception, textOf)),
     ],
     passages: passages.length,
     killsAt: passages.filter((passage) => killsAt.has(passage)).length,
@@ -66,12 +62,4 @@ function isOf({ at }: NotDiedAt, passage: string): boolean {
 
 function suiteAt(notes: ReadonlyMap<string, DeathNotes>, passage: string): string {
   return [...notes].find(([, { killsAt }]) => killsAt.includes(passage))?.[0] ?? "";
-}
-
-/** A file that is said to die there names the effect. */
-function problemsOfFile({ at, diedAtBy }: NotDiedAt, textOf: (path: string) => string | undefined): string[] {
-  if (diedAtBy === undefined) return [];
-  const text = textOf(diedAtBy);
-  if (text === undefined) return [`${at}: ${diedAtBy}, which is said to die there, is not in the tree`];
-  return text.includes(at) ? [] : [`${at}: ${diedAtBy}, which is said to die there, does not name it`];
 }

@@ -2,7 +2,6 @@
 // the list never says less is proven than is.
 import type { NotDiedAt } from "./kill-coverage.ts";
 
-const COPY = "test/integration/storage/copy.test.ts";
 const SIMULATED = "the simulated disk, which has no data";
 
 export const NOT_DIED_AT: readonly NotDiedAt[] = [
@@ -49,9 +48,4 @@ export const NOT_DIED_AT: readonly NotDiedAt[] = [
   })),
   { at: "rebuild/free-volume", why: "only where a member's claim went while no operator ran" },
   { at: "publish/read-only", why: "repeated with the mount that it is a flag of" },
-  ...["check-copy", "keep-checksums", "rename-btrfs", "rename-ext4", "rename-xfs", "replay-xfs"].map((step) => ({
-    at: `stage/${step}`,
-    why: "the first stage of a copy",
-    diedAtBy: COPY,
-  })),
 ];

@@ -4,14 +4,20 @@ import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, readSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { tagsOf } from "../../../src/agent/logical-volume/volume-tags.ts";
-import type { LvmVolume, MountedLvm } from "../../../src/agent/storage/storage.ts";
-import { FS_TYPES, type FsType } from "../../../src/api/filesystem-layout.ts";
-import type { Effects } from "../../../src/process/effects.ts";
-import { GIB } from "../../../src/units/quantity.ts";
-import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
-import { createLvmFixture, type LvmFixture, makeLvmVolume, openLvmStorage } from "./lvm-fixture.ts";
+import { afterAll, afterEach, beforeEach, expect, it } from "@jest/globals";
+import { tagsOf } from "../../src/agent/logical-volume/volume-tags.ts";
+import type { LvmVolume, MountedLvm } from "../../src/agent/storage/storage.ts";
+import { FS_TYPES, type FsType } from "../../src/api/filesystem-layout.ts";
+import type { Effects } from "../../src/process/effects.ts";
+import { GIB } from "../../src/units/quantity.ts";
+import { noteDeaths } from "../harness/death-notes.ts";
+import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";
+import {
+  createLvmFixture,
+  type LvmFixture,
+  makeLvmVolume,
+  openLvmStorage,
+} from "../integration/storage/lvm-fixture.ts";
 
 const SOURCE_BYTES = GIB / 2;
 const WRITTEN = randomBytes(300_000);
@@ -140,6 +146,8 @@ describeReal("a volume that begins as a copy", LOOP_PARTS, () => {
     },
     120_000,
   );
+
+  afterAll(() => noteDeaths("copy", { killsAt: [...diedAt], diedAt: [...diedAt] }));
 
   it.each(ONLY_OF_A_COPY)("was ended before and after %s", (point) => {
     for (const passage of [`${point}/before`, `${point}/after`]) expect(diedAt).toContain(passage);
