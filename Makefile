@@ -32,9 +32,9 @@ test-real: build ## what takes longer: the whole kill matrix, User Mode Linux, c
 	@scripts/setup.sh --for test-real $(FLAGS)
 	@TIDEMARK_REQUIRE_REAL=$(CI) $(if $(PATHS),$(JEST) --maxWorkers=2 $(PATHS),node --import tsx test/suites/main.ts && node --import tsx test/harness/check-kill-coverage.ts)
 
-soak: build ## what takes too long for every commit, two hours of it; figures go into test/soak.json (COUNT power cuts, SEED repeats a run)
+soak: build ## what takes too long for every commit, two hours of it; figures go into test/soak.json (COUNT power cuts, SEED repeats a run, ARGS: paths)
 	@scripts/setup.sh --for test-real $(FLAGS)
-	@TIDEMARK_REQUIRE_REAL=true TIDEMARK_CUTS=$(COUNT) TIDEMARK_SEED=$(SEED) node --import tsx test/suites/soak.ts
+	@TIDEMARK_REQUIRE_REAL=true TIDEMARK_CUTS=$(COUNT) TIDEMARK_SEED=$(SEED) node --import tsx test/suites/soak.ts $(PATHS)
 
 mutants: setup ## apply each planted bug to a copy of the tree, and show which test catches it (ARGS: ids, such as b01 or "o*")
 	@scripts/setup.sh --for test $(FLAGS)

@@ -17,7 +17,7 @@ const REPORT = ".tidemark/test.json";
 const MEASURED = ".tidemark/test-seconds.json";
 const OTHERS = ["/test/real/", "/test/e2e/", "/test/soak/"];
 /** Tests wait for devices and processes more than they compute. Jest's own choice on two cores would be one worker. */
-const WORKERS = 3;
+const WORKERS = 4;
 const LONG_SECONDS = 8;
 
 /** What jest writes with --json, as far as it is read here. */
