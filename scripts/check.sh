@@ -2,16 +2,16 @@
 # Format, types, lint, import rules, dead code, drift of generated files: beside each other, since none changes a file; each is named when it
 # fails, and all of them run.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 bin=node_modules/.bin
-outcomes=$(mktemp -d)
+outcomes=$(mktemp -d) || exit 1
 trap 'rm -rf "$outcomes"' EXIT
 steps=()
 step() {
   local name=$1
   shift
   steps+=("$name")
-  { "$@" >"$outcomes/$name.output" 2>&1 || touch "$outcomes/$name.failed"; } &
+  { "$@" >"$outcomes/$name.output" 2>&1 && touch "$outcomes/$name.passed"; } &
 }
 echo "check: types, format, imports, dead code, drift, lint ..." >&2
 step lint $bin/eslint --cache --cache-location node_modules/.cache/eslint/ src test bench scripts
@@ -23,7 +23,7 @@ step format $bin/biome check --diagnostic-level=error .
 wait
 failed=()
 for name in "${steps[@]}"; do
-  [ -e "$outcomes/$name.failed" ] || continue
+  [ ! -e "$outcomes/$name.passed" ] || continue
   failed+=("$name")
   printf '%s\n\n' "--- $name" "$(<"$outcomes/$name.output")"
 done

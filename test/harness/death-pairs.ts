@@ -51,7 +51,7 @@ function keptPairs(): readonly KeptPair[] {
 /** 32 bits. */
 function seedOfRun(): number {
   const given = process.env["TIDEMARK_SEED"];
-  if (given !== undefined) return Number(given);
+  if (given) return Number(given);
   try {
     const commit = execFileSync("git", ["rev-parse", "HEAD"], {
       encoding: "utf8",

@@ -68,7 +68,12 @@ export async function problemOf<Values extends unknown[], Assertion extends stri
   if (details.failed) return `${await fc.asyncDefaultReportMessage(details)}\n${advice(name, seed)}`;
   if (details.interrupted) {
     process.stderr.write(`${name}: only ${details.numRuns} of ${runs} runs within ${limitMs} ms\n`);
-    return undefined;
+    return tooSeldom(
+      Object.entries(reaches ?? {}).map(([assertion]) => [assertion, 1 / runs]),
+      counts,
+      runs,
+      seed,
+    );
   }
   return tooSeldom(Object.entries<number>(reaches ?? {}), counts, runs, seed);
 }

@@ -2,9 +2,10 @@
 // longest first. Says of each how it ended and how long it took; what failed is printed whole. The figures stay in .tidemark/real-seconds.json.
 import { readdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { builtTools, goProblem } from "../cluster/go-tools.ts";
 import { SHARED_CLUSTERS } from "../e2e/shared-clusters.ts";
 import { forgetDeaths } from "../harness/death-notes.ts";
-import { endSuites, runSuite, type SuiteResult } from "./run-suite.ts";
+import { endOnSignals, runSuite, type SuiteResult } from "./run-suite.ts";
 import { busyRatio, coreTime, keepSecondsIfAsked, longestFirst, readKnownSeconds, writeMeasured } from "./seconds.ts";
 import { runOnSharedCluster } from "./shared-cluster.ts";
 import { runInSlots } from "./slots.ts";
@@ -28,26 +29,31 @@ const startMs = performance.now();
 const startTime = coreTime();
 const results: SuiteResult[] = [];
 
-for (const signal of ["SIGINT", "SIGTERM"] as const)
-  process.once(signal, () => {
-    endSuites(signal);
-    process.exitCode = 1;
-  });
-
+const isEnding = endOnSignals();
 forgetDeaths();
+await buildPrograms();
 const jobs = longestFirst(jobsOf(suitesThere()), knownSecondsOf);
 await runInSlots(
   jobs.map((job) => () => job.run()),
   slots,
+  isEnding,
 ).catch((error: unknown) => {
   process.exitCode = 1;
   say(String(error));
 });
 summarize();
 
+/** Once for all suites: a cold build takes longer than some of them may. Where there is no Go, each suite says what it lacks. */
+async function buildPrograms(): Promise<void> {
+  if (goProblem() !== undefined) return;
+  for (const module of ["etcd", "kubernetes", "csi-sanity"] as const) await builtTools(module, say);
+}
+
 function suitesThere(): string[] {
   if (named.length > 0) return named;
-  const files = DIRECTORIES.flatMap((directory) => readdirSync(directory).map((name) => `${directory}/${name}`));
+  const files = DIRECTORIES.flatMap((directory) =>
+    readdirSync(directory, { recursive: true, encoding: "utf8" }).map((name) => `${directory}/${name}`),
+  );
   return files.filter((path) => path.endsWith(".test.ts"));
 }
 
@@ -59,7 +65,7 @@ function jobsOf(suites: readonly string[]): Job[] {
   return [
     ...clusters
       .filter((cluster) => cluster.suites.length > 0)
-      .map((cluster) => ({ suites: cluster.suites, run: () => runOnSharedCluster(cluster, runAndTell) })),
+      .map((cluster) => ({ suites: cluster.suites, run: () => runOnSharedCluster(cluster, runAndTell, isEnding) })),
     ...alone.map((suite) => ({ suites: [suite], run: async () => void (await runAndTell(suite, {})) })),
   ];
 }

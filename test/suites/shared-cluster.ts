@@ -7,11 +7,16 @@ import { createSharedCluster, type SharedCluster } from "../e2e/shared-clusters.
 /** Runs a suite with this environment. True: all is well. */
 type RunSuite = (suite: string, environment: Readonly<Record<string, string>>) => Promise<boolean>;
 
-/** Rejects when the cluster cannot be made. Nothing of it is left. */
-export async function runOnSharedCluster(shared: SharedCluster, runSuite: RunSuite): Promise<void> {
+/** Rejects when the cluster cannot be made. Nothing of it is left. No suite is begun once `isEnding`. */
+export async function runOnSharedCluster(
+  shared: SharedCluster,
+  runSuite: RunSuite,
+  isEnding: () => boolean,
+): Promise<void> {
   let cluster: Cluster | undefined;
   try {
     for (const suite of shared.suites) {
+      if (isEnding()) return;
       cluster ??= await createSharedCluster(shared);
       if (await runSuite(suite, { KUBECONFIG: cluster.places.kubeconfig })) continue;
       await removeCluster(cluster.places);

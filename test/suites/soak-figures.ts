@@ -36,7 +36,8 @@ export function writeSoakFigures(figures: SoakFigures): void {
 export function soakWarning(figures: SoakFigures | undefined, commit: number = commitCount()): string | undefined {
   if (figures === undefined) return `${PATH} is missing: run make soak and commit what it writes`;
   const commits = commit - figures.commit;
-  return commits > OLD_COMMITS
-    ? `the long run was ${commits} commits ago, more than ${OLD_COMMITS}: run make soak and commit ${PATH}`
-    : undefined;
+  if (commits > OLD_COMMITS)
+    return `the long run was ${commits} commits ago, more than ${OLD_COMMITS}: run make soak and commit ${PATH}`;
+  const { length } = figures.leftOut;
+  return length > 0 ? `the long run left out ${length} suites: run make soak and commit ${PATH}` : undefined;
 }

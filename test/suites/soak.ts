@@ -1,10 +1,10 @@
 // `make soak`: what takes too long for every commit, all cases of all samples. No suite is begun that would not end within TIDEMARK_SOAK_SECONDS,
-// by what it took the last time: it is named as left out, as all are but those that are asked for, where some are. The figures go into
-// test/soak.json, for a commit.
+// by what it took the last time: it is named as left out. The figures go into test/soak.json, for a commit; those of suites that are asked for
+// by their paths only where there are no others yet.
 import { readFileSync } from "node:fs";
 import { commitCount } from "../harness/sample.ts";
 import { forgetFigures, readFigures } from "../soak/figures.ts";
-import { endSuites, runSuite, type SuiteResult } from "./run-suite.ts";
+import { endOnSignals, runSuite, type SuiteResult } from "./run-suite.ts";
 import { runInSlots } from "./slots.ts";
 import { readSoakFigures, type SoakedSuite, writeSoakFigures } from "./soak-figures.ts";
 
@@ -42,28 +42,27 @@ const last = readSoakFigures();
 const results: SuiteResult[] = [];
 const leftOut: string[] = [];
 
-for (const signal of ["SIGINT", "SIGTERM"] as const)
-  process.once(signal, () => {
-    endSuites(signal);
-    process.exitCode = 1;
-  });
-
+const unknown = asked.filter((path) => !SUITES.some((suite) => suite === path));
+if (unknown.length > 0) throw new Error(`not of the long run: ${unknown.join(", ")}`);
+const isEnding = endOnSignals();
 forgetFigures();
 await runInSlots(
   SUITES.map((suite) => () => runWithinTime(suite)),
   SLOTS,
+  isEnding,
 );
 const suites = results.map(({ suite, seconds, passed, failed }): [string, SoakedSuite] => [
   suite,
   { seconds: Math.round(seconds), passed, failed },
 ]);
-writeSoakFigures({
+const figures = {
   commit: commitCount(),
   seconds: secondsSoFar(),
   suites: Object.fromEntries(suites.sort(([a], [b]) => a.localeCompare(b))),
   leftOut,
   figures: readFigures(),
-});
+};
+if (!isEnding() && (asked.length === 0 || last === undefined)) writeSoakFigures(figures);
 const failed = results.filter(({ ok }) => !ok);
 for (const { suite, log } of failed) say(`FAILED ${suite}: ${log}`);
 say(`suites: ${results.length - failed.length} passed, ${failed.length} failed, ${leftOut.length} skipped`);
