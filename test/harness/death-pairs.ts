@@ -1,8 +1,8 @@
 // Two deaths in one life, at points that chance picks: the long run lives with many such pairs. A pair that failed once is kept in
 // test/seeds.json under "death-pairs", and every run lives with it again.
-import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { createRandom } from "../vm/power-cut/cut-plan.ts";
+import { seedOfRun } from "../vm/power-cut/seeds.ts";
 import { takesAll } from "./sample.ts";
 
 const SEEDS = "test/seeds.json";
@@ -46,19 +46,4 @@ function keptPairs(): readonly KeptPair[] {
   if (!existsSync(SEEDS)) return [];
   const seeds = JSON.parse(readFileSync(SEEDS, "utf8")) as { readonly "death-pairs"?: readonly KeptPair[] };
   return seeds["death-pairs"] ?? [];
-}
-
-/** 32 bits. */
-function seedOfRun(): number {
-  const given = process.env["TIDEMARK_SEED"];
-  if (given) return Number(given);
-  try {
-    const commit = execFileSync("git", ["rev-parse", "HEAD"], {
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", "ignore"],
-    });
-    return Number.parseInt(commit.slice(0, 8), 16);
-  } catch {
-    return 0; // a tree without Git's history
-  }
 }
