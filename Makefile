@@ -32,7 +32,7 @@ test-real: build ## what takes longer: the whole kill matrix, User Mode Linux, c
 	@scripts/setup.sh --for test-real $(FLAGS)
 	@TIDEMARK_REQUIRE_REAL=$(CI) $(if $(PATHS),$(JEST) --maxWorkers=2 $(PATHS),node --import tsx test/suites/main.ts && node --import tsx test/harness/check-kill-coverage.ts)
 
-soak: build ## what takes too long for every commit, two hours of it; figures go into test/soak.json (COUNT power cuts, SEED repeats a run, ARGS: paths)
+soak: build ## what takes too long for every commit, two hours of it, the oldest results first; figures go into test/soak.json (COUNT power cuts, SEED repeats a run, ARGS: paths)
 	@scripts/setup.sh --for test-real $(FLAGS)
 	@TIDEMARK_REQUIRE_REAL=true TIDEMARK_CUTS=$(COUNT) TIDEMARK_SEED=$(SEED) node --import tsx test/suites/soak.ts $(PATHS)
 

@@ -1,90 +1,58 @@
-// `make soak`: what takes too long for every commit, all cases of all samples. No suite is begun that would not end within TIDEMARK_SOAK_SECONDS,
-// by what it took the last time: it is named as left out. The figures go into test/soak.json, for a commit; those of suites that are asked for
-// by their paths only where there are no others yet.
+// `make soak`: what takes too long for every commit, all cases of all samples. Within TIDEMARK_SOAK_SECONDS it runs the suites whose results
+// are the oldest, or those that are named; one that would not end in time, by what it took before, is left out and is among the first of the next
+// run. test/soak.json has each result as soon as its suite has ended, for a commit.
 import { readFileSync } from "node:fs";
+import { basename } from "node:path";
 import { commitCount } from "../harness/sample.ts";
 import { forgetFigures, readFigures } from "../soak/figures.ts";
 import { endOnSignals, runSuite, type SuiteResult } from "./run-suite.ts";
 import { runInSlots } from "./slots.ts";
-import { readSoakFigures, type SoakedSuite, writeSoakFigures } from "./soak-figures.ts";
+import { keepSoakFigures, readSoakFigures, soakOrder } from "./soak-figures.ts";
+import { SOAK_SUITES } from "./soak-suites.ts";
 
-/** In the order in which they are begun. */
-const SUITES = [
-  "test/soak/under-load.test.ts",
-  "test/real/power-cut.test.ts",
-  "test/real/kill-matrix.test.ts",
-  "test/real/power-cut-unmounted.test.ts",
-  "test/real/power-cut-records.test.ts",
-  "test/real/lvmd-kill.test.ts",
-  "test/real/lvmd-reduce.test.ts",
-  "test/real/lvm-operator-crash.test.ts",
-  "test/real/span-operator-crash.test.ts",
-  "test/real/ordinary-claim-crash.test.ts",
-  "test/real/pod-webhook-crash.test.ts",
-  "test/real/agent-lvm-crash.test.ts",
-  "test/real/lvm-copies.test.ts",
-  "test/real/ext4-offline.test.ts",
-  "test/e2e/placement-scale.test.ts",
-  "test/real/lvmd-thick-thin.test.ts",
-  "test/real/lvmd-trouble.test.ts",
-  "test/real/lvm-storage.test.ts",
-  "test/real/thin-pool.test.ts",
-  "test/real/ext4-growth.test.ts",
-] as const;
 const LIMIT_SECONDS = Number(process.env["TIDEMARK_SOAK_SECONDS"] || 7200);
 const SLOTS = Number(process.env["TIDEMARK_SLOTS"] || 2);
-const asked = process.argv.slice(2);
 const ENVIRONMENT = { TIDEMARK_SAMPLE: "all" };
 
-const startMs = performance.now();
-const secondsSoFar = (): number => Math.round((performance.now() - startMs) / 1000);
-const last = readSoakFigures();
-const results: SuiteResult[] = [];
-const leftOut: string[] = [];
-
-const unknown = asked.filter((path) => !SUITES.some((suite) => suite === path));
+const named = process.argv.slice(2);
+const unknown = named.filter((path) => !SOAK_SUITES.some((suite) => suite === path));
 if (unknown.length > 0) throw new Error(`not of the long run: ${unknown.join(", ")}`);
+const startMs = performance.now();
+const commit = commitCount();
+const before = readSoakFigures();
+const results: SuiteResult[] = [];
+let leftOut = 0;
+
 const isEnding = endOnSignals();
 forgetFigures();
+const suites = soakOrder(SOAK_SUITES, before).filter((suite) => named.length === 0 || named.includes(suite));
 await runInSlots(
-  SUITES.map((suite) => () => runWithinTime(suite)),
+  suites.map((suite) => () => runWithinTime(suite)),
   SLOTS,
   isEnding,
 );
-const suites = results.map(({ suite, seconds, passed, failed }): [string, SoakedSuite] => [
-  suite,
-  { seconds: Math.round(seconds), passed, failed },
-]);
-const figures = {
-  commit: commitCount(),
-  seconds: secondsSoFar(),
-  suites: Object.fromEntries(suites.sort(([a], [b]) => a.localeCompare(b))),
-  leftOut,
-  figures: readFigures(),
-};
-if (!isEnding() && (asked.length === 0 || last === undefined)) writeSoakFigures(figures);
 const failed = results.filter(({ ok }) => !ok);
 for (const { suite, log } of failed) say(`FAILED ${suite}: ${log}`);
-say(`suites: ${results.length - failed.length} passed, ${failed.length} failed, ${leftOut.length} skipped`);
+say(`suites: ${results.length - failed.length} passed, ${failed.length} failed, ${leftOut} skipped`);
 if (failed.length > 0) process.exitCode = 1;
 
 async function runWithinTime(suite: string): Promise<void> {
-  if (asked.length > 0 && !asked.includes(suite)) {
-    leftOut.push(suite);
-    return;
-  }
-  const restSeconds = LIMIT_SECONDS - secondsSoFar();
-  if (restSeconds < (last?.suites[suite]?.seconds ?? 0) || restSeconds <= 0) {
-    leftOut.push(suite);
+  const restSeconds = LIMIT_SECONDS - Math.round((performance.now() - startMs) / 1000);
+  if (restSeconds < (before[suite]?.seconds ?? 1)) {
+    leftOut += 1;
     say(`left out ${suite}: ${restSeconds} s are left`);
     return;
   }
   const result = await runSuite({ suite, environment: ENVIRONMENT, limitSeconds: LIMIT_SECONDS });
+  if (isEnding()) return;
   results.push(result);
-  const { ok, seconds, log } = result;
-  say(
-    `${ok ? "passed" : "FAILED"} ${suite}: ${result.passed} passed, ${result.failed} failed in ${seconds.toFixed(0)} s`,
-  );
+  const { ok, passed, log } = result;
+  const seconds = Math.round(result.seconds);
+  // One that ended before it could report has failed, too.
+  const failures = ok ? 0 : Math.max(1, result.failed);
+  const figures = readFigures()[basename(suite, ".test.ts")];
+  keepSoakFigures(suite, { commit, seconds, passed, failed: failures, ...(figures && { figures }) });
+  say(`${ok ? "passed" : "FAILED"} ${suite}: ${passed} passed, ${failures} failed in ${seconds} s`);
   if (!ok) process.stdout.write(`${readFileSync(log, "utf8")}\n`);
 }
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { runSuite } from "../../suites/run-suite.ts";
 import { longestFirst } from "../../suites/seconds.ts";
 import { runInSlots } from "../../suites/slots.ts";
-import { type SoakFigures, soakWarning } from "../../suites/soak-figures.ts";
+import { type SoakedSuite, type SoakFigures, soakOrder, soakWarning } from "../../suites/soak-figures.ts";
 
 describe("jobs in slots", () => {
   it("are begun in their order, and no more of them run than there are slots", async () => {
@@ -78,14 +78,23 @@ describe("a suite that is run by a jest of its own", () => {
 });
 
 describe("the figures of the long run", () => {
-  const figures = (commit: number): SoakFigures => ({ commit, seconds: 7000, suites: {}, leftOut: [], figures: {} });
+  const suites = ["a", "b", "c"];
+  const soaked = (commit: number, failed = 0): SoakedSuite => ({ commit, seconds: 60, passed: 3, failed });
+  const warning = (figures: SoakFigures) => soakWarning(figures, 500, suites);
 
-  it("are warned about when they are more than a hundred commits old", () => {
-    expect(soakWarning(figures(400), 500)).toBeUndefined();
-    expect(soakWarning(figures(400), 501)).toMatch(/^the long run was 101 commits ago/);
+  it("are no reason to warn while each suite passed within the last hundred commits", () => {
+    expect(warning({ a: soaked(500), b: soaked(450), c: soaked(400) })).toBeUndefined();
   });
 
-  it("are warned about when they are missing", () => {
-    expect(soakWarning(undefined, 500)).toMatch(/is missing: run make soak/);
+  it("are warned about by the names of the suites that failed, never ran, or ran long ago", () => {
+    expect(warning({ a: soaked(399), b: soaked(500, 1) })).toMatch(
+      /failed: b; never ran: c; ran more than 100 commits ago: a$/,
+    );
+  });
+
+  it("put what failed or never ran first, then the oldest, and equally old suites as they are listed", () => {
+    expect(soakOrder(["a", "b", "c", "d", "e"], { a: soaked(2), b: soaked(1), c: soaked(3, 1), d: soaked(1) })).toEqual(
+      [...["c", "e"], ...["b", "d"], "a"],
+    );
   });
 });
