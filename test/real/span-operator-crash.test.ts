@@ -6,13 +6,19 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import type { FilesystemLayoutStatus } from "../../src/api/filesystem-layout.ts";
+import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
 import { type ControlPlane, startControlPlane } from "../../src/apiserver/server.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/http-client.ts";
-import { NAMESPACES } from "../../src/kube/resources.ts";
+import {
+  NAMESPACES,
+  PERSISTENT_VOLUME_CLAIMS,
+  type PersistentVolumeClaim,
+  STORAGE_CLASSES,
+} from "../../src/kube/resources.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { createLogger } from "../../src/process/log.ts";
 import { bootstrap } from "../../src/standalone/bootstrap.ts";
-import { createZoneNode, type MemberSidecars, startMemberSidecars } from "../fakes/member-sidecars.ts";
+import { createZoneNode, MEMBER_CLASS, type MemberSidecars, startMemberSidecars } from "../fakes/member-sidecars.ts";
 import {
   type CrashingOperator,
   createCrashingOperator,
@@ -85,8 +91,9 @@ it(
   MATRIX_LIMIT_MS,
 );
 
-/** Made, used, extended by a member, shrunk by it again, given a spare and then a smaller one, unmounted, deleted. */
+/** Made, used, extended by a member, shrunk by it again, given a spare, then a smaller one, grown in place, unmounted, deleted. */
 async function live(): Promise<void> {
+  await expandsMembers(false);
   const request = span.request({ memberStorageClassName: "member-class", spareMembers: "1" });
   const claim = request.parameters["csi.storage.k8s.io/pvc/name"] ?? "";
   const handle = (await persist(() => span.create(request))).volume?.volumeId ?? "";
@@ -108,7 +115,12 @@ async function live(): Promise<void> {
   await span.report(handle, mounted({ m0: "2Gi" }, { m2: "2Gi" }));
   await untilAttached(handle, "m3");
   expect(await span.claims(handle)).toEqual([`${handle}-m0`, `${handle}-m3`]);
-  await span.report(handle, { ...mounted({ m0: "2Gi" }), mounted: false });
+  await expandsMembers(true);
+  await span.target(claim, "4Gi", "2Gi");
+  await untilClaim("m0's claim is grown", `${handle}-m0`, ({ spec }) => spec.resources?.requests?.storage === "4Gi");
+  await span.report(handle, mounted({ m0: "4Gi" }));
+  await untilClaim("m0's claim shows its size", `${handle}-m0`, ({ status }) => status?.capacity?.storage === "4Gi");
+  await span.report(handle, { ...mounted({ m0: "4Gi" }), mounted: false });
   await persist(() => span.unpublish(handle, "node-a"));
   await persist(() => span.remove(handle));
   await untilRead(
@@ -126,6 +138,18 @@ function mounted(present: Record<string, string>, removed: Record<string, string
   const of = (sizes: Record<string, string>, state: "Present" | "Removed") =>
     Object.entries(sizes).map(([name, size]) => ({ name, size, state }));
   return { nodeName: "node-a", mounted: true, members: [...of(present, "Present"), ...of(removed, "Removed")] };
+}
+
+async function expandsMembers(allowVolumeExpansion: boolean): Promise<void> {
+  await client.mergePatch("test/expansion", STORAGE_CLASSES, { name: MEMBER_CLASS }, { allowVolumeExpansion });
+}
+
+async function untilClaim(what: string, name: string, holds: (claim: PersistentVolumeClaim) => boolean): Promise<void> {
+  await untilRead(
+    what,
+    () => client.get(PERSISTENT_VOLUME_CLAIMS, { namespace: MEMBER_NAMESPACE, name }),
+    (claim) => claim !== undefined && holds(claim),
+  );
 }
 
 async function untilAttached(handle: string, name: string): Promise<void> {
