@@ -42,6 +42,5 @@ export const NOT_DIED_AT: readonly NotDiedAt[] = [
     nowAndThen: true,
   },
   { at: "member/select-node", why: "only where a member's claim has waited for a node", nowAndThen: true },
-  { at: "rebuild/free-volume", why: "only where a member's claim went while no operator ran" },
   { at: "publish/read-only", why: "repeated with the mount that it is a flag of" },
 ];

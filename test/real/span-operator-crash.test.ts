@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import type { FilesystemLayoutStatus } from "../../src/api/filesystem-layout.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayoutStatus } from "../../src/api/filesystem-layout.ts";
 import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
 import { type ControlPlane, startControlPlane } from "../../src/apiserver/server.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/http-client.ts";
@@ -26,7 +26,9 @@ import {
   persist,
 } from "../harness/crashing-operator.ts";
 import { noteDeaths } from "../harness/death-notes.ts";
+import { startDoomed } from "../harness/doomed-process.ts";
 import { untilRead } from "../integration/operator/cluster.ts";
+import { provisionedSpan } from "../integration/operator/provisioned-span.ts";
 import { isAttached, type SpanUnderTest, spanUnderTest } from "../integration/operator/span-under-test.ts";
 
 const NODE_NAME = "node-1";
@@ -90,6 +92,37 @@ it(
   },
   MATRIX_LIMIT_MS,
 );
+
+it("members' claims that were deleted with the layout come back for their volumes, also when the operator dies over each volume", async () => {
+  const passages = ["rebuild/free-volume/before", "rebuild/free-volume/after"];
+  const doomed = await startDoomed(operator, passages, directory);
+  const persistent: SpanUnderTest = {
+    ...span,
+    create: (request) => persist(() => span.create(request)),
+    publish: (volumeId, nodeId) => persist(() => span.publish(volumeId, nodeId)),
+  };
+  const { handle } = await provisionedSpan({ client }, persistent, "orphaned");
+  const before = await span.layout(handle);
+  const claim = { namespace: MEMBER_NAMESPACE, name: `${handle}-m0` };
+  const hold = (finalizers: string[] | null) =>
+    client.mergePatch("test/hold", PERSISTENT_VOLUME_CLAIMS, claim, { metadata: { finalizers } });
+  // So that the claim goes only once there is no layout any more.
+  await hold(["test.example.com/hold"]);
+  await client.delete("test/delete-member", PERSISTENT_VOLUME_CLAIMS, claim);
+  await client.delete("test/delete-layout", FILESYSTEM_LAYOUTS, { name: handle });
+  await hold(null);
+  const after = await span.untilLayout(
+    "a new layout whose member is attached",
+    handle,
+    (layout) => layout.metadata.uid !== before?.metadata.uid && isAttached("m0")(layout),
+  );
+  await doomed.stop();
+  noteDeaths("span-operator-crash-rebuild", { killsAt: passages, diedAt: doomed.diedAt() });
+  const volumes = (layout = before) => layout?.spec.members?.map(({ source }) => source.claim?.volumeHandle);
+  expect({ volumes: volumes(after), claims: await span.claims(handle), diedAt: doomed.diedAt() }).toEqual({
+    ...{ volumes: volumes(), claims: [claim.name], diedAt: passages },
+  });
+}, 120_000);
 
 /** Made, used, extended by a member, shrunk by it again, given a spare, then a smaller one, grown in place, unmounted, deleted. */
 async function live(): Promise<void> {
