@@ -3,7 +3,7 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import { formatBytes, MIB } from "../../units/quantity.ts";
-import type { BlockHost, OneMemberVolume } from "./block-member.ts";
+import type { BlockHost, MemberRoom, OneMemberVolume } from "./block-member.ts";
 import { cutMember } from "./cut-member.ts";
 import { stopExclusiveOperation } from "./exclusive-operation.ts";
 import { syncFilesystem } from "./fresh-reading.ts";
@@ -12,6 +12,7 @@ import { type FilesystemReading, openReader, type Reader } from "./read-filesyst
 import {
   afterForeignCancel,
   nextShrinkMove,
+  roomProblem,
   type ShrinkFacts,
   type ShrinkMove,
   STEP_MAX_BYTES,
@@ -26,7 +27,7 @@ import {
   type ShrinkResult,
   StorageError,
 } from "./storage.ts";
-import { expectSuccess } from "./tools.ts";
+import { expectSuccess, type Finished } from "./tools.ts";
 import { untilAborted } from "./until-aborted.ts";
 import { runWatched, type WatchedEnd } from "./watched-command.ts";
 
@@ -46,6 +47,8 @@ interface Shrink {
   readonly cut: () => Promise<number>;
   readonly grainBytes: number;
   readonly devid: string;
+  /** Where the member lies, at this moment. */
+  readonly room: () => MemberRoom | undefined;
   readonly targetBytes: number;
   readonly control: ShrinkControl;
   readonly reader: Reader;
@@ -71,7 +74,8 @@ export async function shrinkBtrfs<V extends OneMemberVolume>(
   try {
     const devid = onlyDevid(volume);
     const cut = (): Promise<number> => cutMember(host, volume, devid, reader, control.signal);
-    return await walkDown({ host, volume, cut, grainBytes, devid, targetBytes, control, reader });
+    const room = (): MemberRoom | undefined => host.members.room(volume);
+    return await walkDown({ host, volume, cut, grainBytes, devid, room, targetBytes, control, reader });
   } finally {
     reader.close();
   }
@@ -115,7 +119,7 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
 }
 
 async function gather(
-  { host, volume, devid, targetBytes, grainBytes, control }: Shrink,
+  { host, volume, devid, room, targetBytes, grainBytes, control }: Shrink,
   { capacityBytes, availableBytes }: FilesystemReading,
   progress: Progress,
 ): Promise<ShrinkFacts> {
@@ -127,21 +131,32 @@ async function gather(
     throw new StorageError("CommandFailed", `${task}: for device ${devid} it says "${answer.trim()}"`);
   const usedBytes = capacityBytes - availableBytes;
   const reserveBytes = control.reserveBytes();
-  return { ...progress, targetBytes, grainBytes, availableBytes, usedBytes, reserveBytes, filesystemMinBytes };
+  const space = { availableBytes, usedBytes, reserveBytes, filesystemMinBytes, room: room() };
+  return { ...progress, targetBytes, grainBytes, ...space };
 }
 
-function resize({ host, volume, devid, control, reader }: Shrink, toBytes: number): Promise<WatchedEnd> {
-  const args = ["filesystem", "resize", `${devid}:${toBytes}`, volume.mountPath];
-  return runWatched(host, volume, reader, control, () =>
-    host.tools.run("shrink/resize-filesystem", "btrfs", args, STEP_LIMIT_MS),
-  );
+function resize(shrink: Shrink, toBytes: number): Promise<WatchedEnd> {
+  const args = ["filesystem", "resize", `${shrink.devid}:${toBytes}`, shrink.volume.mountPath];
+  return watched(shrink, () => shrink.host.tools.run("shrink/resize-filesystem", "btrfs", args, STEP_LIMIT_MS));
 }
 
-function balance({ host, volume, control, reader }: Shrink, usagePercent: number): Promise<WatchedEnd> {
-  const args = ["balance", "start", `-dusage=${usagePercent}`, volume.mountPath];
-  return runWatched(host, volume, reader, control, () =>
-    host.tools.run("shrink/balance", "btrfs", args, STEP_LIMIT_MS),
-  );
+function balance(shrink: Shrink, usagePercent: number): Promise<WatchedEnd> {
+  const args = ["balance", "start", `-dusage=${usagePercent}`, shrink.volume.mountPath];
+  return watched(shrink, () => shrink.host.tools.run("shrink/balance", "btrfs", args, STEP_LIMIT_MS));
+}
+
+function watched({ host, volume, reader, control, room }: Shrink, start: () => Promise<Finished>): Promise<WatchedEnd> {
+  return runWatched(host, volume, reader, control, start, () => roomProblemNow(room));
+}
+
+/** While lvmd cannot tell, a step that has begun goes on: there was room for it. */
+function roomProblemNow(room: () => MemberRoom | undefined): string | undefined {
+  try {
+    return roomProblem(room());
+  } catch (error) {
+    if (error instanceof StorageError && error.code === "WaitingForMember") return undefined;
+    throw error;
+  }
 }
 
 interface Step {
@@ -174,7 +189,7 @@ async function judgeCancelled(shrink: Shrink, step: Step, sizeBytes: number, mes
   if (sizeBytes <= shrink.targetBytes) return "go on"; // the step was quicker than the cancel
   const cancelled: ShrinkResult = { outcome: "Cancelled", sizeBytes, message };
   const writerSeen = await sawWriter(shrink, step);
-  if (control.signal.aborted) return cancelled;
+  if (control.signal.aborted || roomProblemNow(shrink.room) !== undefined) return cancelled;
   const writtenBytes = writtenSince(shrink, step);
   if (writerSeen && !wasOwnDip(step, writtenBytes, control.reserveBytes())) return cancelled;
   if (step.move.kind !== "resize") return "go on";

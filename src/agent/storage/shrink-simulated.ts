@@ -32,6 +32,7 @@ export async function shrinkSimulated(
       stepMaxBytes: STEP_MAX_BYTES,
       grainBytes: BLOCK_GRAIN_BYTES,
       balancesDone: 0,
+      room: undefined,
     };
     const move = nextShrinkMove({ ...facts, ...limits });
     if (move.kind === "reached") return { outcome: "Succeeded", sizeBytes };

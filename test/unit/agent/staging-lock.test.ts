@@ -20,7 +20,8 @@ describe("the lock of a volume's filesystem", () => {
     nodes = [];
   });
   afterEach(async () => {
-    await Promise.all(nodes.map((node) => node.stop()));
+    // One after the other: agents of one volume would unmount it under each other.
+    for (const node of nodes) await node.stop();
     rmSync(directory, { recursive: true });
   });
 
