@@ -5,6 +5,7 @@ import { availableParallelism } from "node:os";
 import { builtTools, goProblem } from "../cluster/go-tools.ts";
 import { SHARED_CLUSTERS } from "../e2e/shared-clusters.ts";
 import { forgetDeaths } from "../harness/death-notes.ts";
+import { commitCount } from "../harness/sample.ts";
 import { endOnSignals, runSuite, type SuiteResult } from "./run-suite.ts";
 import { busyRatio, coreTime, keepSecondsIfAsked, longestFirst, readKnownSeconds, writeMeasured } from "./seconds.ts";
 import { runOnSharedCluster } from "./shared-cluster.ts";
@@ -30,6 +31,8 @@ const startTime = coreTime();
 const results: SuiteResult[] = [];
 
 const isEnding = endOnSignals();
+// A shallow clone is refused before a cold build rather than after it.
+commitCount();
 forgetDeaths();
 await buildPrograms();
 const jobs = longestFirst(jobsOf(suitesThere()), knownSecondsOf);
