@@ -13,6 +13,7 @@ export interface FilesystemLocks {
 }
 
 const FLOCK = "/usr/bin/flock";
+/** It waits for nothing, so this ends one that hangs. A machine that is busier than that fails the call, which is made again. */
 const TIME_LIMIT_MS = 5000;
 /** The descriptor under which the child finds the file: the first after stdin, stdout and stderr. */
 const INHERITED_DESCRIPTOR = 3;
@@ -25,12 +26,15 @@ export function createFilesystemLocks(directory: string, files: FilePort, comman
     acquire: async (fsid) => {
       if (held.has(fsid)) return true;
       const file = await openLockFile(join(directory, `${fsid}.lock`), files);
-      if (await lock(file, commands, fsid)) {
-        held.set(fsid, file);
-        return true;
+      let isOurs = false;
+      try {
+        isOurs = await lock(file, commands, fsid);
+      } finally {
+        // A flock that ended too late may have locked it: left open, the file would look held by another agent at every later attempt.
+        if (!isOurs) await file.close();
       }
-      await file.close();
-      return false;
+      if (isOurs) held.set(fsid, file);
+      return isOurs;
     },
     release: async (fsid) => {
       const file = held.get(fsid);

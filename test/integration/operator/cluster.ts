@@ -39,6 +39,8 @@ const LOG_LEVEL = process.env["TIDEMARK_TEST_LOG"] === "debug" ? "debug" : "sile
 
 /** Long enough to be noticed. */
 const NODE_LOSS_DELAY_MS = 500;
+/** Often, since tests wait for it. */
+const CONSOLIDATION_LOOK_MS = 500;
 
 export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Promise<TestCluster> {
   const log = createLogger("test", LOG_LEVEL);
@@ -73,6 +75,7 @@ export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Pro
         namespaceBudgetBytes,
         podWebhook: undefined,
         nodeLossDelayMs: NODE_LOSS_DELAY_MS,
+        consolidationLookMs: CONSOLIDATION_LOOK_MS,
         httpHost: "127.0.0.1",
         httpPort: 0,
         logLevel: LOG_LEVEL,

@@ -39,7 +39,7 @@ export function describePowerCuts(tested: PowerCuts): void {
       const limitMs = BASE_LIMIT_MS + cuts * CUT_LIMIT_MS;
       it(tested.claim(cuts), () => live(tested, kernel, cuts, isNewer), limitMs);
       if (!isNewer) return;
-      for (const seed of failedSeeds(tested.list))
+      for (const seed of failedSeeds(tested.list, tested.story.lives))
         it(`replay ${JSON.stringify(seed)}, which once failed`, () => replay(tested, kernel, seed), limitMs);
     });
 }
