@@ -9,6 +9,8 @@ import type { MachineSettings } from "./machine-settings.ts";
 
 /** On a disk of its own, as a node's: what agent and lvmd record. */
 export const STATE = "/var/lib/power-cut";
+/** Where the volumes of a story without LVM are: the other disk. */
+export const VOLUMES = "/var/lib/power-cut-volumes";
 export const RECORDS = join(STATE, "records");
 /** Each effect is told here before and after, as it happens. */
 export const TOLD = "/dev/ttyS0";
