@@ -74,7 +74,7 @@ export function scatter(mountPath: string, files: number, shrunkBytes: number): 
     writeFileSync(join(mountPath, `s${index}`), content);
     return checksum(content);
   });
-  sh(`cd ${mountPath}; sync -f .; rm ballast*`);
+  sh(`cd ${mountPath}; sync -f .; rm -f ballast*`);
   for (const [index, sum] of sums.entries()) say(`acknowledged s${index} ${sum}`);
 }
 
