@@ -5,6 +5,8 @@ export const SOAK_SUITES = [
   "test/real/power-cut.test.ts",
   "test/real/kill-matrix.test.ts",
   "test/real/power-cut-unmounted.test.ts",
+  "test/real/power-cut-span.test.ts",
+  "test/real/power-cut-loop.test.ts",
   "test/real/power-cut-records.test.ts",
   "test/real/lvmd-kill.test.ts",
   "test/real/lvmd-reduce.test.ts",
