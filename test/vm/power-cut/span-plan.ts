@@ -28,7 +28,8 @@ const REMOVED: Span = { line: "span/record-released/after", until: "waiting" };
 const RECOVERING: Span = { line: "span/mount/before", until: "verified" };
 const WHOLE: Span = { line: "verified", until: "waiting" };
 
-const AIMS = [REMOVING, WIPED, COMMITTING, FORMATTING, OUT, LEAVING, ADDING, WHOLE, REMOVED, RECOVERING, GROWING];
+/** The first six are all that a commit takes where each of them hits its goal. */
+const AIMS = [REMOVING, WIPED, COMMITTING, FORMATTING, ADDING, LEAVING, OUT, WHOLE, REMOVED, RECOVERING, GROWING];
 
 const GOALS: readonly (Goal & { readonly phases: readonly Phase[] })[] = [
   { phases: ["being formatted"], aims: [FORMATTING] },
