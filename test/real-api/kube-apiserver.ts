@@ -21,6 +21,8 @@ const CONTROLLERS = ["garbage-collector-controller", "namespace-controller"];
  * that are in use, the taints of a node that is not ready.
  */
 const WITHOUT_ADMISSION = ["ServiceAccount", "StorageObjectInUseProtection", "TaintNodesByCondition"];
+/** Of one look; it ends a request that nobody answers any more, and the next look follows. */
+const ATTEMPT_LIMIT_MS = 3_000;
 /** Reserved for documentation: kube-apiserver wants an address that is not loopback, and nobody here asks it for its own. */
 const ADVERTISED_ADDRESS = "192.0.2.1";
 
@@ -109,7 +111,7 @@ async function untilReady(url: string, apiServer: Program): Promise<void> {
     async () => {
       if (!apiServer.isRunning()) return false;
       for (const path of paths) {
-        const answer = await fetch(`${url}${path}`);
+        const answer = await fetch(`${url}${path}`, { signal: AbortSignal.timeout(ATTEMPT_LIMIT_MS) });
         await answer.text();
         if (!answer.ok) return undefined;
       }

@@ -102,7 +102,7 @@ describeReal("the extender as a process", ["bundle"], () => {
       apiVersion: "v1",
       kind: "Pod",
       metadata: { namespace, name },
-      spec: { containers: [], volumes },
+      spec: { containers: [{ name: "main", image: "none" }], volumes },
     });
   }
 
