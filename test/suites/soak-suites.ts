@@ -2,6 +2,7 @@
 export const SOAK_SUITES = [
   "test/soak/under-load.test.ts",
   "test/soak/mutants.test.ts",
+  "test/soak/real-api.test.ts",
   "test/real/power-cut.test.ts",
   "test/real/kill-matrix.test.ts",
   "test/real/power-cut-unmounted.test.ts",
