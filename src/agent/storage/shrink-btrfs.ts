@@ -100,8 +100,7 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
     const before = reader.read();
     const move = nextShrinkMove(await gather(shrink, before, progress));
     if (move.kind === "reached") return { outcome: "Succeeded", sizeBytes: fromBytes };
-    if (move.kind === "floor")
-      return { outcome: "FloorReached", sizeBytes: fromBytes, floorBytes: move.floorBytes, message: move.message };
+    if (move.kind === "floor") return floor(shrink, fromBytes, move.floorBytes, move.message);
     const ended = await (move.kind === "balance" ? balance(shrink, move.usagePercent) : resize(shrink, move.toBytes));
     assertWritable(shrink.volume);
     const sizeBytes = await shrink.cut();
@@ -180,7 +179,7 @@ async function judgeStep(shrink: Shrink, step: Step, sizeBytes: number): Promise
     expectSuccess(finished, `shrinking ${shrink.volume.handle} from ${formatBytes(step.fromBytes)}`);
   // A balance that found no room has changed nothing; the next move is decided without it.
   if (step.move.kind === "balance") return "go on";
-  return { outcome: "FloorReached", sizeBytes, floorBytes: sizeBytes, message: finished.stderr.trim() };
+  return floor(shrink, sizeBytes, sizeBytes, finished.stderr.trim());
 }
 
 /** Cancelled, by its caller or by the watcher: for a writer, or for the room that the moved chunk itself took. */
@@ -196,7 +195,12 @@ async function judgeCancelled(shrink: Shrink, step: Step, sizeBytes: number, mes
   if (step.fromBytes - step.move.toBytes > STEP_MIN_BYTES) return "smaller steps";
   // Not the filesystem's floor alone: with the writer quiet it may go further another time.
   if (writerSeen) return cancelled;
-  return { outcome: "FloorReached", sizeBytes, floorBytes: sizeBytes, message: `${message}, while data was moved` };
+  return floor(shrink, sizeBytes, sizeBytes, `${message}, while data was moved`);
+}
+
+function floor({ reader }: Shrink, sizeBytes: number, floorBytes: number, message: string): ShrinkResult {
+  const { capacityBytes, availableBytes } = reader.read();
+  return { outcome: "FloorReached", sizeBytes, floorBytes, usedBytes: capacityBytes - availableBytes, message };
 }
 
 // One that writes still, or has written during the step. Until the next commit a moved chunk counts twice, as if it had been

@@ -37,7 +37,7 @@ export async function shrinkSimulated(
     const move = nextShrinkMove({ ...facts, ...limits });
     if (move.kind === "reached") return { outcome: "Succeeded", sizeBytes };
     if (move.kind === "floor")
-      return { outcome: "FloorReached", sizeBytes, floorBytes: move.floorBytes, message: move.message };
+      return { outcome: "FloorReached", sizeBytes, floorBytes: move.floorBytes, usedBytes, message: move.message };
     const toBytes = move.kind === "resize" ? move.toBytes : sizeBytes;
     const reason = await watchStep(disk, volume, sizeBytes - toBytes, control);
     if (reason !== undefined) return { outcome: "Cancelled", sizeBytes, message: reason };

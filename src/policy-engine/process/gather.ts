@@ -15,6 +15,7 @@ import {
   type FilesystemFacts,
   type LastOperationFacts,
   type PlannedShrink,
+  type RefusedShrink,
 } from "../facts.ts";
 import type { Caches } from "./caches.ts";
 import { consolidationFacts } from "./consolidation-facts.ts";
@@ -224,6 +225,7 @@ function filesystemFacts(
     history: state.history,
     shrinksUnmounted: status?.shrinksUnmounted === true,
     plannedShrink: plannedShrinkOf(filesystem, layout, pending),
+    refusedShrink: refusedShrinkOf(filesystem, layout),
   };
 }
 
@@ -249,6 +251,22 @@ function plannedShrinkOf(
   };
 }
 
+/** The operator says so of the target that stands, which no layout has. */
+function refusedShrinkOf(
+  { spec: { target }, status }: Filesystem,
+  layout: FilesystemLayout,
+): RefusedShrink | undefined {
+  if (target === undefined || target.members !== undefined) return undefined;
+  const decidedAtMs = Date.parse(target.decidedAt);
+  const isCarried = !(decidedAtMs > Date.parse(layout.spec.target?.decidedAt ?? new Date(0).toISOString()));
+  const said = status?.conditions?.find(
+    ({ type, reason }) => type === "Reconciling" && reason === "ShrinkFloorReached",
+  );
+  if (isCarried || said === undefined) return undefined;
+  const { size, from } = target;
+  return { sizeBytes: parseQuantity(size), fromBytes: parseQuantity(from), decidedAtMs, message: said.message };
+}
+
 /** The target that was written and is not seen to be carried out yet. */
 export function pendingTarget({ pending }: VolumeState, nowMs: number): PendingTarget | undefined {
   // Either way: a clock that was set back must not keep it under way for as long as it was ahead.
@@ -263,5 +281,8 @@ function lastOperationFacts(last: LastOperation): LastOperationFacts {
     reason: last.reason,
     message: last.message,
     floorBytes: last.floor === undefined ? undefined : parseQuantity(last.floor),
+    usedBytes: last.used === undefined ? undefined : parseQuantity(last.used),
+    askedBytes: parseQuantity(last.to),
+    reachedBytes: parseQuantity(last.reached),
   };
 }
