@@ -4,13 +4,17 @@ import { join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
 import { keptPairs, SUITES_OF_PAIRS } from "../../harness/death-pairs.ts";
 import type { Life } from "../../vm/power-cut/cut-plan.ts";
+import { LOOP_VOLUMES } from "../../vm/power-cut/loop-plan.ts";
 import { RECORDED } from "../../vm/power-cut/record-plan.ts";
 import { failedSeeds, readSeedLists } from "../../vm/power-cut/seeds.ts";
 import { SHRINKS } from "../../vm/power-cut/shrink-plan.ts";
+import { SPANS } from "../../vm/power-cut/span-plan.ts";
 import { UNMOUNTED_SHRINKS } from "../../vm/power-cut/unmounted-shrink-plan.ts";
 
 const POWER_CUTS: readonly (readonly [list: string, lives: readonly Life[]])[] = [
   ["power-cuts", SHRINKS.lives],
+  ["loop-power-cuts", LOOP_VOLUMES.lives],
+  ["span-power-cuts", SPANS.lives],
   ["record-power-cuts", RECORDED.lives],
   ["unmounted-power-cuts", UNMOUNTED_SHRINKS.lives],
 ];
