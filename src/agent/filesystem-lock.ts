@@ -25,12 +25,14 @@ export function createFilesystemLocks(directory: string, files: FilePort, comman
     acquire: async (fsid) => {
       if (held.has(fsid)) return true;
       const file = await openLockFile(join(directory, `${fsid}.lock`), files);
-      if (await lock(file, commands, fsid)) {
+      try {
+        if (!(await lock(file, commands, fsid))) return false;
         held.set(fsid, file);
         return true;
+      } finally {
+        // A flock that failed may have taken the lock all the same, which then belongs to this open file.
+        if (held.get(fsid) !== file) await file.close();
       }
-      await file.close();
-      return false;
     },
     release: async (fsid) => {
       const file = held.get(fsid);

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { createFilesystemLocks, type FilesystemLocks } from "../../../src/agent/filesystem-lock.ts";
-import { createCommandPort } from "../../../src/process/command-port.ts";
+import { CommandError, createCommandPort } from "../../../src/process/command-port.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createFilePort } from "../../../src/process/file-port.ts";
 import { waitFor } from "./agent-under-test.ts";
@@ -65,6 +65,21 @@ describe("the lock of a filesystem", () => {
     const locks = newLocks();
     await waitFor("the lock", () => locks.acquire(FSID));
     await locks.release(FSID);
+  });
+
+  it("is not held where flock took it and was then ended at its time limit: whoever asks next gets it", async () => {
+    const commands = createCommandPort(directEffects);
+    const locks = createFilesystemLocks(directory, createFilePort(directEffects), {
+      ...commands,
+      run: async (...command) => {
+        await commands.run(...command);
+        throw new CommandError("TimedOut", "flock", "it was ended after it had taken the lock");
+      },
+    });
+    await expect(locks.acquire(FSID)).rejects.toThrow("TimedOut");
+    const next = newLocks();
+    expect(await next.acquire(FSID)).toBe(true);
+    await next.release(FSID);
   });
 
   it("of one filesystem says nothing about another", async () => {
