@@ -625,6 +625,20 @@ const cases: Record<string, Case> = {
     sizeBytes: 28_283 * MIB,
     message: /capped by extend-at-80, which would extend it again/,
   },
+  "shrinks less where an Extend by what was used lately would hold on the predicted facts, with the same margin": {
+    facts: aVolume({ sizeBytes: 100 * GIB, usedRatio: 0.2 }),
+    policy: aPolicy({
+      limits: { min: "1Gi", max: "100Gi", minAvailable: "1Gi" },
+      rules: [
+        { ...EXTEND_AT_80, when: "volume.usedRatioMax('1h') >= 0.8" },
+        { ...SHRINK_BELOW_30, targetUsed: "79%" },
+      ],
+    }),
+    plan: "shrink",
+    reason: "RuleFired",
+    sizeBytes: 28_283 * MIB,
+    message: /capped by extend-at-80, which would extend it again/,
+  },
   "does not shrink where an Extend would hold at any smaller size": {
     facts: aVolume({ usedRatio: 0.28 }),
     policy: aPolicy({ rules: [{ ...EXTEND_AT_80, when: "volume.usedRatio >= 0.3" }, SHRINK_BELOW_30] }),
