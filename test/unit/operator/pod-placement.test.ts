@@ -33,7 +33,7 @@ describe("a pod with a claim of ours", () => {
       spec: {
         ...pod.spec,
         schedulerName: "tidemark-scheduler",
-        containers: [{ name: "first", resources: MARK }, { name: "second" }],
+        containers: pod.spec.containers.map((one) => (one.name === "first" ? { ...one, resources: MARK } : one)),
       },
     });
     expect(decidePlacement(pod, claims([LVM]), ASKING).result).toBe("Marked");
