@@ -1,6 +1,6 @@
 // A real API server for one test: kube-apiserver on an etcd of its own, so that it is empty at first. Of the controllers run those two
 // whose work the embedded control plane does, too: what an owner or a namespace takes along.
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { freePort } from "../../src/demo/free-port.ts";
 import { findClusterPrograms } from "../cluster/cluster-programs.ts";
@@ -11,7 +11,8 @@ import { servePlainHttp } from "./plain-http.ts";
 import { type Program, startProgram } from "./program.ts";
 
 /** In memory: nothing of it is read again. */
-const BASE = "/dev/shm/tidemark-real-api-";
+const BASE = "/dev/shm";
+const PREFIX = "tidemark-real-api-";
 /** kube-apiserver makes them a moment after it is ready; the embedded control plane starts with them. */
 const NAMESPACES = ["default", "kube-system"];
 /** Of the controllers' names in kube-controller-manager. */
@@ -28,7 +29,8 @@ const ADVERTISED_ADDRESS = "192.0.2.1";
 
 /** On this port of loopback, by plain HTTP; 0: any free one. */
 export async function startKubeApiServer(port: number): Promise<ApiUnderTest> {
-  const directory = mkdtempSync(BASE);
+  removeStale();
+  const directory = mkdtempSync(join(BASE, `${PREFIX}${process.pid}-`));
   const started: { stop(): Promise<void> }[] = [];
   const close = async (): Promise<void> => {
     for (const { stop } of started.splice(0).reverse()) await stop();
@@ -54,6 +56,14 @@ export async function startKubeApiServer(port: number): Promise<ApiUnderTest> {
   } catch (error) {
     await close();
     throw error;
+  }
+}
+
+/** What tests left that were killed. Their programs ended with them. */
+function removeStale(): void {
+  for (const name of readdirSync(BASE)) {
+    const pid = new RegExp(`^${PREFIX}(\\d+)-`).exec(name)?.[1];
+    if (pid !== undefined && !existsSync(`/proc/${pid}`)) rmSync(join(BASE, name), { recursive: true, force: true });
   }
 }
 

@@ -15,12 +15,12 @@ const OUTPUT = ".tidemark/real-api";
 const WORKERS = 2;
 const LIMIT_MS = 5_400_000;
 /** As of now; fewer would mean that some are not run. */
-const FILES_MIN = 68;
-const TESTS_MIN = 850;
+const FILES_MIN = 73;
+const TESTS_MIN = 930;
 /** By `itEmbedded`, each with its reason there. One more is a decision, and not an accident. */
 const SKIPPED = [
-  "a collection ends by itself after timeoutSeconds, with a bookmark for those who want them",
-  "starting from a version that the history has lost is answered with 410 Expired",
+  "ends by itself after timeoutSeconds, with a bookmark for those who want them",
+  "pages of a moment that is forgotten are answered with 410 Expired",
 ];
 
 interface Report {
@@ -40,7 +40,7 @@ describeReal("a real kube-apiserver", [...STACK_PARTS, "lvm", "cluster"], () => 
       const files = filesOnAnApi();
       expect(files.length).toBeGreaterThanOrEqual(FILES_MIN);
       const { numPassedTests, testResults } = await run(files);
-      const failed = testResults.filter(({ status }) => status !== "passed");
+      const failed = testResults.filter(({ status }) => status === "failed");
       const skipped = testResults.flatMap(({ assertionResults }) =>
         assertionResults.filter(({ status }) => status === "pending").map(({ fullName }) => fullName),
       );

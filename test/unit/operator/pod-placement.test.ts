@@ -33,7 +33,10 @@ describe("a pod with a claim of ours", () => {
       spec: {
         ...pod.spec,
         schedulerName: "tidemark-scheduler",
-        containers: pod.spec.containers.map((one) => (one.name === "first" ? { ...one, resources: MARK } : one)),
+        containers: [
+          { name: "first", image: "none", resources: MARK },
+          { name: "second", image: "none" },
+        ],
       },
     });
     expect(decidePlacement(pod, claims([LVM]), ASKING).result).toBe("Marked");
