@@ -2,7 +2,7 @@
 // dies. Node has no flock(2), but the lock belongs to the open file, which a short-lived flock(1) inherits.
 import { existsSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { CommandPort } from "../process/command-port.ts";
 import type { FilePort } from "../process/file-port.ts";
 
@@ -45,7 +45,10 @@ export function createFilesystemLocks(directory: string, files: FilePort, comman
 }
 
 async function openLockFile(path: string, files: FilePort): Promise<FileHandle> {
-  if (!existsSync(path)) await files.createNew("agent-lock/create-file", path, 0o600).catch(ignoreExisting);
+  if (!existsSync(path)) {
+    await files.makeDirectory("agent-lock/make-directory", dirname(path));
+    await files.createNew("agent-lock/create-file", path, 0o600).catch(ignoreExisting);
+  }
   return open(path, "r");
 }
 

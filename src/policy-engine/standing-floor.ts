@@ -18,7 +18,7 @@ export function standingFloorBytes({ nowMs, filesystem }: Facts): number | undef
   if (last?.kind !== "Shrink" || last.outcome !== "FloorReached") return undefined;
   if (last.usedBytes === undefined || last.reachedBytes !== sizeBytes || reading === undefined) return undefined;
   const hasChanged = Math.abs(reading.usedBytes - last.usedBytes) >= changeBytes(sizeBytes);
-  if (hasChanged || nowMs - last.endedAtMs >= FLOOR_STANDS_MS) return undefined;
+  if (hasChanged || !isRecent(nowMs - last.endedAtMs, FLOOR_STANDS_MS)) return undefined;
   const { floorBytes = sizeBytes, askedBytes = sizeBytes } = last;
   // One that was asked for about its floor has not reached that either: the rest is not worth asking for.
   return floorBytes - askedBytes >= changeBytes(sizeBytes) ? floorBytes : sizeBytes;
@@ -29,7 +29,12 @@ export function standingRefusal({ nowMs, filesystem }: Facts, sizeBytes: number)
   const refused = filesystem.refusedShrink;
   if (refused === undefined || refused.fromBytes !== filesystem.sizeBytes) return undefined;
   const isAsRefused = sizeBytes > refused.sizeBytes - changeBytes(filesystem.sizeBytes);
-  return isAsRefused && nowMs - refused.decidedAtMs < REFUSAL_STANDS_MS ? refused : undefined;
+  return isAsRefused && isRecent(nowMs - refused.decidedAtMs, REFUSAL_STANDS_MS) ? refused : undefined;
+}
+
+/** By whatever clock it was dated: one that is ahead holds nothing for longer. */
+function isRecent(agoMs: number, standsMs: number): boolean {
+  return Math.abs(agoMs) < standsMs;
 }
 
 /** What has to change first, for people. */

@@ -18,7 +18,7 @@ export interface FilePort {
    * made again where somebody has removed it.
    */
   writeWhole(point: EffectPoint, path: string, text: string, mode?: number, durability?: Durability): Promise<void>;
-  /** Creates an empty file of this mode, and its directory as writeWhole does; throws EEXIST when there is one. */
+  /** Creates an empty file of this mode; throws EEXIST when there is one. */
   createNew(point: EffectPoint, path: string, mode: number): Promise<void>;
   /**
    * Sets the length of an existing file; growing leaves a hole. Not synced: a sync would wait for all that a filesystem inside
@@ -59,8 +59,7 @@ export function createFilePort(effects: Effects): FilePort {
   return {
     writeWhole: (point, path, text, mode = 0o600, durability = "PowerCut") =>
       effects.run(point, () => inDirectory(path, durability, () => writeWhole(path, text, mode, durability))),
-    createNew: (point, path, mode) =>
-      effects.run(point, () => inDirectory(path, "ProcessDeath", async () => (await open(path, "wx", mode)).close())),
+    createNew: (point, path, mode) => effects.run(point, async () => (await open(path, "wx", mode)).close()),
     truncate: (point, path, sizeBytes) => effects.run(point, () => truncate(path, sizeBytes)),
     writeKernel: (point, path, text) => effects.run(point, () => withHandle(path, "w", (file) => file.writeFile(text))),
     zeroExclusively: (point, devicePath, ranges, mayBeZeroed) =>

@@ -44,7 +44,14 @@ export async function cutMember<V extends OneMemberVolume>(
   if (toBytes === presentBytes) return toBytes;
   const sizeBytes = await members.cut(volume, presentBytes, toBytes, signal);
   if (endBytes() <= sizeBytes) return sizeBytes;
-  await members.grow(volume, sizeBytes, presentBytes);
+  await members.grow(volume, sizeBytes, presentBytes).catch((error: unknown) => {
+    throw new StorageError(
+      "CommandFailed",
+      `btrfs ${volume.fsid} of ${volume.handle} ends at ${formatBytes(endBytes())}, behind its member ${members.nameOf(volume)} of ` +
+        `${formatBytes(sizeBytes)}: somebody grew it while the member was cut, and the member cannot grow back. Resize it to ${sizeBytes} bytes`,
+      error,
+    );
+  });
   throw new StorageError(
     "CommandFailed",
     `member ${members.nameOf(volume)} of ${volume.handle} has its ${formatBytes(presentBytes)} again: somebody grew btrfs ${volume.fsid} to ` +

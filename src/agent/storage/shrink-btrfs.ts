@@ -101,6 +101,7 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
     const move = nextShrinkMove(await gather(shrink, before, progress));
     if (move.kind === "reached") return { outcome: "Succeeded", sizeBytes: fromBytes };
     if (move.kind === "floor") return floor(shrink, fromBytes, move.floorBytes, move.message);
+    if (move.kind === "no-room") return passingFloor(fromBytes, move.message);
     const ended = await (move.kind === "balance" ? balance(shrink, move.usagePercent) : resize(shrink, move.toBytes));
     assertWritable(shrink.volume);
     const sizeBytes = await shrink.cut();
@@ -195,7 +196,7 @@ async function judgeCancelled(shrink: Shrink, step: Step, sizeBytes: number, mes
   if (step.fromBytes - step.move.toBytes > STEP_MIN_BYTES) return "smaller steps";
   // Not the filesystem's floor alone: with the writer quiet it may go further another time.
   if (writerSeen) return cancelled;
-  return floor(shrink, sizeBytes, sizeBytes, `${message}, while data was moved`);
+  return passingFloor(sizeBytes, `${message}, while data was moved`);
 }
 
 function floor({ reader }: Shrink, sizeBytes: number, floorBytes: number, message: string): ShrinkResult {
@@ -224,4 +225,9 @@ function writtenSince({ reader }: Shrink, { before }: Step): number {
 function wasOwnDip({ move, before, fromBytes }: Step, writtenBytes: number, reserveBytes: number): boolean {
   const stepBytes = move.kind === "resize" ? fromBytes - move.toBytes : 0;
   return before.availableBytes - stepBytes - writtenBytes >= reserveBytes;
+}
+
+/** Without what is used: the policy-engine may ask again before the use has changed. */
+function passingFloor(sizeBytes: number, message: string): ShrinkResult {
+  return { outcome: "FloorReached", sizeBytes, floorBytes: sizeBytes, message };
 }

@@ -39,15 +39,17 @@ export interface ShrinkFacts {
 }
 
 /** Free where the member lies before a step begins, beyond what the step moves: others write there, too. */
-const ROOM_SPARE_BYTES = 256 * MIB;
-/** Under this a step that runs is cancelled: what the kernel takes to undo it, and to commit, is far less. */
-const ROOM_LEAST_BYTES = 128 * MIB;
+const ROOM_SPARE_BYTES = 512 * MIB;
+/** Under this a step that runs is cancelled: until the cancel is done the kernel moves on, at the speed of the disk. */
+const ROOM_LEAST_BYTES = 256 * MIB;
 
 export type ShrinkMove =
   | { readonly kind: "reached" }
   | { readonly kind: "resize"; readonly toBytes: number }
   | { readonly kind: "balance"; readonly usagePercent: number }
-  | { readonly kind: "floor"; readonly floorBytes: number; readonly message: string };
+  | { readonly kind: "floor"; readonly floorBytes: number; readonly message: string }
+  /** Nothing is known of the floor: the place where the member lies is full. */
+  | { readonly kind: "no-room"; readonly message: string };
 
 export function nextShrinkMove(facts: ShrinkFacts): ShrinkMove {
   const { sizeBytes, targetBytes, filesystemMinBytes } = facts;
@@ -58,24 +60,29 @@ export function nextShrinkMove(facts: ShrinkFacts): ShrinkMove {
   const usagePercent = BALANCE_USAGE_PERCENTS[facts.balancesDone];
   const roomForBalance = worthAStep(facts, Math.max(wantedBytes, spaceFloorBytes));
   if (wantedBytes < filesystemMinBytes && roomForBalance && usagePercent !== undefined)
-    return hasRoom(facts, (facts.usedBytes * usagePercent) / 100) ? { kind: "balance", usagePercent } : noRoom(facts);
+    return hasRoom(facts, usagePercent === 0 ? 0 : facts.usedBytes) ? { kind: "balance", usagePercent } : noRoom(facts);
   const toBytes = coveringGrains(Math.max(wantedBytes, floorBytes), facts.grainBytes);
   if (worthAStep(facts, toBytes))
-    return hasRoom(facts, sizeBytes - toBytes) ? { kind: "resize", toBytes } : noRoom(facts);
+    return hasRoom(facts, sizeBytes - toBytes + movingBytes(facts)) ? { kind: "resize", toBytes } : noRoom(facts);
   return { kind: "floor", floorBytes, message: floorMessage(facts, floorBytes) };
 }
 
-/** While a step runs its bytes are gone already, and one chunk that is being moved takes no writes: up to 10% of the size. */
+/** Of one chunk: a step moves each whole that ends past the new end, and one that is being moved takes no writes. */
+function movingBytes({ sizeBytes }: Pick<ShrinkFacts, "sizeBytes">): number {
+  return Math.min(STEP_MAX_BYTES, sizeBytes / 10);
+}
+
+/** While a step runs its bytes are gone already. */
 function stepBytes({ sizeBytes, availableBytes, reserveBytes, stepMaxBytes }: ShrinkFacts): number {
-  const movingBytes = Math.min(STEP_MAX_BYTES, sizeBytes / 10);
-  const spareBytes = availableBytes - reserveBytes - movingBytes;
+  const spareBytes = availableBytes - reserveBytes - movingBytes({ sizeBytes });
   return Math.min(stepMaxBytes, Math.max(STEP_MIN_BYTES, Math.floor(spareBytes / STEP_MIN_BYTES) * STEP_MIN_BYTES));
 }
 
 /** The largest step whose data all fits where the member lies; the smallest there is, where even that does not. */
 function roomForStep(facts: ShrinkFacts): number {
   if (hasRoom(facts, facts.sizeBytes)) return STEP_MAX_BYTES;
-  const steps = Math.floor(((facts.room?.freeBytes ?? 0) - ROOM_SPARE_BYTES) / STEP_MIN_BYTES);
+  const spareBytes = (facts.room?.freeBytes ?? 0) - ROOM_SPARE_BYTES - movingBytes(facts);
+  const steps = Math.floor(spareBytes / STEP_MIN_BYTES);
   return Math.max(1, steps) * STEP_MIN_BYTES;
 }
 
@@ -89,7 +96,7 @@ function noRoom({ sizeBytes, targetBytes, room }: ShrinkFacts): ShrinkMove {
   const message =
     `the size stays at ${formatBytes(sizeBytes)} instead of ${formatBytes(targetBytes)}: data that is moved takes new room in ` +
     `${room?.place}, which has ${formatBytes(room?.freeBytes ?? 0)} free; free space there`;
-  return { kind: "floor", floorBytes: sizeBytes, message };
+  return { kind: "no-room", message };
 }
 
 /** Why a step that runs must be cancelled: somebody else has filled the place where the member lies. */

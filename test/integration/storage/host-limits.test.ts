@@ -91,6 +91,7 @@ describeReal("storage on a node", LOOP_PARTS, () => {
         outcome: "FloorReached",
         message: expect.stringContaining(`the filesystem of ${fixture.memberDirectory}, which has`),
       });
+      expect(result).not.toHaveProperty("usedBytes");
       expect(readFileSync("/proc/mounts", "utf8")).toMatch(new RegExp(`${mounted.mountPath} btrfs rw`));
       rmSync(ballast);
       const { sizeBytes } = await fixture.storage.shrink(mounted, GIB, makeShrinkControl());

@@ -54,7 +54,7 @@ describe("nextShrinkMove", () => {
     ],
     [
       "takes a smaller step where the host or pool has no room for all that a large one may move",
-      { usedBytes: 3 * GIB, room: place(800 * MIB) },
+      { usedBytes: 3 * GIB, room: place(1900 * MIB) },
       { kind: "resize", toBytes: 7.5 * GIB },
     ],
     [
@@ -64,7 +64,7 @@ describe("nextShrinkMove", () => {
     ],
     [
       "takes any step where the host has room for all that the filesystem holds",
-      { usedBytes: 100 * MIB, room: place(400 * MIB) },
+      { usedBytes: 100 * MIB, room: place(620 * MIB) },
       { kind: "resize", toBytes: 7 * GIB },
     ],
     [
@@ -191,12 +191,19 @@ describe("a step that somebody else has cancelled", () => {
 });
 
 describe("the room where the member lies", () => {
+  it("is counted with the whole chunk that may reach past the new end", () => {
+    const facts = { usedBytes: 3 * GIB, stepMaxBytes: STEP_MIN_BYTES };
+    const move = (freeBytes: number) => nextShrinkMove(makeFacts({ ...facts, room: place(freeBytes) })).kind;
+    const needed = STEP_MIN_BYTES + 0.8 * GIB + 512 * MIB;
+    expect([move(Math.ceil(needed)), move(Math.floor(needed) - 1)]).toEqual(["resize", "no-room"]);
+  });
+
   it.each([
     ["a step", { usedBytes: 3 * GIB }],
     ["a balance", { usedBytes: 3 * GIB, filesystemMinBytes: 8 * GIB, balancesDone: 1 }],
   ])("ends the shrink, by its name, before %s for which it is too small", (_what, facts) => {
     const move = nextShrinkMove(makeFacts({ ...facts, room: place(300 * MIB) }));
-    expect(move).toMatchObject({ kind: "floor", floorBytes: 8 * GIB });
+    expect(move).toHaveProperty("kind", "no-room");
     expect(move).toHaveProperty(
       "message",
       expect.stringMatching(/thin pool vg\/pool, which has 300Mi free; free space/),
@@ -204,8 +211,8 @@ describe("the room where the member lies", () => {
   });
 
   it("cancels a step that runs once somebody else has filled it, unless the member has no holes", () => {
-    expect(roomProblem(place(128 * MIB))).toBeUndefined();
-    expect(roomProblem(place(127 * MIB))).toMatch(/^thin pool vg\/pool has 127Mi free/);
+    expect(roomProblem(place(256 * MIB))).toBeUndefined();
+    expect(roomProblem(place(255 * MIB))).toMatch(/^thin pool vg\/pool has 255Mi free/);
     expect(roomProblem({ ...place(0), holeBytes: 0 })).toBeUndefined();
   });
 });

@@ -39,8 +39,6 @@ describe("the file port", () => {
     await files.writeWhole("record/write", join(volumes, "record.json"), "whole");
     expect(readFileSync(join(volumes, "record.json"), "utf8")).toBe("whole");
     expect(statSync(volumes).mode & 0o777).toBe(0o700);
-    await files.createNew("record/create", join(directory, "locks", "lock"), 0o600);
-    expect(readdirSync(join(directory, "locks"))).toEqual(["lock"]);
   });
 
   it("never creates over a file that is there", async () => {

@@ -2,7 +2,12 @@
 import type { MemberRoom } from "../block-member.ts";
 import type { LvmMember } from "../storage.ts";
 import { type LvmHost, requireClass } from "./lvm-host.ts";
-import type { PoolBytes, PoolRoom } from "./unmounted-shrink-decision.ts";
+import {
+  DATA_BYTES_PER_METADATA_BYTE,
+  METADATA_SLACK_BYTES,
+  type PoolBytes,
+  type PoolRoom,
+} from "./unmounted-shrink-decision.ts";
 
 /** lvmd tells what is used of a pool in whole percents. */
 const PERCENT_SLACK = 1;
@@ -33,6 +38,8 @@ export function poolNameOf(host: LvmHost, volume: LvmMember): string {
 /** Undefined: a thick volume has all of its bytes. Which of a thin one's are mapped is not known here. Throws WaitingForMember. */
 export function roomOfPool(host: LvmHost, volume: LvmMember, sizeBytes: number): MemberRoom | undefined {
   if (requireClass(host, volume).thinPool === undefined) return undefined;
-  const { dataBytes } = poolRoom(host, volume);
-  return { place: `thin pool ${poolNameOf(host, volume)}`, freeBytes: dataBytes, holeBytes: sizeBytes };
+  const { dataBytes, metadataBytes, spareBytes } = poolRoom(host, volume);
+  const mappableBytes = (metadataBytes - METADATA_SLACK_BYTES) * DATA_BYTES_PER_METADATA_BYTE;
+  const freeBytes = Math.max(0, Math.min(dataBytes - spareBytes, mappableBytes));
+  return { place: `thin pool ${poolNameOf(host, volume)}`, freeBytes, holeBytes: sizeBytes };
 }
