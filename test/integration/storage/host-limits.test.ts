@@ -99,7 +99,6 @@ describeReal("storage on a node", LOOP_PARTS, () => {
       await fixture.storage.unstage(volume, mounted.mountPath);
       rmSync(fixture.memberPathOf(volume));
     },
-    60_000,
   );
 
   it("grows xfs while it is mounted, and refuses to shrink it", async () => {
