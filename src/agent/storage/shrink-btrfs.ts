@@ -175,12 +175,17 @@ async function judgeStep(shrink: Shrink, step: Step, sizeBytes: number): Promise
   const { finished, cancelled } = step.ended;
   if (cancelled !== undefined) return await judgeCancelled(shrink, step, sizeBytes, cancelled);
   if (finished.exitCode === 0) return "go on";
-  if (/operation cancell?ed/i.test(finished.stderr)) return afterForeignCancel(step.foreignCancels, sizeBytes);
+  if (wasForeignCancel(step, finished)) return afterForeignCancel(step.foreignCancels, sizeBytes);
   if (!/no space left/i.test(finished.stderr))
     expectSuccess(finished, `shrinking ${shrink.volume.handle} from ${formatBytes(step.fromBytes)}`);
   // A balance that found no room has changed nothing; the next move is decided without it.
   if (step.move.kind === "balance") return "go on";
   return floor(shrink, sizeBytes, sizeBytes, finished.stderr.trim());
+}
+
+/** A balance that meets a cancel at its very beginning ends with EINVAL instead (Linux, fs/btrfs/volumes.c: btrfs_balance). */
+function wasForeignCancel({ move }: Step, { stderr }: Finished): boolean {
+  return /operation cancell?ed/i.test(stderr) || (move.kind === "balance" && /invalid argument/i.test(stderr));
 }
 
 /** Cancelled, by its caller or by the watcher: for a writer, or for the room that the moved chunk itself took. */
