@@ -132,7 +132,7 @@ export interface LastOperationFacts {
   readonly message?: string | undefined;
   /** The smallest size the filesystem called safe, where the operation ended as FloorReached. */
   readonly floorBytes: number | undefined;
-  /** What was in use then; absent where nobody has told. */
+  /** What was in use then; absent where the agent did not report it. */
   readonly usedBytes?: number | undefined;
   /** The size that was asked for, and the one at its end. */
   readonly askedBytes?: number | undefined;

@@ -9,7 +9,7 @@ const CHANGED_RATIO = 0.01;
 const CHANGED_MIN_BYTES = 64 * MIB;
 /** What nobody reports (a writer's peak that raised the reserve, data that was written anew elsewhere) is found out after a day. */
 const FLOOR_STANDS_MS = 86_400_000;
-/** What kept the operator from it may pass by itself: a member on its way out, for one. */
+/** The operator's obstacle may pass by itself, such as a member that is still leaving. */
 const REFUSAL_STANDS_MS = 3_600_000;
 
 /** Bytes that the filesystem cannot safely be smaller than, as its last shrink has found; undefined: that is not known any more. */

@@ -149,7 +149,7 @@ function watched({ host, volume, reader, control, room }: Shrink, start: () => P
   return runWatched(host, volume, reader, control, start, () => roomProblemNow(room));
 }
 
-/** While lvmd cannot tell, a step that has begun goes on: there was room for it. */
+/** Without an answer of lvmd a running step goes on: there was room for it when it began. */
 function roomProblemNow(room: () => MemberRoom | undefined): string | undefined {
   try {
     return roomProblem(room());

@@ -26,7 +26,7 @@ interface WatchingHost {
   readonly log: Logger;
 }
 
-/** `otherReason`: why it must be cancelled, beside its caller's signal and what its filesystem shows. */
+/** `otherReason`: one more reason to cancel, besides the caller's signal and the filesystem's own figures. */
 export async function runWatched(
   host: WatchingHost,
   volume: MountedFilesystem,

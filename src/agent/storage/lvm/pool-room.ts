@@ -1,4 +1,4 @@
-// What the thin pool under a volume can still take, as lvmd has last told it, less what snapshots of shrinks under way may take.
+// What the thin pool under a volume can still take, as lvmd last reported it, less what snapshots of running shrinks may take.
 import type { MemberRoom } from "../block-member.ts";
 import type { LvmMember } from "../storage.ts";
 import { type LvmHost, requireClass } from "./lvm-host.ts";

@@ -16,7 +16,7 @@ export function chunkRoomBytes(leftBytes: number, sizeBytes: number): number {
   return Math.min(DATA_CHUNK_MAX_BYTES, tenthBytes) + 2 * Math.min(metadataBytes, tenthBytes);
 }
 
-/** The least that devices must have together to hold chunks of so many bytes, and that room beside them. */
+/** The least size of all devices together that holds chunks of so many bytes, plus that room. */
 export function leastLeftBytes(allocatedBytes: number, sizeBytes: number): number {
   let leftBytes = allocatedBytes;
   // Each round adds less than a third of the one before, and what it adds is whole grains.
