@@ -3,7 +3,7 @@
 import { isStepBefore } from "../../api/decision-time.ts";
 import { ephemeralClaimName } from "../../api/ephemeral-claim.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
-import { SPAN_DRIVER } from "../../api/names.ts";
+import { MEMBER_LABEL, RECORDS, SPAN_DRIVER } from "../../api/names.ts";
 import type { PersistentVolume, PersistentVolumeClaim, Pod, VolumeAttachment } from "../../kube/resources.ts";
 import { neededMembers } from "../member/needed-members.ts";
 
@@ -44,7 +44,8 @@ export function lacksOf(all: readonly AttachedVolume[], node: string, seen: Seen
   const volumes = all.filter(({ driver }) => seen.attaches(driver));
   const there = seen.attachmentsOn(node);
   const here = new Set(there.map(({ spec }) => spec.source.persistentVolumeName));
-  const passing = passingVolumes(seen.layoutsOn(node));
+  const layouts = seen.layoutsOn(node);
+  const passing = passingVolumes(layouts);
   const toAttach = volumes.filter(({ volumeName }) => volumeName === undefined || !here.has(volumeName));
   return [...new Set(toAttach.map(({ driver }) => driver))].flatMap((driver) => {
     const limit = seen.limitOn(node, driver);
@@ -54,7 +55,8 @@ export function lacksOf(all: readonly AttachedVolume[], node: string, seen: Seen
       ({ spec, metadata }) =>
         spec.attacher === driver &&
         metadata.deletionTimestamp === undefined &&
-        !passing.has(spec.source.persistentVolumeName),
+        !passing.has(spec.source.persistentVolumeName) &&
+        !isOfDepartedMember(metadata.labels, layouts),
     ).length;
     const missing = used + wanted - limit;
     return missing > 0 ? [{ driver, limit, used, wanted, missing }] : [];
@@ -73,6 +75,12 @@ function passingVolumes(layouts: readonly FilesystemLayout[]): Set<string | unde
     return members.filter((member) => member.state === "Removed" || isComing(member));
   });
   return new Set(passing.map(({ source }) => source.claim?.volumeName));
+}
+
+/** Caches show a layout without the member before they show that its attachment has gone, or is to go. */
+function isOfDepartedMember(labels: Readonly<Record<string, string>> = {}, layouts: readonly FilesystemLayout[]) {
+  const owner = layouts.find(({ spec: { volumeUID } }) => volumeUID && volumeUID === labels[RECORDS.volumeUID]);
+  return owner !== undefined && !owner.spec.members?.some(({ name }) => name === labels[MEMBER_LABEL]);
 }
 
 /** As caches have it (objectKey of src/kube/object.ts). */

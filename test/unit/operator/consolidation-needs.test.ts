@@ -18,7 +18,8 @@ import {
 import { decideUnfit } from "../../../src/operator/consolidation/decide-unfit.ts";
 import { isMerging, outcomeOf } from "../../../src/operator/consolidation/under-way.ts";
 import type { MergeWay } from "../../../src/operator/member/decide-consolidation.ts";
-import { buildFilesystem } from "../../builders/volume.ts";
+import { memberLabels } from "../../../src/operator/member/member-names.ts";
+import { buildFilesystem, VOLUME_UID } from "../../builders/volume.ts";
 import { carriedOut, mounted, unmounted, withLast } from "../../harness/span-steps.ts";
 
 const NOW_MS = Date.parse("2030-01-01T00:00:00Z");
@@ -35,6 +36,8 @@ interface World {
   readonly limit?: number | undefined;
   readonly attached?: number;
   readonly givenBack?: number;
+  /** Of which member each attachment is, by its labels. */
+  readonly memberOf?: (index: number) => string;
   readonly way?: MergeWay | undefined;
   readonly attaches?: boolean;
   /** Whose node affinity names the zone "b". */
@@ -83,10 +86,14 @@ function node(name: string, labels: Record<string, string> = { zone: "a" }): Nod
   return { apiVersion: "v1", kind: "Node", metadata: { name, labels }, status: { conditions } };
 }
 
-const attachment = (index: number, isGivenBack: boolean): VolumeAttachment => ({
+const attachment = (index: number, isGivenBack: boolean, member?: string): VolumeAttachment => ({
   apiVersion: "storage.k8s.io/v1",
   kind: "VolumeAttachment",
-  metadata: { name: `va-${index}`, ...(isGivenBack ? { deletionTimestamp: "2029-12-31T00:00:00Z" } : {}) },
+  metadata: {
+    name: `va-${index}`,
+    ...(isGivenBack ? { deletionTimestamp: "2029-12-31T00:00:00Z" } : {}),
+    ...(member === undefined ? {} : { labels: memberLabels(VOLUME_UID, member) }),
+  },
   spec: { attacher: DRIVER, nodeName: "node-a", source: { persistentVolumeName: `pv-of-${index}` } },
 });
 
@@ -95,7 +102,9 @@ function seen(world: World = {}): SeenNeeds {
   const { there = { wide: mounted("1Gi", "1Gi", "1Gi", "1Gi") }, spans = {}, ordinary = { late: [DRIVER] } } = world;
   const { attached = 4, givenBack = 0 } = world;
   const named = Object.entries(there).map(([name, layout]) => ({ ...layout, metadata: { ...layout.metadata, name } }));
-  const attachments = Array.from({ length: attached }, (_, index) => attachment(index, index < givenBack));
+  const attachments = Array.from({ length: attached }, (_, index) =>
+    attachment(index, index < givenBack, world.memberOf?.(index)),
+  );
   const limit = "limit" in world ? world.limit : 4;
   return {
     pods: world.pods ?? [pod("late")],
@@ -151,6 +160,10 @@ describe("a pod that lacks attach slots on its node", () => {
     expect(message).not.toContain("late");
   });
 
+  it("wants a member less for attachments of members that are there", () => {
+    expect(decide({ memberOf: (index) => `m${index}` })["wide"]).toMatchObject({ members: 3 });
+  });
+
   it("is counted with every member of its filesystem", () => {
     const late = mounted("1Gi", "1Gi", "1Gi");
     expect(decide({ spans: { late } })["wide"]).toMatchObject({ members: 1, growth: "3Gi" });
@@ -178,6 +191,7 @@ describe("a pod that lacks attach slots on its node", () => {
   it.each<[string, World]>([
     ["there is a slot", { limit: 5 }],
     ["a slot is being given back", { givenBack: 1 }],
+    ["the attachment of a member that has left is not gone yet", { memberOf: (index) => `m${index + 1}` }],
     ["the driver has no limit", { limit: undefined }],
     ["its driver attaches nothing", { attaches: false }],
     ["it has only come", { pods: [pod("late", { waitsMs: PATIENCE_MS - 1 })] }],
