@@ -1,8 +1,10 @@
 // Bundles every process into dist/tidemark.mjs, and the agent's sampling thread beside it; each command is a chunk of its own, so
-// that a process loads what it runs and no more. Skipped when nothing is newer.
-import { readdirSync, rmSync, statSync } from "node:fs";
-import { join } from "node:path";
+// that a process loads what it runs and no more. Skipped when nothing is newer. A dist/ is never written to once it is there: an image that is
+// packed meanwhile has all of its files from one build.
+import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { build } from "esbuild";
+import { replaceDirectory } from "./replace-directory.mjs";
 
 const OUTPUTS = ["dist/tidemark.mjs", "dist/sampler-worker.mjs"];
 const newest = (path) =>
@@ -12,14 +14,14 @@ const newest = (path) =>
 const builtAt = Math.min(...OUTPUTS.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0));
 
 if (builtAt < Math.max(newest("src"), newest("scripts/build.mjs"), newest("package-lock.json"))) {
-  const { metafile } = await build({
+  const { outputFiles } = await build({
     entryPoints: { tidemark: "src/cli/main.ts", "sampler-worker": "src/agent/sampler-worker.ts" },
     outdir: "dist",
     outExtension: { ".js": ".mjs" },
     bundle: true,
     splitting: true,
     chunkNames: "chunk-[hash]",
-    metafile: true,
+    write: false,
     platform: "node",
     target: "node20.19",
     // A package that has both comes as an ES module: of a CommonJS one, import() has no names here.
@@ -34,5 +36,8 @@ if (builtAt < Math.max(newest("src"), newest("scripts/build.mjs"), newest("packa
     },
     logLevel: "warning",
   });
-  for (const name of readdirSync("dist")) if (!(`dist/${name}` in metafile.outputs)) rmSync(join("dist", name));
+  const directory = `.tidemark/dist-${process.pid}`;
+  mkdirSync(directory, { recursive: true });
+  for (const { path, contents } of outputFiles) writeFileSync(join(directory, basename(path)), contents);
+  replaceDirectory("dist", directory);
 }

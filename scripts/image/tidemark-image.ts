@@ -1,8 +1,9 @@
 // Tidemark's own image: one for all processes. Node and the programs that the agent runs come from this machine, with the shared
 // libraries that they load, at the places that Debian has for them; there is no shell and no package manager in it.
-import { accessSync, constants, existsSync, readdirSync, realpathSync } from "node:fs";
+import { accessSync, constants, existsSync, realpathSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { PROGRAMS } from "../../src/agent/storage/tools.ts";
+import { readBundle } from "./bundle-files.ts";
 import type { Layer, LayerEntry } from "./layer.ts";
 import { type Image, writeOciArchive } from "./oci-archive.ts";
 import { sharedLibrariesOf, withRealDirectory } from "./shared-libraries.ts";
@@ -106,14 +107,11 @@ function rootEntries(): LayerEntry[] {
   ];
 }
 
-/** Source maps stay out: nothing in the image reads them, and they are larger than the bundle. */
 function bundleLayer(distDirectory: string): Layer {
-  return readdirSync(distDirectory)
-    .filter((name) => name.endsWith(".mjs"))
-    .map((name) => ({
-      kind: "file",
-      path: join(BUNDLE_DIRECTORY, name),
-      from: join(distDirectory, name),
-      mode: 0o644,
-    }));
+  return readBundle(distDirectory).map(({ name, text }) => ({
+    kind: "text",
+    path: join(BUNDLE_DIRECTORY, name),
+    text,
+    mode: 0o644,
+  }));
 }

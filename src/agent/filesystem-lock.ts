@@ -2,7 +2,7 @@
 // dies. Node has no flock(2), but the lock belongs to the open file, which a short-lived flock(1) inherits.
 import { existsSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { CommandPort } from "../process/command-port.ts";
 import type { FilePort } from "../process/file-port.ts";
 
@@ -13,6 +13,7 @@ export interface FilesystemLocks {
 }
 
 const FLOCK = "/usr/bin/flock";
+/** It waits for nothing, so this ends one that hangs. A machine that is busier than that fails the call, which is made again. */
 const TIME_LIMIT_MS = 5000;
 /** The descriptor under which the child finds the file: the first after stdin, stdout and stderr. */
 const INHERITED_DESCRIPTOR = 3;
@@ -25,12 +26,15 @@ export function createFilesystemLocks(directory: string, files: FilePort, comman
     acquire: async (fsid) => {
       if (held.has(fsid)) return true;
       const file = await openLockFile(join(directory, `${fsid}.lock`), files);
-      if (await lock(file, commands, fsid)) {
-        held.set(fsid, file);
-        return true;
+      let isOurs = false;
+      try {
+        isOurs = await lock(file, commands, fsid);
+      } finally {
+        // A flock that ended too late may have locked it: left open, the file would look held by another agent at every later attempt.
+        if (!isOurs) await file.close();
       }
-      await file.close();
-      return false;
+      if (isOurs) held.set(fsid, file);
+      return isOurs;
     },
     release: async (fsid) => {
       const file = held.get(fsid);
@@ -41,7 +45,10 @@ export function createFilesystemLocks(directory: string, files: FilePort, comman
 }
 
 async function openLockFile(path: string, files: FilePort): Promise<FileHandle> {
-  if (!existsSync(path)) await files.createNew("agent-lock/create-file", path, 0o600).catch(ignoreExisting);
+  if (!existsSync(path)) {
+    await files.makeDirectory("agent-lock/make-directory", dirname(path));
+    await files.createNew("agent-lock/create-file", path, 0o600).catch(ignoreExisting);
+  }
   return open(path, "r");
 }
 

@@ -25,7 +25,9 @@ export interface OperationEnvironment {
   readonly ended: (handle: string) => void;
 }
 
-export type End = Pick<LastOperation, "outcome" | "reason" | "message"> & { readonly sizeBytes: number };
+export type End = Pick<LastOperation, "outcome" | "reason" | "message" | "floor" | "used"> & {
+  readonly sizeBytes: number;
+};
 
 /** The local record and the API's, both before the first side effect. */
 export async function recordStart(

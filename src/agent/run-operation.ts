@@ -1,7 +1,7 @@
 // Carries out one extend or shrink: recorded before its first side effect, measured at its end, its end recorded. Whatever
 // ends the process in between, the record says what to resume. It decides nothing.
 import type { Operation } from "../api/filesystem-layout.ts";
-import { formatBytes, parseQuantity } from "../units/quantity.ts";
+import { formatBytes, formatQuantity, parseQuantity } from "../units/quantity.ts";
 import { findMembers } from "./measure-volume.ts";
 import {
   type End,
@@ -13,7 +13,7 @@ import {
   revoke,
 } from "./record-operation.ts";
 import { shrinkUnmounted } from "./run-unmounted-shrink.ts";
-import type { MountedVolume } from "./storage/storage.ts";
+import type { MountedVolume, ShrinkResult } from "./storage/storage.ts";
 import { withTimeLimit } from "./time-limit.ts";
 import { mountedVolumeOf, type RunningOperation, type VolumeState } from "./volume-state.ts";
 
@@ -160,13 +160,21 @@ async function shrink(
     case "Cancelled":
       return { outcome: "Cancelled", reason: "ShrinkCancelled", message: result.message, sizeBytes: result.sizeBytes };
     case "FloorReached":
-      return {
-        outcome: "FloorReached",
-        reason: "ShrinkFloorReached",
-        message: result.message,
-        sizeBytes: result.sizeBytes,
-      };
+      return floorEnd(result);
   }
+}
+
+/** With its figures: the policy-engine asks for no less again until the use has changed. */
+function floorEnd(result: Extract<ShrinkResult, { readonly outcome: "FloorReached" }>): End {
+  const { message, sizeBytes, floorBytes, usedBytes } = result;
+  return {
+    outcome: "FloorReached",
+    reason: "ShrinkFloorReached",
+    message,
+    sizeBytes,
+    floor: formatQuantity(floorBytes),
+    ...(usedBytes === undefined ? {} : { used: formatQuantity(usedBytes) }),
+  };
 }
 
 async function measuredSize(

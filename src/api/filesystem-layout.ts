@@ -190,6 +190,7 @@ export const lastOperation = z
     }),
     reached: quantity("The size at its end."),
     floor: quantity("The smallest size that the filesystem called safe, where that ended it.").optional(),
+    used: quantity("What was in use then: until that has changed, no less than the floor is asked for.").optional(),
     reason: z
       .string()
       .meta({ description: "Why it ended so, in one word of docs/reference/reasons.md; absent when it succeeded." })

@@ -272,7 +272,7 @@ const BODIES: Readonly<Record<string, Body>> = {
     properties: {
       provisioner: text,
       parameters: stringMap,
-      reclaimPolicy: { ...text, enum: ["Retain", "Delete", "Recycle"], default: "Delete" },
+      reclaimPolicy: { ...text, enum: ["Delete", "Retain"], default: "Delete" },
       mountOptions: atomicList(text),
       allowVolumeExpansion: flag,
       volumeBindingMode: { ...text, enum: ["Immediate", "WaitForFirstConsumer"], default: "Immediate" },

@@ -2,6 +2,7 @@
 // (the object, its status) leaves the other part alone, and the generation counts changes of the specification.
 import type { ApiError } from "./api-error.ts";
 import { badRequest, conflict, type FieldError, invalid, modifiedConflict } from "./api-error.ts";
+import { invalidValue } from "./field-errors.ts";
 import { asJsonObject, equalJson, type JsonObject } from "./json.ts";
 import { kindRules } from "./kind-rules.ts";
 import { setNamespace } from "./new-object.ts";
@@ -32,12 +33,16 @@ export function changedObject(
 }
 
 function checkPreconditions(request: WriteRequest, live: StoredObject, given: JsonObject, form: BodyForm): void {
-  const { kind, address } = request;
+  const { kind, address, subresource } = request;
   if (given["name"] !== address.name)
     throw badRequest(`the name of the object (${given["name"]}) does not match the name on the URL (${address.name})`);
   const { uid, resourceVersion } = given;
-  if (uid && uid !== live.metadata.uid) throw uidConflict(kind, address.name, String(uid), live.metadata.uid);
+  const isOther = Boolean(uid) && uid !== live.metadata.uid;
+  if (isOther && form === "object") throw uidConflict(kind, address.name, String(uid), live.metadata.uid);
   if (resourceVersion && resourceVersion !== live.metadata.resourceVersion) throw modifiedConflict(kind, address.name);
+  // Of a patch the uid is a field like others. The status of a custom resource is written without a look at it.
+  if (isOther && !(kind.custom && subresource === "status"))
+    throw invalid(kind, address.name, [invalidValue("metadata.uid", uid, "field is immutable")]);
   if (!resourceVersion && form === "object" && !kind.unconditionalUpdate) throw versionRequired(kind, address.name);
 }
 

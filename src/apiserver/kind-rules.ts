@@ -1,7 +1,11 @@
 // What holds for single built-in kinds beyond their schema: fields that the server itself fills in, and further checks.
 import type { FieldError } from "./api-error.ts";
+import { claimErrors, completeClaim } from "./claim-rules.ts";
 import { customKind, type DefinitionSpec } from "./custom-kind.ts";
-import { asJsonObject, equalJson, type JsonObject } from "./json.ts";
+import { changedErrors } from "./field-errors.ts";
+import { asJsonObject, type JsonObject } from "./json.ts";
+import { podErrors } from "./pod-rules.ts";
+import { attachmentErrors, classErrors, volumeErrors } from "./volume-rules.ts";
 
 interface KindRules {
   /** Fills in what the server owns, in place, before validation. */
@@ -17,9 +21,17 @@ const NAME_LABEL = "kubernetes.io/metadata.name";
 
 const RULES: Readonly<Record<string, KindRules>> = {
   Namespace: { complete: completeNamespace },
-  PersistentVolume: { complete: completeStatus },
-  PersistentVolumeClaim: { complete: completeStatus, errors: claimErrors },
-  Pod: { complete: completeStatus },
+  PersistentVolume: { complete: completeStatus, errors: volumeErrors },
+  PersistentVolumeClaim: {
+    complete: (object) => {
+      completeStatus(object);
+      completeClaim(object);
+    },
+    errors: claimErrors,
+  },
+  Pod: { complete: completeStatus, errors: podErrors },
+  StorageClass: { errors: classErrors },
+  VolumeAttachment: { errors: attachmentErrors },
   Secret: { complete: completeSecret },
   CSIStorageCapacity: { errors: capacityErrors },
   CustomResourceDefinition: { complete: completeDefinition, errors: (object) => customKind(object).errors },
@@ -82,29 +94,5 @@ function condition(type: string, reason: string, message: string, now: string): 
 // What the driver was asked for never changes, only what it answered.
 function capacityErrors(object: JsonObject, before: JsonObject | undefined): FieldError[] {
   if (before === undefined) return [];
-  return ["nodeTopology", "storageClassName"]
-    .filter((field) => !equalJson(object[field], before[field]))
-    .map((field) => ({
-      field,
-      reason: "FieldValueInvalid",
-      message: `Invalid value: ${JSON.stringify(object[field] ?? null)}: field is immutable`,
-    }));
-}
-
-// A bound claim's request may grow; the rest of a claim's specification never changes.
-function claimErrors(object: JsonObject, before: JsonObject | undefined): FieldError[] {
-  if (before === undefined) return [];
-  const fixed = (each: JsonObject) => {
-    const {
-      resources: _resources,
-      volumeName: _volume,
-      volumeAttributesClassName: _class,
-      ...rest
-    } = asJsonObject(each["spec"]);
-    return rest;
-  };
-  if (equalJson(fixed(object), fixed(before))) return [];
-  const message =
-    "Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
-  return [{ field: "spec", reason: "FieldValueForbidden", message }];
+  return ["nodeTopology", "storageClassName"].flatMap((field) => changedErrors(field, object[field], before[field]));
 }

@@ -3,6 +3,7 @@
 import { ApiError, alreadyExists, badRequest, conflict, forbidden, notFound } from "./api-error.ts";
 import { builtInKind } from "./built-in-kinds.ts";
 import { changedObject } from "./changed-object.ts";
+import { resizeRefusal } from "./claim-resize.ts";
 import { FieldStructureError } from "./field-structure.ts";
 import { asJsonObject, cloneJson, equalJson, isJsonObject, type JsonObject } from "./json.ts";
 import {
@@ -116,6 +117,8 @@ export class ObjectWriter {
     const { kind } = request;
     const now = this.#now();
     const object = changedObject(request, live, input, now, form);
+    const refusal = resizeRefusal(this.#store, request, live, object);
+    if (refusal !== undefined) throw refusal;
     setManagedFields(object.metadata, ownerships ?? updatedOwnerships(request, live, object, now));
     if (equalJson(object, live)) return live;
     if (request.dryRun) return object;

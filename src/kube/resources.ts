@@ -205,7 +205,7 @@ export interface EndpointSlice extends KubeObject {
 
 /** Of a template of a claim, as in a pod's generic ephemeral volume: what the claim is made with. */
 export interface ClaimTemplate {
-  spec?: Pick<PersistentVolumeClaimSpec, "resources" | "storageClassName">;
+  spec?: Pick<PersistentVolumeClaimSpec, "accessModes" | "resources" | "storageClassName">;
 }
 
 export interface PodVolume {
@@ -219,6 +219,7 @@ export type ResourceQuantities = Record<string, string | number>;
 
 export interface PodContainer {
   name: string;
+  image?: string;
   resources?: { requests?: ResourceQuantities; limits?: ResourceQuantities };
 }
 

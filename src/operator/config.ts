@@ -30,6 +30,8 @@ export interface OperatorConfig extends ProcessSettings {
   readonly namespaceBudgetBytes: number;
   /** How long a node must have been lost before a claim that says so is deleted. */
   readonly nodeLossDelayMs: number;
+  /** Between two looks at which pods lack attach slots. No flag sets it. */
+  readonly consolidationLookMs: number;
   /** Undefined: pods are not sent here. */
   readonly podWebhook: PodWebhookSettings | undefined;
 }
@@ -40,6 +42,9 @@ export interface PodWebhookSettings {
   /** Schedulers that ask the extender besides Tidemark's own: pods keep them, the default one too when it is among them. */
   readonly schedulersWithExtender: readonly string[];
 }
+
+/** Pods come in bursts, and none is in a hurry that has waited that long: a look counts slots on each node. */
+const CONSOLIDATION_LOOK_MS = 10_000;
 
 const FLAGS = {
   ...CONNECTION_FLAGS,
@@ -68,6 +73,7 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
     csiSocket: values["csi-socket"],
     spanCsiSocket: values["span-csi-socket"],
     nodeLossDelayMs: durationFlag("node-loss-delay", values["node-loss-delay"], 0),
+    consolidationLookMs: CONSOLIDATION_LOOK_MS,
     podWebhook: values["pod-webhook"]
       ? {
           port: portFlag("pod-webhook-port", values["pod-webhook-port"]),

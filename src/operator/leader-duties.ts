@@ -86,9 +86,14 @@ export function createLeaderDuties(parts: DutyParts, log: Logger): NamedDuty[] {
   ];
 }
 
-function createLedConsolidations({ caches, events, metrics, clock }: DutyParts, log: Logger) {
+function createLedConsolidations({ config, caches, events, metrics, clock }: DutyParts, log: Logger) {
   const { volumes, claims, capacities, waitingPods } = caches;
   const sight = consolidationSight({ ...volumes, ...claims }, capacities);
   const synced = Promise.all([claims.synced, capacities.synced, waitingPods.synced]).then(() => undefined);
-  return createConsolidations({ ...sight, pods: waitingPods, events, metrics, clock }, synced, log);
+  return createConsolidations(
+    { ...sight, pods: waitingPods, events, metrics, clock },
+    synced,
+    config.consolidationLookMs,
+    log,
+  );
 }

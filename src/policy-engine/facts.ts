@@ -71,6 +71,8 @@ export interface FilesystemFacts {
   readonly shrinksUnmounted: boolean;
   /** The shrink that waits for the next unmount; it does so until notAfterMs. */
   readonly plannedShrink: PlannedShrink | undefined;
+  /** The last target is a shrink that the operator has no members for; absent: it is none, or was carried on. */
+  readonly refusedShrink?: RefusedShrink | undefined;
   /** Fewer members are wanted; absent: nobody wants that. */
   readonly consolidation?: ConsolidationFacts | undefined;
 }
@@ -80,6 +82,15 @@ export interface PlannedShrink {
   /** The size that it was decided on. */
   readonly fromBytes: number;
   readonly notAfterMs: number;
+}
+
+export interface RefusedShrink {
+  readonly sizeBytes: number;
+  /** The size that it was decided on. */
+  readonly fromBytes: number;
+  readonly decidedAtMs: number;
+  /** The operator's words. */
+  readonly message: string;
 }
 
 /** What a filesystem of fewer members would be, for a pod that lacks attach slots. */
@@ -129,6 +140,11 @@ export interface LastOperationFacts {
   readonly message?: string | undefined;
   /** The smallest size the filesystem called safe, where the operation ended as FloorReached. */
   readonly floorBytes: number | undefined;
+  /** What was in use then; absent where the agent did not report it. */
+  readonly usedBytes?: number | undefined;
+  /** The size that was asked for, and the one at its end. */
+  readonly askedBytes?: number | undefined;
+  readonly reachedBytes?: number | undefined;
 }
 
 export interface NodeFacts {

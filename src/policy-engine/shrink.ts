@@ -15,6 +15,7 @@ import type { Question, WantedChange } from "./question.ts";
 import { holdForFailure, roundUpToMiB, sizeForCapacity, wishedSize } from "./resizing.ts";
 import type { RuleFailure } from "./rule-round.ts";
 import { planAtUnmount, unmountedObstacle } from "./shrink-at-unmount.ts";
+import { describeChange, standingFloorBytes, standingRefusal } from "./standing-floor.ts";
 
 interface Obstacle {
   readonly reason: HoldReason;
@@ -121,12 +122,17 @@ function boundedShrink(question: Question, policy: CompiledPolicy, reading: Read
   const floor = highestFloor(question, policy, wish);
   const wantedBytes = roundUpToMiB(floor.bytes);
   const largestBytes = fromBytes - policy.shrink.minStepBytes;
+  const known = standingFloorBytes(facts);
+  if (known !== undefined && wantedBytes > largestBytes && floor.bytes === known)
+    return question.hold("ShrinkFloorReached", `${because}; ${floorText(known, fromBytes)}`, details);
   if (wantedBytes > largestBytes)
     return question.hold("StepTooSmall", `${because}; ${stepText(fromBytes, wantedBytes, policy)}`, details);
   const { sizeBytes, obstacle: flap } = leastSteadySize(question, policy, wantedBytes, largestBytes);
   if (sizeBytes === undefined)
     return question.hold("WouldFlap", `${because}, but after a shrink ${flap} would extend it again`, details);
   const cap = flap === undefined ? floor.text : `${flap}, which would extend it again`;
+  const refused = standingRefusal(facts, sizeBytes);
+  if (refused !== undefined) return question.hold("ShrinkFloorReached", `${because}, but ${refused.message}`, details);
   const change = changeOf(wish, because, sizeBytes, cap);
   const plan = holdAfterLastShrink(question, policy, change) ?? admit(question, change);
   return plan.kind === "shrink" && facts.claim.fsType === "ext4" ? planAtUnmount(question, policy, plan) : plan;
@@ -144,10 +150,12 @@ function savingText({ limits }: CompiledPolicy, { sizeBytes }: Wish, fromBytes: 
 
 function highestFloor(question: Question, policy: CompiledPolicy, wish: Wish): Floor {
   const { maxStepBytes } = policy.shrink;
+  const known = standingFloorBytes(question.facts);
   const floors: [Floor, ...Floor[]] = [
     { bytes: wish.sizeBytes, text: `the reserve of ${formatBytes(wish.reserveBytes)} and a chunk to move` },
     { bytes: lowerBound(question), text: describeLowerBound(question) },
     { bytes: question.facts.filesystem.sizeBytes - maxStepBytes, text: `maxStep (${formatBytes(maxStepBytes)})` },
+    ...(known === undefined ? [] : [{ bytes: known, text: `the floor of the last shrink (${formatBytes(known)})` }]),
   ];
   return floors.reduce((highest, floor) => (floor.bytes > highest.bytes ? floor : highest));
 }
@@ -174,6 +182,9 @@ export function holdAfterLastShrink(
   const { monotonicMs, filesystem } = question.facts;
   const last = filesystem.lastOperation;
   if (last?.kind !== "Shrink") return undefined;
+  const known = standingFloorBytes(question.facts);
+  if (known !== undefined && change.sizeBytes < known)
+    return question.hold("ShrinkFloorReached", floorText(known, filesystem.sizeBytes), { rule: change.rule?.name });
   const eligibleAtMs = last.endedAtMs + Math.max(policy.shrink.cooldownMs, MIN_RETRY_MS);
   if (!(monotonicMs < eligibleAtMs)) return undefined;
   const nextEligibleMs = question.wallMs(eligibleAtMs);
@@ -195,6 +206,13 @@ export function holdAfterLastShrink(
 function describePeak({ rule, peakBytes: peak }: Wish, reading: Reading): string {
   const when = rule.windowMs === 0 ? "" : ` at the peak of the last ${formatDuration(rule.windowMs)}`;
   return `${formatPercent(peak / reading.capacityBytes)} of ${formatBytes(reading.capacityBytes)} is used${when}`;
+}
+
+function floorText(floorBytes: number, sizeBytes: number): string {
+  return (
+    `the filesystem cannot safely be smaller than ${formatBytes(floorBytes)} now; nothing smaller is asked for before ` +
+    describeChange(sizeBytes)
+  );
 }
 
 function stepText(fromBytes: number, wantedBytes: number, policy: CompiledPolicy): string {

@@ -13,7 +13,10 @@ export interface FileRange {
 }
 
 export interface FilePort {
-  /** Replaces the file as a whole, or not at all: written beside, synced (for "PowerCut", the default), renamed. */
+  /**
+   * Replaces the file as a whole, or not at all: written to a second file, synced (for "PowerCut", the default), renamed. Its directory is
+   * made again where somebody has removed it.
+   */
   writeWhole(point: EffectPoint, path: string, text: string, mode?: number, durability?: Durability): Promise<void>;
   /** Creates an empty file of this mode; throws EEXIST when there is one. */
   createNew(point: EffectPoint, path: string, mode: number): Promise<void>;
@@ -55,7 +58,7 @@ export interface FilePort {
 export function createFilePort(effects: Effects): FilePort {
   return {
     writeWhole: (point, path, text, mode = 0o600, durability = "PowerCut") =>
-      effects.run(point, () => writeWhole(path, text, mode, durability)),
+      effects.run(point, () => inDirectory(path, durability, () => writeWhole(path, text, mode, durability))),
     createNew: (point, path, mode) => effects.run(point, async () => (await open(path, "wx", mode)).close()),
     truncate: (point, path, sizeBytes) => effects.run(point, () => truncate(path, sizeBytes)),
     writeKernel: (point, path, text) => effects.run(point, () => withHandle(path, "w", (file) => file.writeFile(text))),
@@ -72,6 +75,27 @@ export function createFilePort(effects: Effects): FilePort {
   };
 }
 
+/** `write` creates a file at this path: once more where its directory was missing. */
+async function inDirectory(path: string, durability: Durability, write: () => Promise<void>): Promise<void> {
+  try {
+    await write();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    await makeMissing(dirname(path), durability);
+    await write();
+  }
+}
+
+async function makeMissing(directory: string, durability: Durability): Promise<void> {
+  const first = await mkdir(directory, { recursive: true, mode: 0o700 });
+  if (first === undefined || durability === "ProcessDeath") return;
+  for (let made = directory; made.length >= first.length; made = dirname(made)) await syncDirectory(dirname(made));
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  await withHandle(path, "r", (directory) => directory.sync());
+}
+
 async function writeWhole(path: string, text: string, mode: number, durability: Durability): Promise<void> {
   const beside = `${path}.new`;
   await rm(beside, { force: true });
@@ -85,7 +109,7 @@ async function writeWhole(path: string, text: string, mode: number, durability: 
     mode,
   );
   await rename(beside, path);
-  if (durability === "PowerCut") await withHandle(dirname(path), "r", (directory) => directory.sync());
+  if (durability === "PowerCut") await syncDirectory(dirname(path));
 }
 
 async function removeEmpty(path: string): Promise<void> {

@@ -46,6 +46,21 @@ describe("the source tree", () => {
   });
 });
 
+describe("the tests", () => {
+  it("get their API server through one function, so that all of them run on a real one, too", () => {
+    const apart = [
+      "test/harness/api-under-test.ts",
+      // What the embedded one alone promises: loopback, and how it closes.
+      "test/contract/refusals.test.ts",
+    ];
+    const starts = (path: string): boolean => readFileSync(path, "utf8").includes("src/apiserver/server.ts");
+    const tests = filesBelow("test").filter(
+      (path) => path.endsWith(".ts") && path !== "test/architecture/tidy.test.ts",
+    );
+    expect(tests.filter((path) => starts(path) && !apart.includes(path))).toEqual([]);
+  });
+});
+
 describe("the list of effect points", () => {
   const listed = JSON.parse(readFileSync("test/effect-points.json", "utf8")) as string[];
 

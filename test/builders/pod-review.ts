@@ -5,7 +5,11 @@ export const ofClaim = (claimName: string): PodVolume => ({ name: claimName, per
 
 export const ephemeral = (name: string, storageClassName: string | undefined, storage: string): PodVolume => ({
   name,
-  ephemeral: { volumeClaimTemplate: { spec: { storageClassName, resources: { requests: { storage } } } } },
+  ephemeral: {
+    volumeClaimTemplate: {
+      spec: { accessModes: ["ReadWriteOnce"], storageClassName, resources: { requests: { storage } } },
+    },
+  },
 });
 
 /** As it comes to admission, defaults filled in. */
@@ -20,7 +24,10 @@ export function buildPod(
     metadata: { name: "web", namespace: "shop", ...(annotations && { annotations }) },
     spec: {
       schedulerName: "default-scheduler",
-      containers: [{ name: "first", resources: {} }, { name: "second" }],
+      containers: [
+        { name: "first", image: "none", resources: {} },
+        { name: "second", image: "none" },
+      ],
       volumes: [...volumes],
       ...spec,
     },

@@ -189,6 +189,41 @@ describe("applying", () => {
     expect((await api.apply(`${widgets}/of-uid`, "one", configuration)).code).toBe(409);
   });
 
+  describe("for an object of another uid", () => {
+    const uid = "00000000-0000-0000-0000-000000000000";
+
+    it("is refused as a change of the uid: 422; where it names a version that has passed, with 409", async () => {
+      const path = `${widgets}/of-other`;
+      const { body } = await api.apply(path, "one", widget("of-other"));
+      const { resourceVersion } = body["metadata"];
+      const refused = await api.apply(path, "one", widget("of-other", { size: 2 }, { uid }), true);
+      expect([refused.code, refused.body["details"].causes[0]?.field]).toEqual([422, "metadata.uid"]);
+      expect((await api.patch(path, MERGE, { metadata: { uid }, spec: { size: 2 } })).code).toBe(422);
+      await api.apply(path, "one", widget("of-other", { size: 3 }));
+      const stale = widget("of-other", { size: 2 }, { uid, resourceVersion });
+      expect((await api.apply(path, "one", stale, true)).code).toBe(409);
+      expect((await api.get(path)).body["spec"].size).toBe(3);
+    });
+
+    it("is written to the status of a custom resource all the same: a version alone keeps it from that", async () => {
+      const path = `${widgets}/remade`;
+      const { body } = await api.apply(path, "one", widget("remade"));
+      const { resourceVersion } = body["metadata"];
+      const status = { ...widget("remade", {}, { uid }), status: { phase: "Told" } };
+      expect((await api.apply(`${path}/status`, "one", status, true)).code).toBe(200);
+      const { metadata, status: told } = (await api.get(path)).body;
+      expect([metadata.uid === uid, told.phase]).toEqual([false, "Told"]);
+      const stale = { ...widget("remade", {}, { uid, resourceVersion }), status: { phase: "Stale" } };
+      expect((await api.apply(`${path}/status`, "one", stale, true)).code).toBe(409);
+    });
+
+    it("replaces nothing: 409", async () => {
+      const { body } = await api.post(widgets, widget("replaced"));
+      const replacement = { ...body, metadata: { ...body["metadata"], uid } };
+      expect((await api.put(`${widgets}/replaced`, replacement)).code).toBe(409);
+    });
+  });
+
   it("for a version that has passed is refused with 409, even by force", async () => {
     const { body } = await api.apply(`${widgets}/of-version`, "one", widget("of-version"));
     await api.apply(`${widgets}/of-version`, "one", widget("of-version", { size: 2 }));

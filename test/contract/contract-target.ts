@@ -1,8 +1,9 @@
-// What the contract suite runs against: the embedded control plane, or the API server that TIDEMARK_CONTRACT_SERVER names
-// (plain HTTP, as `kubectl proxy` offers it). A case that fails there and passes here is a fault of the embedded one.
+// What the contract suite runs against: the embedded control plane, a kube-apiserver of its own (see api-under-test.ts), or the API server
+// that TIDEMARK_CONTRACT_SERVER names (plain HTTP, as `kubectl proxy` offers it). A case that passes on the embedded one alone is a fault of
+// that one.
 import { it } from "@jest/globals";
-import { startControlPlane } from "../../src/apiserver/server.ts";
 import { createLogger } from "../../src/process/log.ts";
+import { isRealApi, startApiUnderTest } from "../harness/api-under-test.ts";
 
 export interface ContractTarget {
   readonly baseUrl: string;
@@ -14,13 +15,13 @@ export interface ContractTarget {
 export async function startContractTarget(): Promise<ContractTarget> {
   const server = givenServer();
   if (server !== undefined) return { baseUrl: server.replace(/\/$/, ""), embedded: false, close: async () => {} };
-  const controlPlane = await startControlPlane({ port: 0, log: createLogger("control-plane", "error") });
-  return { baseUrl: controlPlane.url, embedded: true, close: () => controlPlane.close() };
+  const controlPlane = await startApiUnderTest({ port: 0, log: createLogger("control-plane", "error") });
+  return { baseUrl: controlPlane.url, embedded: !isRealApi(), close: () => controlPlane.close() };
 }
 
 /** A case of the embedded control plane alone: against another server it is skipped, and says what that one does instead. */
 export function itEmbedded(name: string, otherServers: string, body: () => Promise<void>): void {
-  if (givenServer() === undefined) {
+  if (givenServer() === undefined && !isRealApi()) {
     it(name, body);
     return;
   }

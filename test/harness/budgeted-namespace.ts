@@ -76,6 +76,7 @@ export class BudgetedNamespace {
   #engineAheadMs = 0;
   #nodeAheadMs = 0;
   #answers: Answers = "prompt";
+  #heldGrants: (() => void)[] | undefined;
   #replica: Replica;
 
   constructor(budgetBytes: number, volumes: readonly VolumeOfNamespace[], metrics: EngineMetrics) {
@@ -119,8 +120,13 @@ export class BudgetedNamespace {
 
   /** One round of the engine; its writes are in the API server then, and in its caches when they are watched. */
   async decide(handles: readonly string[] = this.handles): Promise<void> {
-    await this.#replica.engine.evaluateAll(handles);
+    await this.evaluate(handles);
     await this.#replica.engine.settled();
+  }
+
+  /** The same, while its writes are still on their way. */
+  async evaluate(handles: readonly string[] = this.handles): Promise<void> {
+    await this.#replica.engine.evaluateAll(handles);
   }
 
   /** The engine's caches see what the API server has. */
@@ -136,6 +142,25 @@ export class BudgetedNamespace {
   /** From now on, to every write. */
   answer(how: Answers): void {
     this.#answers = how;
+  }
+
+  /** From now on grants wait on their way to the API server. */
+  holdGrants(): void {
+    this.#heldGrants ??= [];
+  }
+
+  /** How many grants are on their way. */
+  grantsUnderWay(): number {
+    return this.#heldGrants?.length ?? 0;
+  }
+
+  /** The grants on their way arrive, and what was asked for meanwhile is decided. */
+  async releaseGrants(): Promise<void> {
+    const held = this.#heldGrants ?? [];
+    this.#heldGrants = undefined;
+    for (const arrive of held) arrive();
+    await this.#replica.engine.settled();
+    await this.#replica.engine.settled();
   }
 
   /** The engine hears that the claim was deleted and that somebody made another of its name. */
@@ -278,6 +303,8 @@ export class BudgetedNamespace {
   }
 
   async #answerTo(object: KubeObject): Promise<void> {
+    const held = object.kind === "FilesystemLayout" ? this.#heldGrants : undefined;
+    if (held !== undefined) await new Promise<void>((arrive) => held.push(arrive));
     if (this.#answers === "refused") throw new KubeError("Invalid", 422, "the test refuses the write");
     await this.#take(object);
     if (this.#answers === "lost") throw new KubeError("Unreachable", 0, "the answer was lost");

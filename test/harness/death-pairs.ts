@@ -5,9 +5,11 @@ import { createRandom } from "../vm/power-cut/cut-plan.ts";
 import { seedOfRun } from "../vm/power-cut/seeds.ts";
 import { takesAll } from "./sample.ts";
 
+/** Those that live with pairs, as test/seeds.json names them. */
+export const SUITES_OF_PAIRS = ["kill-matrix", "lvm-operator-crash", "pod-webhook-crash", "span-operator-crash"];
 const SEEDS = "test/seeds.json";
 
-interface KeptPair {
+export interface KeptPair {
   readonly suite: string;
   /** As the suite names its points. */
   readonly points: readonly string[];
@@ -22,6 +24,8 @@ export interface DeathPairs {
 /** Those that are kept, and in the long run `count` more. TIDEMARK_SEED repeats them; otherwise they follow from the commit. */
 export function deathPairs(suite: string, names: readonly string[], count: number): DeathPairs {
   const kept = keptPairs().filter((pair) => pair.suite === suite);
+  const lost = lostPair(kept, names);
+  if (lost !== undefined) throw new Error(lost);
   const seed = seedOfRun();
   if (takesAll()) console.log(`${suite}: ${count} pairs of deaths by TIDEMARK_SEED=${seed}`);
   return {
@@ -29,6 +33,14 @@ export function deathPairs(suite: string, names: readonly string[], count: numbe
     tell: (points, failure) =>
       `${points.join(" and ")}, of TIDEMARK_SEED=${seed}: ${failure}\n  keep ${JSON.stringify({ suite, points })} in ${SEEDS} under "death-pairs"`,
   };
+}
+
+/** A pair with a point that its suite does not name any more would be lived through without its deaths. Undefined: there is none. */
+export function lostPair(kept: readonly KeptPair[], names: readonly string[]): string | undefined {
+  const lost = kept.find(({ points }) => points.length !== 2 || !points.every((point) => names.includes(point)));
+  if (lost === undefined) return undefined;
+  const unknown = lost.points.filter((point) => !names.includes(point));
+  return `Adapt or remove ${JSON.stringify(lost)} in ${SEEDS}: a pair is two points of ${lost.suite}, which has no ${unknown.join(", ") || "third"}`;
 }
 
 /** Two different points each, in the order of `names`. */
@@ -42,7 +54,7 @@ export function randomPairs(names: readonly string[], count: number, seed: numbe
   });
 }
 
-function keptPairs(): readonly KeptPair[] {
+export function keptPairs(): readonly KeptPair[] {
   if (!existsSync(SEEDS)) return [];
   const seeds = JSON.parse(readFileSync(SEEDS, "utf8")) as { readonly "death-pairs"?: readonly KeptPair[] };
   return seeds["death-pairs"] ?? [];

@@ -23,17 +23,34 @@ export function sampleOf(name: string, ofCommits: number): number {
   return createHash("sha256").update(name).digest().readUInt32BE() % ofCommits;
 }
 
-/** Of the main line: a merge counts as one commit. A tree without Git's history is commit 0. */
-export function commitCount(): number {
+/**
+ * Of the main line: a merge counts as one commit. A tree without Git's history is commit 0. A shallow clone counts the same for every commit:
+ * in CI that throws with the remedy, elsewhere it is a warning.
+ */
+export function commitCount(directory = process.cwd()): number {
   const given = process.env[SAMPLE_VARIABLE] ?? "";
   if (/^\d+$/.test(given)) return Number(given);
+  if (ask(directory, "rev-parse", "--is-shallow-repository") === "true") refuseShallow();
+  return Number(ask(directory, "rev-list", "--count", "--first-parent", "HEAD") ?? 0);
+}
+
+/** Undefined: there is no Git, or it knows no answer. */
+function ask(directory: string, ...question: readonly string[]): string | undefined {
   try {
-    const counted = execFileSync("git", ["rev-list", "--count", "--first-parent", "HEAD"], {
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", "ignore"],
-    });
-    return Number(counted.trim());
+    const stdio = ["ignore", "pipe", "ignore"] as const;
+    return execFileSync("git", question, { cwd: directory, encoding: "utf8", stdio: [...stdio] }).trim();
   } catch {
-    return 0;
+    return undefined;
   }
+}
+
+let isWarned = false;
+
+function refuseShallow(): void {
+  const problem =
+    `Run git fetch --unshallow, or give the commit's number by ${SAMPLE_VARIABLE}: ` +
+    "this clone is shallow, so every commit of it would take the same sample";
+  if (process.env["CI"]) throw new Error(problem);
+  if (!isWarned) process.emitWarning(problem);
+  isWarned = true;
 }

@@ -4,6 +4,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
+import { SPAN_DRIVER } from "../../src/api/names.ts";
 import { VolumeCapability_AccessMode_Mode } from "../../src/gen/csi/v1/csi.ts";
 import {
   CSI_NODES,
@@ -18,7 +19,13 @@ import { createLogger } from "../../src/process/log.ts";
 import { createNodePort, type NodePort } from "../../src/standalone/csi-client.ts";
 import { volumeNameOf } from "../../src/standalone/volume-request.ts";
 import { formatQuantity, GIB } from "../../src/units/quantity.ts";
-import { MEMBER_CLASS, MEMBER_DRIVER, startMemberSidecars, ZONE_KEY } from "../fakes/member-sidecars.ts";
+import {
+  createMemberClass,
+  MEMBER_CLASS,
+  MEMBER_DRIVER,
+  startMemberSidecars,
+  ZONE_KEY,
+} from "../fakes/member-sidecars.ts";
 import { type SpanUnderTest, spanUnderTest } from "../integration/operator/span-under-test.ts";
 import { bindToSpan } from "./bind-claim.ts";
 import { persist } from "./crashing-operator.ts";
@@ -67,6 +74,7 @@ export async function startSpanStack(): Promise<SpanStack> {
   await client.create("test/namespace", NAMESPACES, { apiVersion: "v1", kind: "Namespace", metadata: { name: SHOP } });
   const labels = { [ZONE_KEY]: "a" };
   await client.mergePatch("test/node", NODES, { name: NODE_NAME }, { metadata: { labels } });
+  await createMemberClass(client, "spans", true, SPAN_DRIVER);
   for (const name of STACK_PROCESSES) await stack.start(name);
   const span = spanUnderTest({ client, spanSocket: operatorSocket });
   const node = createNodePort(agentSocket, directEffects);

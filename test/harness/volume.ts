@@ -12,6 +12,12 @@ import { LOOP_CLASS_NAME } from "../../src/standalone/bootstrap.ts";
 import type { Stack } from "./stack.ts";
 import { waitFor } from "./wait-for.ts";
 
+/** Without it an API server drops a snapshot's reference. */
+const GROUP_OF = {
+  VolumeSnapshot: { apiGroup: "snapshot.storage.k8s.io" },
+  PersistentVolumeClaim: {},
+} as const;
+
 export const NAMESPACE = "default";
 
 export interface ClaimSettings {
@@ -47,7 +53,7 @@ export async function createVolume(stack: Stack, name: string, settings: ClaimSe
       accessModes: ["ReadWriteOnce"],
       resources: { requests: { storage: request } },
       ...(volumeMode && { volumeMode }),
-      ...(dataSource && { dataSource }),
+      ...(dataSource && { dataSource: { ...GROUP_OF[dataSource.kind], ...dataSource } }),
     },
   });
   const uid = claim.metadata.uid ?? "";

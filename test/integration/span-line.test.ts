@@ -67,6 +67,7 @@ describeReal("a span, from its claim to its end", STACK_PARTS, () => {
         namespaceBudgetBytes: 1024 * GIB,
         podWebhook: undefined,
         nodeLossDelayMs: 30_000,
+        consolidationLookMs: 10_000,
         csiSocket: join(agent.directory, "run/operator.sock"),
         spanCsiSocket: spanSocket,
         httpHost: "127.0.0.1",

@@ -9,6 +9,7 @@ import { filesystemSizeBytes } from "../../src/api/filesystem-size.ts";
 import { VOLUME_POLICIES } from "../../src/api/volume-policy.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, type PodVolume } from "../../src/kube/resources.ts";
 import { GIB } from "../../src/units/quantity.ts";
+import { buildClaim } from "../builders/claim.ts";
 import { aPolicySpec, EXTEND_AT_80 } from "../builders/policy.ts";
 import { MEMBER_DRIVER } from "../fakes/member-sidecars.ts";
 import { deathRecord } from "../harness/death-notes.ts";
@@ -132,16 +133,15 @@ describeReal("a process that dies by SIGKILL while members are merged", STACK_PA
       const csi = { driver: MEMBER_DRIVER, volumeHandle: `device-of-${claimName}` };
       const metadata = { namespace: SHOP, name: claimName };
       await client.create("test/volume", PERSISTENT_VOLUMES, {
-        ...{ apiVersion: "v1", kind: "PersistentVolume", metadata: { name: claimName }, spec: { csi } },
+        ...{ apiVersion: "v1", kind: "PersistentVolume", metadata: { name: claimName } },
+        spec: { csi, capacity: { storage: "10Gi" }, accessModes: ["ReadWriteOnce"] },
       });
-      const spec = { volumeName: claimName };
-      await client.create("test/claim", PERSISTENT_VOLUME_CLAIMS, {
-        ...{ apiVersion: "v1", kind: "PersistentVolumeClaim", metadata, spec },
-      });
+      const claim = buildClaim({ ...metadata, spec: { volumeName: claimName } });
+      await client.create("test/claim", PERSISTENT_VOLUME_CLAIMS, claim);
       volumes.push({ name: claimName, persistentVolumeClaim: { claimName } });
     }
     const metadata = { namespace: SHOP, name };
-    const spec = { nodeName: NODE_NAME, containers: [], volumes };
+    const spec = { nodeName: NODE_NAME, containers: [{ name: "main", image: "none" }], volumes };
     await client.create("test/pod", PODS, { apiVersion: "v1", kind: "Pod", metadata, spec });
     const lastTransitionTime = new Date(Date.now() - 3_600_000).toISOString();
     const conditions = [{ type: "PodScheduled", status: "True", reason: "", message: "", lastTransitionTime }];

@@ -10,7 +10,6 @@ import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume } from "../../src/api/logical-volume.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../src/api/names.ts";
-import { type ControlPlane, startControlPlane } from "../../src/apiserver/server.ts";
 import {
   ControllerClient,
   type ControllerExpandVolumeResponse,
@@ -40,6 +39,7 @@ import { GIB } from "../../src/units/quantity.ts";
 import { buildClaim } from "../builders/claim.ts";
 import { buildCreateVolumeRequest, PARAMETERS } from "../builders/create-volume-request.ts";
 import { type FakeLvmNode, startFakeLvmNode } from "../fakes/fake-lvm-node.ts";
+import { type ApiUnderTest, startApiUnderTest } from "../harness/api-under-test.ts";
 import {
   type CrashingOperator,
   createCrashingOperator,
@@ -62,7 +62,7 @@ const STORAGE_CLASS: StorageClass = {
 };
 
 let directory: string;
-let controlPlane: ControlPlane;
+let controlPlane: ApiUnderTest;
 let client: ConnectedKubeClient;
 let node: FakeLvmNode;
 let controller: ControllerClient;
@@ -71,7 +71,7 @@ let operator: CrashingOperator;
 async function openWorld(): Promise<CrashingOperator> {
   const log = createLogger("test", "silent");
   directory = mkdtempSync(join(tmpdir(), "tidemark-lvm-crash-"));
-  controlPlane = await startControlPlane({ port: 0, log });
+  controlPlane = await startApiUnderTest({ port: 0, log });
   client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   const crdDirectory = "kustomize/base/crds";
   await bootstrap(client, { crdDirectory, nodeName: NODE_NAME, initialSize: "1Gi", fsType: "btrfs" });

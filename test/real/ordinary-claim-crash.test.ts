@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
 import { RECORDS } from "../../src/api/names.ts";
-import { type ControlPlane, startControlPlane } from "../../src/apiserver/server.ts";
 import { createEventRecorder } from "../../src/kube/events.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/http-client.ts";
 import { KubeError } from "../../src/kube/kube-error.ts";
@@ -17,16 +16,17 @@ import { systemClock } from "../../src/process/clock.ts";
 import { directEffects, type Effects } from "../../src/process/effects.ts";
 import { createLogger } from "../../src/process/log.ts";
 import { bootstrap } from "../../src/standalone/bootstrap.ts";
+import { type ApiUnderTest, startApiUnderTest } from "../harness/api-under-test.ts";
 import { noteDeaths } from "../harness/death-notes.ts";
 import { type ForeignDriver, foreignDriver, NAMESPACE as namespace } from "../integration/operator/foreign-driver.ts";
 
 const log = createLogger("test", "silent");
-let controlPlane: ControlPlane;
+let controlPlane: ApiUnderTest;
 let client: ConnectedKubeClient;
 let driver: ForeignDriver;
 
 beforeAll(async () => {
-  controlPlane = await startControlPlane({ port: 0, log });
+  controlPlane = await startApiUnderTest({ port: 0, log });
   client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   const places = {
     crdDirectory: "kustomize/base/crds",

@@ -8,5 +8,5 @@ describePowerCuts({
   list: "unmounted-power-cuts",
   claim: (cuts) => `leave every filesystem and every acknowledged record whole, ${cuts} of each of two volumes`,
   story: UNMOUNTED_SHRINKS,
-  cuts: { commit: 4, longRun: 45, olderKernel: 3 },
+  cuts: { commit: 4, longRun: 35, olderKernel: 3 },
 });

@@ -9,5 +9,5 @@ describePowerCuts({
   claim: (cuts) =>
     `leave every filesystem within its volume and every acknowledged record whole, ${cuts} of each class`,
   story: SHRINKS,
-  cuts: { commit: 12, longRun: 180, olderKernel: 5 },
+  cuts: { commit: 12, longRun: 130, olderKernel: 5 },
 });

@@ -7,7 +7,6 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayoutStatus } from "../../src/api/filesystem-layout.ts";
 import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
-import { type ControlPlane, startControlPlane } from "../../src/apiserver/server.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/http-client.ts";
 import {
   NAMESPACES,
@@ -19,6 +18,7 @@ import { directEffects } from "../../src/process/effects.ts";
 import { createLogger } from "../../src/process/log.ts";
 import { bootstrap } from "../../src/standalone/bootstrap.ts";
 import { createZoneNode, MEMBER_CLASS, type MemberSidecars, startMemberSidecars } from "../fakes/member-sidecars.ts";
+import { type ApiUnderTest, startApiUnderTest } from "../harness/api-under-test.ts";
 import {
   type CrashingOperator,
   createCrashingOperator,
@@ -35,7 +35,7 @@ const NODE_NAME = "node-1";
 const MATRIX_LIMIT_MS = 2_400_000;
 
 let directory: string;
-let controlPlane: ControlPlane;
+let controlPlane: ApiUnderTest;
 let client: ConnectedKubeClient;
 let sidecars: MemberSidecars;
 let span: SpanUnderTest;
@@ -44,7 +44,7 @@ let operator: CrashingOperator;
 async function openWorld(): Promise<CrashingOperator> {
   const log = createLogger("test", "silent");
   directory = mkdtempSync(join(tmpdir(), "tidemark-span-crash-"));
-  controlPlane = await startControlPlane({ port: 0, log });
+  controlPlane = await startApiUnderTest({ port: 0, log });
   client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   await bootstrap(client, {
     crdDirectory: "kustomize/base/crds",

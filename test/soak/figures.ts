@@ -6,10 +6,10 @@ const DIRECTORY = ".tidemark/figures";
 
 export type Figures = Readonly<Record<string, unknown>>;
 
-/** `suite`: a file name without its ending. */
+/** `suite`: a file name without its ending. Beside those that it has noted before. */
 export function noteFigures(suite: string, figures: Figures): void {
-  mkdirSync(DIRECTORY, { recursive: true });
-  writeFileSync(join(DIRECTORY, `${suite}.json`), `${JSON.stringify(figures, undefined, 2)}\n`);
+  const all = { ...readFigures()[suite], ...figures };
+  writeFileSync(join(DIRECTORY, `${suite}.json`), `${JSON.stringify(all, undefined, 2)}\n`);
 }
 
 /** By suite. */

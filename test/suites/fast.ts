@@ -13,7 +13,8 @@ import {
   writeMeasured,
 } from "./seconds.ts";
 
-const REPORT = ".tidemark/test.json";
+/** Of this run alone: another one may be run in the same tree meanwhile. */
+const REPORT = `.tidemark/test-${process.pid}.json`;
 const MEASURED = ".tidemark/test-seconds.json";
 const OTHERS = ["/test/real/", "/test/e2e/", "/test/soak/"];
 /** Tests wait for devices and processes more than they compute. Jest's own choice on two cores would be one worker. */
@@ -32,7 +33,6 @@ const paths = process.argv.slice(2);
 const startMs = performance.now();
 const startTime = coreTime();
 mkdirSync(".tidemark", { recursive: true });
-rmSync(REPORT, { force: true });
 const args = ["--json", "--outputFile", REPORT, "--maxWorkers", `${WORKERS}`, ...paths];
 const { status } = spawnSync(process.execPath, [JEST, ...args, "--testPathIgnorePatterns", ...OTHERS], {
   env: { ...process.env, NODE_OPTIONS: JEST_OPTIONS },
@@ -40,6 +40,7 @@ const { status } = spawnSync(process.execPath, [JEST, ...args, "--testPathIgnore
 });
 process.exitCode = status ?? 1;
 tell(JSON.parse(readFileSync(REPORT, "utf8")) as JestReport);
+rmSync(REPORT);
 
 function tell({ testResults, numPassedTests, numFailedTests, numPendingTests }: JestReport): void {
   const suites: SecondsBySuite = Object.fromEntries(

@@ -5,8 +5,18 @@ import { availableParallelism } from "node:os";
 import { builtTools, goProblem } from "../cluster/go-tools.ts";
 import { SHARED_CLUSTERS } from "../e2e/shared-clusters.ts";
 import { forgetDeaths } from "../harness/death-notes.ts";
+import { commitCount } from "../harness/sample.ts";
+import { asOnlyRun } from "./one-run.ts";
 import { endOnSignals, runSuite, type SuiteResult } from "./run-suite.ts";
-import { busyRatio, coreTime, keepSecondsIfAsked, longestFirst, readKnownSeconds, writeMeasured } from "./seconds.ts";
+import {
+  busyRatio,
+  coreTime,
+  keepSecondsIfAsked,
+  longestFirst,
+  readKnownSeconds,
+  type SecondsBySuite,
+  writeMeasured,
+} from "./seconds.ts";
 import { runOnSharedCluster } from "./shared-cluster.ts";
 import { runInSlots } from "./slots.ts";
 import { readSoakFigures, soakWarning } from "./soak-figures.ts";
@@ -24,24 +34,27 @@ interface Job {
 
 const slots = Number(process.env["TIDEMARK_SLOTS"] || Math.ceil(availableParallelism() * SLOTS_PER_CORE));
 const named = process.argv.slice(2);
-const known = readKnownSeconds();
 const startMs = performance.now();
 const startTime = coreTime();
 const results: SuiteResult[] = [];
 
 const isEnding = endOnSignals();
-forgetDeaths();
-await buildPrograms();
-const jobs = longestFirst(jobsOf(suitesThere()), knownSecondsOf);
-await runInSlots(
-  jobs.map((job) => () => job.run()),
-  slots,
-  isEnding,
-).catch((error: unknown) => {
-  process.exitCode = 1;
-  say(String(error));
+await asOnlyRun(async () => {
+  // A shallow clone is refused before a cold build rather than after it.
+  commitCount();
+  forgetDeaths();
+  await buildPrograms();
+  const jobs = longestFirst(jobsOf(suitesThere()), knownSecondsOf(readKnownSeconds()));
+  await runInSlots(
+    jobs.map((job) => () => job.run()),
+    slots,
+    isEnding,
+  ).catch((error: unknown) => {
+    process.exitCode = 1;
+    say(String(error));
+  });
+  summarize(jobs);
 });
-summarize();
 
 /** Once for all suites: a cold build takes longer than some of them may. Where there is no Go, each suite says what it lacks. */
 async function buildPrograms(): Promise<void> {
@@ -70,11 +83,12 @@ function jobsOf(suites: readonly string[]): Job[] {
   ];
 }
 
-function knownSecondsOf({ suites }: Job): number | undefined {
-  return suites.reduce<number | undefined>((sum, suite) => {
-    const seconds = known[suite];
-    return sum === undefined || seconds === undefined ? undefined : sum + seconds;
-  }, 0);
+function knownSecondsOf(known: SecondsBySuite): (job: Job) => number | undefined {
+  return ({ suites }) =>
+    suites.reduce<number | undefined>((sum, suite) => {
+      const seconds = known[suite];
+      return sum === undefined || seconds === undefined ? undefined : sum + seconds;
+    }, 0);
 }
 
 async function runAndTell(suite: string, environment: Readonly<Record<string, string>>): Promise<boolean> {
@@ -90,7 +104,7 @@ async function runAndTell(suite: string, environment: Readonly<Record<string, st
   return ok;
 }
 
-function summarize(): void {
+function summarize(jobs: readonly Job[]): void {
   const bySuite = Object.fromEntries(results.map(({ suite, seconds }) => [suite, seconds]));
   const seconds = Math.round((performance.now() - startMs) / 1000);
   const busy = busyRatio(startTime, coreTime());

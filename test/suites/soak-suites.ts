@@ -2,9 +2,12 @@
 export const SOAK_SUITES = [
   "test/soak/under-load.test.ts",
   "test/soak/mutants.test.ts",
+  "test/soak/real-api.test.ts",
   "test/real/power-cut.test.ts",
   "test/real/kill-matrix.test.ts",
   "test/real/power-cut-unmounted.test.ts",
+  "test/real/power-cut-span.test.ts",
+  "test/real/power-cut-loop.test.ts",
   "test/real/power-cut-records.test.ts",
   "test/real/lvmd-kill.test.ts",
   "test/real/lvmd-reduce.test.ts",

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { commitCount } from "../harness/sample.ts";
 import { forgetFigures, readFigures } from "../soak/figures.ts";
+import { asOnlyRun } from "./one-run.ts";
 import { endOnSignals, runSuite, type SuiteResult } from "./run-suite.ts";
 import { runInSlots } from "./slots.ts";
 import { keepSoakFigures, readSoakFigures, soakOrder } from "./soak-figures.ts";
@@ -24,17 +25,19 @@ const results: SuiteResult[] = [];
 let leftOut = 0;
 
 const isEnding = endOnSignals();
-forgetFigures();
-const suites = soakOrder(SOAK_SUITES, before).filter((suite) => named.length === 0 || named.includes(suite));
-await runInSlots(
-  suites.map((suite) => () => runWithinTime(suite)),
-  SLOTS,
-  isEnding,
-);
-const failed = results.filter(({ ok }) => !ok);
-for (const { suite, log } of failed) say(`FAILED ${suite}: ${log}`);
-say(`suites: ${results.length - failed.length} passed, ${failed.length} failed, ${leftOut} skipped`);
-if (failed.length > 0) process.exitCode = 1;
+await asOnlyRun(async () => {
+  forgetFigures();
+  const suites = soakOrder(SOAK_SUITES, before).filter((suite) => named.length === 0 || named.includes(suite));
+  await runInSlots(
+    suites.map((suite) => () => runWithinTime(suite)),
+    SLOTS,
+    isEnding,
+  );
+  const failed = results.filter(({ ok }) => !ok);
+  for (const { suite, log } of failed) say(`FAILED ${suite}: ${log}`);
+  say(`suites: ${results.length - failed.length} passed, ${failed.length} failed, ${leftOut} skipped`);
+  if (failed.length > 0) process.exitCode = 1;
+});
 
 async function runWithinTime(suite: string): Promise<void> {
   const restSeconds = LIMIT_SECONDS - Math.round((performance.now() - startMs) / 1000);

@@ -3,7 +3,8 @@
 # capabilities and device types that the host may lack. The guest's root is the host's, copy-on-write; only the current
 # directory is the host's own. Each word of DISK_SIZES ("4G 1G") is a fresh sparse disk: /dev/ubda, /dev/ubdb, ...; one that begins
 # with a slash is a file that is kept. stdout, stderr and the exit status pass through; 125 says that the machine itself failed, 124 that
-# time was up. SIGTERM is a power cut: the machine ends by SIGKILL, and has ended when this has.
+# time was up. SIGTERM is a power cut: the machine ends by SIGKILL, and has ended when this has. It also ends when this
+# is killed, and when the process that has started this ends.
 #   VM_KERNEL       the kernel (Debian's user-mode-linux: /usr/bin/linux.uml)
 #   VM_HOME         what get-newer-kernel.sh has made: its kernel, modules and libraries instead of Debian's
 #   VM_MODULES      modules to load, e.g. "loop dm-mod"
@@ -21,7 +22,7 @@ if [ -n "${VM_HOME:-}" ]; then
   ln -sfn "$VM_HOME/libraries/ld-linux-x86-64.so.2" /run/tidemark-uml-ld.so
   own_flags=(seccomp=auto) # from Linux 6.16: quicker than ptrace
 fi
-[ $# -ge 2 ] || { sed -n '2,11p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,12p' "$0" >&2; exit 2; }
 [ -x "$kernel" ] || { echo "run-in-vm: no $kernel (package user-mode-linux)" >&2; exit 125; }
 disk_sizes=$1
 shift
@@ -109,7 +110,23 @@ setarch -R env -i PATH="$PATH" TMPDIR=/dev/shm "${library_path[@]}" "$kernel" "$
   con=null con0=null,fd:5 con1=null,fd:5 ssl=null ssl0=null,fd:3 ssl1=null,fd:4 "${disks[@]}" \
   3>&1 4>&2 5>"$work/console" </dev/null >"$work/kernel" 2>&1 &
 machine=$!
-( sleep "${VM_SECONDS:-300}"; touch "$work/late"; kill -9 -- "-$machine" ) 2>/dev/null &
+# In a group of its own, since a suite that is ended by SIGKILL takes this script with it, but not the machine.
+is_wanted() {
+  local state parent
+  read -r _ _ state parent _ <"/proc/$$/stat" && [ "$state" != Z ] && [ "$parent" = "$PPID" ]
+}
+watch_machine() {
+  local until=$((SECONDS + ${VM_SECONDS:-300}))
+  while is_wanted; do
+    if [ $SECONDS -ge $until ]; then touch "$work/late"; break; fi
+    sleep 1
+  done
+  kill -9 -- "-$machine"
+  # Its processes write there until they have ended; who is never waited for looks alive for ever.
+  for _ in {1..100}; do kill -0 -- "-$machine" && sleep 0.1; done
+  is_wanted || rm -rf "$work" "$disk_directory"
+}
+watch_machine >/dev/null 2>&1 </dev/null &
 clock=$!
 wait "$machine" 2>/dev/null
 kill -- "-$clock" 2>/dev/null

@@ -85,9 +85,11 @@ async function removedStatus(parts: LogicalVolumeParts, volume: LogicalVolume): 
   }
 }
 
+/** On that very version: the API server takes a status for an object of another uid, which has the name since. */
 async function tell({ applier }: LogicalVolumeParts, live: LogicalVolume, told: LogicalVolumeStatus): Promise<void> {
-  const { name, uid = "" } = live.metadata;
-  const configuration = { apiVersion: API_VERSION, kind: live.kind, metadata: { name, uid }, status: told };
+  const { name, uid = "", resourceVersion = "" } = live.metadata;
+  const metadata = { name, uid, resourceVersion };
+  const configuration = { apiVersion: API_VERSION, kind: live.kind, metadata, status: told };
   try {
     await applier.applyOnChange("logical-volume/status", LOGICAL_VOLUMES, configuration, APPLY_OPTIONS, live);
   } catch (error) {

@@ -6,6 +6,15 @@ import type { Logger } from "../../process/log.ts";
 import type { LoopVolume, LvmMember, LvmVolume, Mounted } from "./storage.ts";
 import type { Tools } from "./tools.ts";
 
+/** What moved data may still take of the place where a member lies: the filesystem of a loop file, a thin pool. */
+export interface MemberRoom {
+  /** For a message: "thin pool vg1/pool". */
+  readonly place: string;
+  readonly freeBytes: number;
+  /** Of the member: it may take no more than this. */
+  readonly holeBytes: number;
+}
+
 /** With a filesystem on it. */
 export type OneMemberVolume = LoopVolume | LvmVolume;
 
@@ -41,6 +50,8 @@ export interface BlockMembers<V extends LoopVolume | LvmMember> {
   settle(volume: V): Promise<void>;
   /** From presentBytes to a size that is no smaller; with the same it only makes the device show it. */
   grow(volume: Mounted<V>, presentBytes: number, toBytes: number): Promise<void>;
+  /** As far as it is known without a command; undefined where all of the member's bytes are its own. Others may take of it at any time. */
+  room(volume: Mounted<V>): MemberRoom | undefined;
   /** Where the superblocks that precede a cut are read. */
   superblockPath(volume: Mounted<V>): string;
   /**

@@ -8,7 +8,7 @@ import { uuidText } from "./uuid-text.ts";
 export interface CommittedSize {
   readonly fsid: string;
   readonly devid: number;
-  /** The largest of all copies: a mount may fall back to any of them. */
+  /** The largest of the copies within reach: a mount may fall back to any of them. */
   readonly deviceBytes: number;
 }
 
@@ -29,11 +29,17 @@ export function superblockRanges(deviceBytes: number): FileRange[] {
   }));
 }
 
-/** Undefined when the file carries no btrfs. */
-export function readCommittedSize(memberPath: string): CommittedSize | undefined {
+/**
+ * Undefined when the file carries no btrfs. `reachBytes`: how far the member will reach. A copy beyond it is not read: the kernel no longer
+ * writes one that lies behind the filesystem's end.
+ */
+export function readCommittedSize(
+  memberPath: string,
+  reachBytes: number = Number.POSITIVE_INFINITY,
+): CommittedSize | undefined {
   const file = openSync(memberPath, "r");
   try {
-    const copies = COPY_OFFSETS_BYTES.flatMap((offset) => readCopy(file, offset) ?? []);
+    const copies = superblockRanges(reachBytes).flatMap(({ offsetBytes }) => readCopy(file, offsetBytes) ?? []);
     const [first] = copies;
     if (first === undefined) return undefined;
     const same = copies.filter(({ fsid }) => fsid === first.fsid);

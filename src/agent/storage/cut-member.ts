@@ -25,7 +25,7 @@ export async function cutMember<V extends OneMemberVolume>(
   const endBytes = (): number => coveringGrains(reader.read().capacityBytes, members.grainBytes(volume));
   if (endBytes() === presentBytes) return presentBytes;
   const agreed = (): boolean => {
-    const committed = readCommittedSize(members.superblockPath(volume));
+    const committed = readCommittedSize(members.superblockPath(volume), endBytes());
     return (
       committed?.fsid === volume.fsid &&
       String(committed.devid) === devid &&
@@ -41,5 +41,20 @@ export async function cutMember<V extends OneMemberVolume>(
         `that btrfs ${volume.fsid} ends at ${toBytes} bytes; compare with total_bytes of "btrfs inspect-internal dump-super -a ` +
         `${members.superblockPath(volume)}"`,
     );
-  return toBytes < presentBytes ? members.cut(volume, presentBytes, toBytes, signal) : toBytes;
+  if (toBytes === presentBytes) return toBytes;
+  const sizeBytes = await members.cut(volume, presentBytes, toBytes, signal);
+  if (endBytes() <= sizeBytes) return sizeBytes;
+  await members.grow(volume, sizeBytes, presentBytes).catch((error: unknown) => {
+    throw new StorageError(
+      "CommandFailed",
+      `btrfs ${volume.fsid} of ${volume.handle} ends at ${formatBytes(endBytes())}, behind its member ${members.nameOf(volume)} of ` +
+        `${formatBytes(sizeBytes)}: somebody grew it while the member was cut, and the member cannot grow back. Resize it to ${sizeBytes} bytes`,
+      error,
+    );
+  });
+  throw new StorageError(
+    "CommandFailed",
+    `member ${members.nameOf(volume)} of ${volume.handle} has its ${formatBytes(presentBytes)} again: somebody grew btrfs ${volume.fsid} to ` +
+      `${formatBytes(endBytes())} while its member was cut to ${formatBytes(sizeBytes)}; let nobody else resize it`,
+  );
 }

@@ -4,6 +4,7 @@ import { readdirSync, statfsSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import type { FilePort } from "../../process/file-port.ts";
 import { formatBytes } from "../../units/quantity.ts";
+import type { MemberRoom } from "./block-member.ts";
 import { type LoopVolume, StorageError } from "./storage.ts";
 import type { Tools } from "./tools.ts";
 
@@ -38,6 +39,18 @@ export function memberExtent(path: string): MemberExtent | undefined {
   return stat === undefined
     ? undefined
     : { sizeBytes: stat.size, allocatedBytes: Math.min(stat.size, stat.blocks * STAT_BLOCK_BYTES) };
+}
+
+/** What the host has left at this moment, promised or not. */
+export function hostRoom(host: LoopHost, volume: LoopVolume): MemberRoom | undefined {
+  const extent = memberExtent(memberPath(host, volume));
+  if (extent === undefined) return undefined;
+  const { bavail, bsize } = statfsSync(host.memberDirectory);
+  return {
+    place: `the filesystem of ${host.memberDirectory}`,
+    freeBytes: bavail * bsize,
+    holeBytes: extent.sizeBytes - extent.allocatedBytes,
+  };
 }
 
 /**

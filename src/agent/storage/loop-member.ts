@@ -3,7 +3,7 @@
 import { formatBytes } from "../../units/quantity.ts";
 import type { BlockMembers } from "./block-member.ts";
 import { deviceSizeBytes, findLoopDevices, findOrphanedLoopDevices, isLoopAttached } from "./loop-device.ts";
-import { growWithinRoom, type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
+import { growWithinRoom, hostRoom, type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
 import { readMemberRecord } from "./member-record.ts";
 import { probe } from "./probe-device.ts";
 import { BLOCK_GRAIN_BYTES, wholeGrains } from "./size-grain.ts";
@@ -35,6 +35,7 @@ export function createLoopMembers(host: LoopHost): BlockMembers<LoopVolume> {
     noteRenamed: async () => undefined,
     settle: async () => undefined, // a truncation has no afterlife
     grow: (volume, presentBytes, toBytes) => grow(host, volume, presentBytes, toBytes),
+    room: (volume) => hostRoom(host, volume),
     superblockPath: (volume) => memberPath(host, volume),
     cut: (volume, _fromBytes, toBytes) => cut(host, volume, toBytes),
     detach: (volume, device) => detach(host, volume, device),

@@ -3,7 +3,7 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import { formatBytes, MIB } from "../../units/quantity.ts";
-import type { BlockHost, OneMemberVolume } from "./block-member.ts";
+import type { BlockHost, MemberRoom, OneMemberVolume } from "./block-member.ts";
 import { cutMember } from "./cut-member.ts";
 import { stopExclusiveOperation } from "./exclusive-operation.ts";
 import { syncFilesystem } from "./fresh-reading.ts";
@@ -12,6 +12,7 @@ import { type FilesystemReading, openReader, type Reader } from "./read-filesyst
 import {
   afterForeignCancel,
   nextShrinkMove,
+  roomProblem,
   type ShrinkFacts,
   type ShrinkMove,
   STEP_MAX_BYTES,
@@ -26,7 +27,7 @@ import {
   type ShrinkResult,
   StorageError,
 } from "./storage.ts";
-import { expectSuccess } from "./tools.ts";
+import { expectSuccess, type Finished } from "./tools.ts";
 import { untilAborted } from "./until-aborted.ts";
 import { runWatched, type WatchedEnd } from "./watched-command.ts";
 
@@ -46,6 +47,8 @@ interface Shrink {
   readonly cut: () => Promise<number>;
   readonly grainBytes: number;
   readonly devid: string;
+  /** Where the member lies, at this moment. */
+  readonly room: () => MemberRoom | undefined;
   readonly targetBytes: number;
   readonly control: ShrinkControl;
   readonly reader: Reader;
@@ -71,7 +74,8 @@ export async function shrinkBtrfs<V extends OneMemberVolume>(
   try {
     const devid = onlyDevid(volume);
     const cut = (): Promise<number> => cutMember(host, volume, devid, reader, control.signal);
-    return await walkDown({ host, volume, cut, grainBytes, devid, targetBytes, control, reader });
+    const room = (): MemberRoom | undefined => host.members.room(volume);
+    return await walkDown({ host, volume, cut, grainBytes, devid, room, targetBytes, control, reader });
   } finally {
     reader.close();
   }
@@ -96,8 +100,8 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
     const before = reader.read();
     const move = nextShrinkMove(await gather(shrink, before, progress));
     if (move.kind === "reached") return { outcome: "Succeeded", sizeBytes: fromBytes };
-    if (move.kind === "floor")
-      return { outcome: "FloorReached", sizeBytes: fromBytes, floorBytes: move.floorBytes, message: move.message };
+    if (move.kind === "floor") return floor(shrink, fromBytes, move.floorBytes, move.message);
+    if (move.kind === "no-room") return passingFloor(fromBytes, move.message);
     const ended = await (move.kind === "balance" ? balance(shrink, move.usagePercent) : resize(shrink, move.toBytes));
     assertWritable(shrink.volume);
     const sizeBytes = await shrink.cut();
@@ -115,7 +119,7 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
 }
 
 async function gather(
-  { host, volume, devid, targetBytes, grainBytes, control }: Shrink,
+  { host, volume, devid, room, targetBytes, grainBytes, control }: Shrink,
   { capacityBytes, availableBytes }: FilesystemReading,
   progress: Progress,
 ): Promise<ShrinkFacts> {
@@ -127,21 +131,32 @@ async function gather(
     throw new StorageError("CommandFailed", `${task}: for device ${devid} it says "${answer.trim()}"`);
   const usedBytes = capacityBytes - availableBytes;
   const reserveBytes = control.reserveBytes();
-  return { ...progress, targetBytes, grainBytes, availableBytes, usedBytes, reserveBytes, filesystemMinBytes };
+  const space = { availableBytes, usedBytes, reserveBytes, filesystemMinBytes, room: room() };
+  return { ...progress, targetBytes, grainBytes, ...space };
 }
 
-function resize({ host, volume, devid, control, reader }: Shrink, toBytes: number): Promise<WatchedEnd> {
-  const args = ["filesystem", "resize", `${devid}:${toBytes}`, volume.mountPath];
-  return runWatched(host, volume, reader, control, () =>
-    host.tools.run("shrink/resize-filesystem", "btrfs", args, STEP_LIMIT_MS),
-  );
+function resize(shrink: Shrink, toBytes: number): Promise<WatchedEnd> {
+  const args = ["filesystem", "resize", `${shrink.devid}:${toBytes}`, shrink.volume.mountPath];
+  return watched(shrink, () => shrink.host.tools.run("shrink/resize-filesystem", "btrfs", args, STEP_LIMIT_MS));
 }
 
-function balance({ host, volume, control, reader }: Shrink, usagePercent: number): Promise<WatchedEnd> {
-  const args = ["balance", "start", `-dusage=${usagePercent}`, volume.mountPath];
-  return runWatched(host, volume, reader, control, () =>
-    host.tools.run("shrink/balance", "btrfs", args, STEP_LIMIT_MS),
-  );
+function balance(shrink: Shrink, usagePercent: number): Promise<WatchedEnd> {
+  const args = ["balance", "start", `-dusage=${usagePercent}`, shrink.volume.mountPath];
+  return watched(shrink, () => shrink.host.tools.run("shrink/balance", "btrfs", args, STEP_LIMIT_MS));
+}
+
+function watched({ host, volume, reader, control, room }: Shrink, start: () => Promise<Finished>): Promise<WatchedEnd> {
+  return runWatched(host, volume, reader, control, start, () => roomProblemNow(room));
+}
+
+/** Without an answer of lvmd a running step goes on: there was room for it when it began. */
+function roomProblemNow(room: () => MemberRoom | undefined): string | undefined {
+  try {
+    return roomProblem(room());
+  } catch (error) {
+    if (error instanceof StorageError && error.code === "WaitingForMember") return undefined;
+    throw error;
+  }
 }
 
 interface Step {
@@ -160,12 +175,17 @@ async function judgeStep(shrink: Shrink, step: Step, sizeBytes: number): Promise
   const { finished, cancelled } = step.ended;
   if (cancelled !== undefined) return await judgeCancelled(shrink, step, sizeBytes, cancelled);
   if (finished.exitCode === 0) return "go on";
-  if (/operation cancell?ed/i.test(finished.stderr)) return afterForeignCancel(step.foreignCancels, sizeBytes);
+  if (wasForeignCancel(step, finished)) return afterForeignCancel(step.foreignCancels, sizeBytes);
   if (!/no space left/i.test(finished.stderr))
     expectSuccess(finished, `shrinking ${shrink.volume.handle} from ${formatBytes(step.fromBytes)}`);
   // A balance that found no room has changed nothing; the next move is decided without it.
   if (step.move.kind === "balance") return "go on";
-  return { outcome: "FloorReached", sizeBytes, floorBytes: sizeBytes, message: finished.stderr.trim() };
+  return floor(shrink, sizeBytes, sizeBytes, finished.stderr.trim());
+}
+
+/** A balance that meets a cancel at its very beginning ends with EINVAL instead (Linux, fs/btrfs/volumes.c: btrfs_balance). */
+function wasForeignCancel({ move }: Step, { stderr }: Finished): boolean {
+  return /operation cancell?ed/i.test(stderr) || (move.kind === "balance" && /invalid argument/i.test(stderr));
 }
 
 /** Cancelled, by its caller or by the watcher: for a writer, or for the room that the moved chunk itself took. */
@@ -174,14 +194,19 @@ async function judgeCancelled(shrink: Shrink, step: Step, sizeBytes: number, mes
   if (sizeBytes <= shrink.targetBytes) return "go on"; // the step was quicker than the cancel
   const cancelled: ShrinkResult = { outcome: "Cancelled", sizeBytes, message };
   const writerSeen = await sawWriter(shrink, step);
-  if (control.signal.aborted) return cancelled;
+  if (control.signal.aborted || roomProblemNow(shrink.room) !== undefined) return cancelled;
   const writtenBytes = writtenSince(shrink, step);
   if (writerSeen && !wasOwnDip(step, writtenBytes, control.reserveBytes())) return cancelled;
   if (step.move.kind !== "resize") return "go on";
   if (step.fromBytes - step.move.toBytes > STEP_MIN_BYTES) return "smaller steps";
   // Not the filesystem's floor alone: with the writer quiet it may go further another time.
   if (writerSeen) return cancelled;
-  return { outcome: "FloorReached", sizeBytes, floorBytes: sizeBytes, message: `${message}, while data was moved` };
+  return passingFloor(sizeBytes, `${message}, while data was moved`);
+}
+
+function floor({ reader }: Shrink, sizeBytes: number, floorBytes: number, message: string): ShrinkResult {
+  const { capacityBytes, availableBytes } = reader.read();
+  return { outcome: "FloorReached", sizeBytes, floorBytes, usedBytes: capacityBytes - availableBytes, message };
 }
 
 // One that writes still, or has written during the step. Until the next commit a moved chunk counts twice, as if it had been
@@ -205,4 +230,9 @@ function writtenSince({ reader }: Shrink, { before }: Step): number {
 function wasOwnDip({ move, before, fromBytes }: Step, writtenBytes: number, reserveBytes: number): boolean {
   const stepBytes = move.kind === "resize" ? fromBytes - move.toBytes : 0;
   return before.availableBytes - stepBytes - writtenBytes >= reserveBytes;
+}
+
+/** Without what is used: the policy-engine may ask again before the use has changed. */
+function passingFloor(sizeBytes: number, message: string): ShrinkResult {
+  return { outcome: "FloorReached", sizeBytes, floorBytes: sizeBytes, message };
 }

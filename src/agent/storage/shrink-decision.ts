@@ -2,6 +2,7 @@
 // the storage port follow it, so that the simulated disk refuses what a real one refuses.
 
 import { formatBytes, MIB } from "../../units/quantity.ts";
+import type { MemberRoom } from "./block-member.ts";
 import { coveringGrains } from "./size-grain.ts";
 import type { ShrinkResult } from "./storage.ts";
 
@@ -33,34 +34,75 @@ export interface ShrinkFacts {
   readonly grainBytes: number;
   /** How many of the balances this shrink has had. */
   readonly balancesDone: number;
+  /** Where the member lies; undefined: all of its bytes are its own. */
+  readonly room: MemberRoom | undefined;
 }
+
+/** Free where the member lies before a step begins, beyond what the step moves: others write there, too. */
+const ROOM_SPARE_BYTES = 512 * MIB;
+/** Under this a step that runs is cancelled: until the cancel is done the kernel moves on, at the speed of the disk. */
+const ROOM_LEAST_BYTES = 256 * MIB;
 
 export type ShrinkMove =
   | { readonly kind: "reached" }
   | { readonly kind: "resize"; readonly toBytes: number }
   | { readonly kind: "balance"; readonly usagePercent: number }
-  | { readonly kind: "floor"; readonly floorBytes: number; readonly message: string };
+  | { readonly kind: "floor"; readonly floorBytes: number; readonly message: string }
+  /** Nothing is known of the floor: the place where the member lies is full. */
+  | { readonly kind: "no-room"; readonly message: string };
 
 export function nextShrinkMove(facts: ShrinkFacts): ShrinkMove {
   const { sizeBytes, targetBytes, filesystemMinBytes } = facts;
   if (sizeBytes <= targetBytes) return { kind: "reached" };
   const spaceFloorBytes = roundUp(Math.max(facts.usedBytes + facts.reserveBytes, DEVICE_MIN_BYTES));
   const floorBytes = Math.max(spaceFloorBytes, roundUp(filesystemMinBytes));
-  const wantedBytes = Math.max(targetBytes, sizeBytes - stepBytes(facts));
+  const wantedBytes = Math.max(targetBytes, sizeBytes - Math.min(stepBytes(facts), roomForStep(facts)));
   const usagePercent = BALANCE_USAGE_PERCENTS[facts.balancesDone];
   const roomForBalance = worthAStep(facts, Math.max(wantedBytes, spaceFloorBytes));
   if (wantedBytes < filesystemMinBytes && roomForBalance && usagePercent !== undefined)
-    return { kind: "balance", usagePercent };
+    return hasRoom(facts, usagePercent === 0 ? 0 : facts.usedBytes) ? { kind: "balance", usagePercent } : noRoom(facts);
   const toBytes = coveringGrains(Math.max(wantedBytes, floorBytes), facts.grainBytes);
-  if (worthAStep(facts, toBytes)) return { kind: "resize", toBytes };
+  if (worthAStep(facts, toBytes))
+    return hasRoom(facts, sizeBytes - toBytes + movingBytes(facts)) ? { kind: "resize", toBytes } : noRoom(facts);
   return { kind: "floor", floorBytes, message: floorMessage(facts, floorBytes) };
 }
 
-/** While a step runs its bytes are gone already, and one chunk that is being moved takes no writes: up to 10% of the size. */
+/** Of one chunk: a step moves each whole that ends past the new end, and one that is being moved takes no writes. */
+function movingBytes({ sizeBytes }: Pick<ShrinkFacts, "sizeBytes">): number {
+  return Math.min(STEP_MAX_BYTES, sizeBytes / 10);
+}
+
+/** While a step runs its bytes are gone already. */
 function stepBytes({ sizeBytes, availableBytes, reserveBytes, stepMaxBytes }: ShrinkFacts): number {
-  const movingBytes = Math.min(STEP_MAX_BYTES, sizeBytes / 10);
-  const spareBytes = availableBytes - reserveBytes - movingBytes;
+  const spareBytes = availableBytes - reserveBytes - movingBytes({ sizeBytes });
   return Math.min(stepMaxBytes, Math.max(STEP_MIN_BYTES, Math.floor(spareBytes / STEP_MIN_BYTES) * STEP_MIN_BYTES));
+}
+
+/** The largest step whose data all fits where the member lies; the smallest there is, where even that does not. */
+function roomForStep(facts: ShrinkFacts): number {
+  if (hasRoom(facts, facts.sizeBytes)) return STEP_MAX_BYTES;
+  const spareBytes = (facts.room?.freeBytes ?? 0) - ROOM_SPARE_BYTES - movingBytes(facts);
+  const steps = Math.floor(spareBytes / STEP_MIN_BYTES);
+  return Math.max(1, steps) * STEP_MIN_BYTES;
+}
+
+/** `movedBytes`: at most so many. What is moved goes to free places of the filesystem, which may be holes of the member. */
+function hasRoom({ room, usedBytes }: ShrinkFacts, movedBytes: number): boolean {
+  if (room === undefined || room.holeBytes === 0) return true;
+  return room.freeBytes >= Math.min(movedBytes, usedBytes, room.holeBytes) + ROOM_SPARE_BYTES;
+}
+
+function noRoom({ sizeBytes, targetBytes, room }: ShrinkFacts): ShrinkMove {
+  const message =
+    `the size stays at ${formatBytes(sizeBytes)} instead of ${formatBytes(targetBytes)}: data that is moved takes new room in ` +
+    `${room?.place}, which has ${formatBytes(room?.freeBytes ?? 0)} free; free space there`;
+  return { kind: "no-room", message };
+}
+
+/** Why a step that runs must be cancelled: somebody else has filled the place where the member lies. */
+export function roomProblem(room: MemberRoom | undefined): string | undefined {
+  if (room === undefined || room.holeBytes === 0 || room.freeBytes >= ROOM_LEAST_BYTES) return undefined;
+  return `${room.place} has ${formatBytes(room.freeBytes)} free, and data that is moved takes new room there; free space there`;
 }
 
 function worthAStep({ sizeBytes, targetBytes }: ShrinkFacts, toBytes: number): boolean {

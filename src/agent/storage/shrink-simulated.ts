@@ -32,11 +32,12 @@ export async function shrinkSimulated(
       stepMaxBytes: STEP_MAX_BYTES,
       grainBytes: BLOCK_GRAIN_BYTES,
       balancesDone: 0,
+      room: undefined,
     };
     const move = nextShrinkMove({ ...facts, ...limits });
     if (move.kind === "reached") return { outcome: "Succeeded", sizeBytes };
     if (move.kind === "floor")
-      return { outcome: "FloorReached", sizeBytes, floorBytes: move.floorBytes, message: move.message };
+      return { outcome: "FloorReached", sizeBytes, floorBytes: move.floorBytes, usedBytes, message: move.message };
     const toBytes = move.kind === "resize" ? move.toBytes : sizeBytes;
     const reason = await watchStep(disk, volume, sizeBytes - toBytes, control);
     if (reason !== undefined) return { outcome: "Cancelled", sizeBytes, message: reason };

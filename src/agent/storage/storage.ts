@@ -139,6 +139,8 @@ export type ShrinkResult =
       readonly outcome: "FloorReached";
       readonly sizeBytes: number;
       readonly floorBytes: number;
+      /** What was in use then; absent where it is not mounted. */
+      readonly usedBytes?: number;
       readonly message: string;
     };
 

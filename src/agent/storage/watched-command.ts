@@ -26,12 +26,14 @@ interface WatchingHost {
   readonly log: Logger;
 }
 
+/** `otherReason`: one more reason to cancel, besides the caller's signal and the filesystem's own figures. */
 export async function runWatched(
   host: WatchingHost,
   volume: MountedFilesystem,
   reader: Reader,
   control: ShrinkControl,
   start: () => Promise<Finished>,
+  otherReason: () => string | undefined = () => undefined,
 ): Promise<WatchedEnd> {
   const running: RunningCommand = { command: start(), ended: false };
   const noteEnd = (): void => {
@@ -39,7 +41,7 @@ export async function runWatched(
   };
   running.command.then(noteEnd, noteEnd); // its result is awaited at the end
   try {
-    const cancelled = await watch(host, reader, control, running);
+    const cancelled = await watch(host, reader, control, otherReason, running);
     await stop(host, volume, running);
     return { finished: await running.command, cancelled };
   } catch (error) {
@@ -59,6 +61,7 @@ async function watch(
   { clock }: WatchingHost,
   reader: Reader,
   { signal, reserveBytes }: ShrinkControl,
+  otherReason: () => string | undefined,
   running: RunningCommand,
 ): Promise<string | undefined> {
   const samples: SpaceSample[] = [];
@@ -68,7 +71,7 @@ async function watch(
     if (running.ended) return undefined;
     reason = signal.aborted
       ? stoppedMessage(signal)
-      : cancelReason(addSample(samples, clock.monotonicMs(), reader), reserveBytes());
+      : (cancelReason(addSample(samples, clock.monotonicMs(), reader), reserveBytes()) ?? otherReason());
   }
   return reason;
 }

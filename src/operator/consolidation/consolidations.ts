@@ -33,14 +33,13 @@ export interface Consolidations extends Duty {
 
 export type Beginning = "begin" | "wait" | "drop";
 
-/** Pods come in bursts, and none is in a hurry that has waited that long: a look counts slots on each node. */
-const LOOK_INTERVAL_MS = 10_000;
 /** One key: what helps one pod of a node depends on all others there. */
 const ALL = "all";
 
 export function createConsolidations(
   watching: ConsolidationWatching,
   synced: Promise<void>,
+  lookIntervalMs: number,
   log: Logger,
 ): Consolidations {
   const { layouts, filesystemOf } = watching;
@@ -56,7 +55,7 @@ export function createConsolidations(
       concurrency: 1,
       run: () => {
         looks.look();
-        return Promise.resolve({ againAfterMs: LOOK_INTERVAL_MS });
+        return Promise.resolve({ againAfterMs: lookIntervalMs });
       },
       log,
     },

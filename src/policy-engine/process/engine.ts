@@ -59,7 +59,8 @@ export function createEngine(options: EngineOptions): Engine {
     const writes = writesOf(options, decided, epoch, () => evaluate([state.handle]));
     if (guidance !== undefined) sendGuidance(options.samples, state, gathered, guidance);
     const grant = writeOfGrant(options, decided, epoch);
-    if (writes !== undefined || grant !== undefined) follow(state, plan, Promise.all([writes, grant]));
+    if (writes !== undefined || grant !== undefined)
+      follow(state, plan, allEnded([writes, grant].filter((write) => write !== undefined)));
   };
   const follow = (state: VolumeState, plan: Plan, writes: Promise<unknown>): void => {
     state.applying = true;
@@ -96,4 +97,10 @@ export function createEngine(options: EngineOptions): Engine {
       await Promise.all(underWay);
     },
   };
+}
+
+/** Rejects as the first that failed does, and only once none is under way: a write that is overtaken would stand in place of its successor. */
+async function allEnded(writes: readonly Promise<void>[]): Promise<void> {
+  await Promise.allSettled(writes);
+  await Promise.all(writes);
 }

@@ -16,6 +16,7 @@ import {
   type FilesystemFacts,
   type LastOperationFacts,
   type PlannedShrink,
+  type RefusedShrink,
 } from "../facts.ts";
 import type { Caches } from "./caches.ts";
 import { datedAtMs, recentChanges } from "./changes.ts";
@@ -229,6 +230,7 @@ function filesystemFacts(
     history: state.history,
     shrinksUnmounted: status?.shrinksUnmounted === true,
     plannedShrink: plannedShrinkOf(filesystem, layout, pending),
+    refusedShrink: refusedShrinkOf(filesystem, layout),
   };
 }
 
@@ -254,6 +256,22 @@ function plannedShrinkOf(
   };
 }
 
+/** The operator says so of the target that stands, which no layout has. */
+function refusedShrinkOf(
+  { spec: { target }, status }: Filesystem,
+  layout: FilesystemLayout,
+): RefusedShrink | undefined {
+  if (target === undefined || target.members !== undefined) return undefined;
+  const decidedAtMs = Date.parse(target.decidedAt);
+  const isCarried = !(decidedAtMs > Date.parse(layout.spec.target?.decidedAt ?? new Date(0).toISOString()));
+  const said = status?.conditions?.find(
+    ({ type, reason }) => type === "Reconciling" && reason === "ShrinkFloorReached",
+  );
+  if (isCarried || said === undefined) return undefined;
+  const { size, from } = target;
+  return { sizeBytes: parseQuantity(size), fromBytes: parseQuantity(from), decidedAtMs, message: said.message };
+}
+
 /** The target that was written and is not seen to be carried out yet. */
 export function pendingTarget({ pending }: VolumeState, monotonicMs: number): PendingTarget | undefined {
   return pending !== undefined && monotonicMs - pending.writtenAtMs < PENDING_LIMIT_MS ? pending : undefined;
@@ -273,5 +291,8 @@ function lastOperationFacts(
     reason: last.reason,
     message: last.message,
     floorBytes: last.floor === undefined ? undefined : parseQuantity(last.floor),
+    usedBytes: last.used === undefined ? undefined : parseQuantity(last.used),
+    askedBytes: parseQuantity(last.to),
+    reachedBytes: parseQuantity(last.reached),
   };
 }

@@ -162,16 +162,36 @@ function otherGrants(
   { metadata: { generation = 0 }, status }: FilesystemLayout,
   nowMs: number,
 ): OtherGrant[] {
+  const written = overtaken(others, standing, generation, nowMs);
   const all =
     before !== undefined && before.sizeBytes > (standing?.sizeBytes ?? 0)
-      ? [...others, { ...before, goneAtGeneration: generation, endsAtMs: nowMs + TAKEN_BACK_LIMIT_MS }]
-      : others;
+      ? [...written, { ...before, goneAtGeneration: generation, endsAtMs: nowMs + TAKEN_BACK_LIMIT_MS }]
+      : written;
   const observed = status?.observedGeneration ?? -1;
   return all.filter(({ sizeBytes, epoch, goneAtGeneration }) => {
     if (goneAtGeneration === undefined) return sizeBytes !== standing?.sizeBytes || epoch !== standing.epoch;
     // A deposed leader's grant takes nothing back: the agent refuses it.
     return observed < goneAtGeneration || (standing !== undefined && standing.epoch < epoch);
   });
+}
+
+/** What was written before the grant that stands was there, too, although no cache showed it: the node may have read it then. */
+function overtaken(
+  others: readonly OtherGrant[],
+  standing: HeldGrant | undefined,
+  generation: number,
+  nowMs: number,
+): readonly OtherGrant[] {
+  if (standing === undefined) return others;
+  const seenAt = others.findLastIndex(
+    ({ goneAtGeneration, sizeBytes, epoch }) =>
+      goneAtGeneration === undefined && sizeBytes === standing.sizeBytes && epoch === standing.epoch,
+  );
+  return others.map((grant, index) =>
+    index < seenAt && grant.goneAtGeneration === undefined
+      ? { ...grant, goneAtGeneration: generation, endsAtMs: nowMs + TAKEN_BACK_LIMIT_MS }
+      : grant,
+  );
 }
 
 function open(book: Book, handle: string, name: string): Account {

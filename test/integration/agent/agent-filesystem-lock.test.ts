@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { createFilesystemLocks, type FilesystemLocks } from "../../../src/agent/filesystem-lock.ts";
-import { createCommandPort } from "../../../src/process/command-port.ts";
+import { CommandError, type CommandPort, createCommandPort } from "../../../src/process/command-port.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createFilePort } from "../../../src/process/file-port.ts";
 import { waitFor } from "./agent-under-test.ts";
@@ -64,6 +64,22 @@ describe("the lock of a filesystem", () => {
     killOther();
     const locks = newLocks();
     await waitFor("the lock", () => locks.acquire(FSID));
+    await locks.release(FSID);
+  });
+
+  it("is free again after an attempt that locked it and was too late to say so", async () => {
+    const commands = createCommandPort(directEffects);
+    const late: CommandPort = {
+      ...commands,
+      run: async (point, path, args, options) => {
+        expect((await commands.run(point, path, args, options)).exitCode).toBe(0);
+        throw new CommandError("TimedOut", path, "no end after 5000 ms");
+      },
+    };
+    const busy = createFilesystemLocks(directory, createFilePort(directEffects), late);
+    await expect(busy.acquire(FSID)).rejects.toThrow("no end after 5000 ms");
+    const locks = newLocks();
+    expect(await locks.acquire(FSID)).toBe(true);
     await locks.release(FSID);
   });
 

@@ -1,4 +1,5 @@
-// A node whose disk has no room for the agent's own records: a tiny filesystem of memory, filled to the last byte.
+// A node whose disk has no room for the agent's own records, a tiny filesystem of memory that is filled to the last byte; and one on which
+// somebody has removed them.
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeSync } from "node:fs";
@@ -82,10 +83,27 @@ describeReal("an agent that cannot write its records", STACK_PARTS, () => {
   );
 
   it(
+    "makes the directories of its records and locks again when somebody has removed them",
+    async () => {
+      for (const name of ["volumes", "locks"]) rmSync(join(stateDirectory, name), { recursive: true });
+      await volume.applyLayout({
+        target: { ...target, size: "3Gi", from: "2Gi", decidedAt: new Date().toISOString() },
+      });
+      await waitFor("the extend", async () => (await volume.layout()).status?.lastOperation?.reached === "3Gi");
+      await waitFor("its end on the disk", () => recordText().includes('"reached": "3Gi"'));
+      const other = volumeUnderTest(agent, randomUUID(), "1Gi");
+      await other.applyLayout();
+      await other.stage();
+      expect(other.capacityBytes()).toBe(GIB);
+    },
+    TEST_LIMIT_MS,
+  );
+
+  it(
     "writes a grant down later that it could not write down when it came",
     async () => {
       fill(ballast);
-      await volume.applyGrant({ size: "3Gi", minAvailable: "1Mi", expiry: "2099-01-01T00:00:00Z", epoch: 1 });
+      await volume.applyGrant({ size: "4Gi", minAvailable: "1Mi", expiry: "2099-01-01T00:00:00Z", epoch: 1 });
       await waitFor("the condition", async () => (await stalled())?.reason === "RecordNotWritten");
       expect(JSON.parse(recordText())).not.toHaveProperty("grant");
       rmSync(ballast);

@@ -1,4 +1,4 @@
-// A real agent as users run it: its own process from the bundle, against the embedded control plane, with an engine's real
+// A real agent as users run it: its own process from the bundle, against an API server, with an engine's real
 // sample server, in a directory of its own. Everything it leaves on the machine is taken away by `dispose`.
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import {
@@ -22,7 +22,6 @@ import {
 } from "../../../src/api/filesystem-layout.ts";
 import { volumeHandleOf } from "../../../src/api/identity.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
-import { type ControlPlane, startControlPlane } from "../../../src/apiserver/server.ts";
 import { freePort } from "../../../src/demo/free-port.ts";
 import { loopDevicesUnder, mountsUnder } from "../../../src/demo/mount-table.ts";
 import { NodeClient, VolumeCapability_AccessMode_Mode } from "../../../src/gen/csi/v1/csi.ts";
@@ -35,6 +34,7 @@ import { directEffects } from "../../../src/process/effects.ts";
 import { serveOnSocket } from "../../../src/process/grpc.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { createNodePort, type NodePort } from "../../../src/standalone/csi-client.ts";
+import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
 import { BUNDLE_PATH } from "../../harness/bundle-process.ts";
 import { waitFor as waitForValue } from "../../harness/wait-for.ts";
 
@@ -44,7 +44,7 @@ const ANSWER_LIMIT_MS = 2000;
 
 export interface AgentUnderTest {
   readonly directory: string;
-  /** The embedded control plane. */
+  /** Of the API server. */
   readonly serverUrl: string;
   readonly client: ConnectedKubeClient;
   readonly node: NodePort;
@@ -71,7 +71,7 @@ export async function startAgentUnderTest(): Promise<AgentUnderTest> {
   const directory = mkdtempSync("/dev/shm/tidemark-agent-test-");
   for (const name of ["kubelet", "run"]) mkdirSync(join(directory, name));
   const log = createLogger("test", "warn");
-  const controlPlane = await startControlPlane({ port: 0, log });
+  const controlPlane = await startApiUnderTest({ port: 0, log });
   const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   await applyDefinitions(client);
   const samples: Sample[] = [];
@@ -92,7 +92,7 @@ export async function startAgentUnderTest(): Promise<AgentUnderTest> {
     "grpc.initial_reconnect_backoff_ms": 50,
   });
   let child: ChildProcess | undefined;
-  let plane: ControlPlane | undefined = controlPlane;
+  let plane: ApiUnderTest | undefined = controlPlane;
 
   const ended = (): Promise<number | null> =>
     new Promise((resolve) => {

@@ -1,26 +1,26 @@
-// What an agent hears of layouts, against the embedded control plane.
+// What an agent hears of layouts, against an API server.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { createLayoutExchange, type LayoutExchange } from "../../../src/agent/layout-exchange.ts";
 import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
 import { API_VERSION } from "../../../src/api/names.ts";
-import { type ControlPlane, startControlPlane } from "../../../src/apiserver/server.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { bootstrap } from "../../../src/standalone/bootstrap.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
+import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 
 const NODE = "node-a";
 const { log } = createRecordingLog();
-let controlPlane: ControlPlane;
+let controlPlane: ApiUnderTest;
 let client: ConnectedKubeClient;
 let exchange: LayoutExchange;
 const heard = new Set<string>();
 let claimsHeard = 0;
 
 beforeAll(async () => {
-  controlPlane = await startControlPlane({ port: 0, log });
+  controlPlane = await startApiUnderTest({ port: 0, log });
   client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   const places = { crdDirectory: "kustomize/base/crds", nodeName: NODE, initialSize: "1Gi", fsType: "btrfs" } as const;
   await bootstrap(client, places);

@@ -1,4 +1,4 @@
-// The bundled process against the embedded API server, asked over HTTP as kube-scheduler asks.
+// The bundled process against an API server, asked over HTTP as kube-scheduler asks.
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
@@ -8,7 +8,6 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { LOCAL_DRIVER, SELECTED_NODE } from "../../../src/api/names.ts";
 import { NODE_STORAGES } from "../../../src/api/node-storage.ts";
-import { type ControlPlane, startControlPlane } from "../../../src/apiserver/server.ts";
 import { freePort } from "../../../src/demo/free-port.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
 import type { KubeObject, Resource } from "../../../src/kube/object.ts";
@@ -17,6 +16,7 @@ import { directEffects } from "../../../src/process/effects.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { bootstrap } from "../../../src/standalone/bootstrap.ts";
 import { buildClass, buildCsiNode, buildNodeStorage } from "../../builders/placement.ts";
+import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
 import { BUNDLE_PATH, type BundleProcess, createBundleProcess } from "../../harness/bundle-process.ts";
 import { describeReal } from "../../harness/real-parts.ts";
 import { waitFor } from "../../harness/wait-for.ts";
@@ -26,7 +26,7 @@ const namespace = "default";
 
 describeReal("the extender as a process", ["bundle"], () => {
   let directory: string;
-  let controlPlane: ControlPlane;
+  let controlPlane: ApiUnderTest;
   let client: ConnectedKubeClient;
   let extender: BundleProcess;
   let port: number;
@@ -34,7 +34,7 @@ describeReal("the extender as a process", ["bundle"], () => {
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), "tidemark-extender-test-"));
     const log = createLogger("test", "silent");
-    controlPlane = await startControlPlane({ port: 0, log });
+    controlPlane = await startApiUnderTest({ port: 0, log });
     client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
     await bootstrap(client, {
       crdDirectory: "kustomize/base/crds",
@@ -102,7 +102,7 @@ describeReal("the extender as a process", ["bundle"], () => {
       apiVersion: "v1",
       kind: "Pod",
       metadata: { namespace, name },
-      spec: { containers: [], volumes },
+      spec: { containers: [{ name: "main", image: "none" }], volumes },
     });
   }
 

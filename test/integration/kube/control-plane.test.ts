@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { startControlPlane } from "../../../src/apiserver/server.ts";
 import { freePort } from "../../../src/demo/free-port.ts";
 import { createApplier } from "../../../src/kube/apply.ts";
 import { createEventRecorder } from "../../../src/kube/events.ts";
@@ -12,17 +11,18 @@ import { createWorkQueue } from "../../../src/kube/work-queue.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { eventually } from "../../fakes/eventually.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
+import { startApiUnderTest } from "../../harness/api-under-test.ts";
 
 const { log } = createRecordingLog();
 
-let controlPlane: Awaited<ReturnType<typeof startControlPlane>>;
+let controlPlane: Awaited<ReturnType<typeof startApiUnderTest>>;
 let client: ConnectedKubeClient;
 /** What must end before the client does, whether the test passed or not. */
 let started: { stop(): Promise<void> }[];
 
 beforeEach(async () => {
   started = [];
-  controlPlane = await startControlPlane({ port: await freePort(), log });
+  controlPlane = await startApiUnderTest({ port: await freePort(), log });
   client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects });
   await createNamespace();
 });
@@ -150,7 +150,7 @@ describe("reflector and work queue", () => {
     reflector.start();
     await reflector.synced;
     await controlPlane.close();
-    controlPlane = await startControlPlane({ port: controlPlane.port, log });
+    controlPlane = await startApiUnderTest({ port: controlPlane.port, log });
     // The first request may still go out on a connection to the server that is gone.
     await createNamespace().catch(createNamespace);
     await put("new");

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { ReduceRecord, ReduceTokens } from "../../../src/lvmd/volumes/reduce-tokens.ts";
 import { cancelReduce, reduceVolume, settleReductions } from "../../../src/lvmd/volumes/reduce-volume.ts";
 import { describeReal } from "../../harness/real-parts.ts";
+import { waitFor } from "../../harness/wait-for.ts";
 import { MIB } from "../storage/storage-fixture.ts";
 import { createLvmdOnLoop, type LvmdOnLoop, marksLeft, writeMarks } from "./lvmd-on-loop.ts";
 
@@ -77,9 +78,17 @@ describeReal("the cut of a volume", ["root", "loop", "lvm"], () => {
     expect(await lvmd.sizeOf("v")).toBe(FROM);
   });
 
+  /** As callers do, it asks again where another test of this machine has left a command of LVM's that may be the reduction. */
+  function burn(token: string): Promise<unknown> {
+    return waitFor("no command to be left", async () => {
+      const answer = await cancelReduce(lvmd.host, tokens, token);
+      return "code" in answer && answer.code === "UNAVAILABLE" ? undefined : answer;
+    });
+  }
+
   it("is not carried out by a token that was burnt, then, after a restart, or when its volume is gone", async () => {
     format(TO);
-    expect(await cancelReduce(lvmd.host, tokens, "t")).toEqual({ reducedTo: undefined });
+    expect(await burn("t")).toEqual({ reducedTo: undefined });
     expect(await reduce()).toMatchObject({ code: "ABORTED", message: expect.stringContaining("cancelled") });
     expect(await reduce(lvmd.loadTokens())).toMatchObject({ code: "ABORTED" });
     expect(await lvmd.sizeOf("v")).toBe(FROM);

@@ -1,10 +1,10 @@
-// The embedded control plane with our kinds, and a client: for what one function of the operator reads and writes, without an operator.
-import { startControlPlane } from "../../../src/apiserver/server.ts";
+// An API server with our kinds, and a client: for what one function of the operator reads and writes, without an operator.
 import type { KubeClient } from "../../../src/kube/client.ts";
 import { createKubeClient } from "../../../src/kube/http-client.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { bootstrap } from "../../../src/standalone/bootstrap.ts";
+import { startApiUnderTest } from "../../harness/api-under-test.ts";
 
 export interface ApiServer {
   readonly client: KubeClient;
@@ -13,7 +13,7 @@ export interface ApiServer {
 
 export async function startApiServer(nodeName: string): Promise<ApiServer> {
   const log = createLogger("test", "silent");
-  const controlPlane = await startControlPlane({ port: 0, log });
+  const controlPlane = await startApiUnderTest({ port: 0, log });
   const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   await bootstrap(client, { crdDirectory: "kustomize/base/crds", nodeName, initialSize: "1Gi", fsType: "btrfs" });
   return {

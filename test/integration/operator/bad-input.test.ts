@@ -76,7 +76,11 @@ describe("a claim that cannot be provisioned says why in an Event of its own", (
   const claims: [string, ClaimFields["spec"], string][] = [
     ["many-nodes", { accessModes: ["ReadWriteMany"] }, "access mode MULTI_NODE_MULTI_WRITER"],
     ["raw-block", { volumeMode: "Block" }, "use volumeMode: Filesystem"],
-    ["from-snapshot", { dataSource: { kind: "VolumeSnapshot", name: "s" } }, 'there is no "s" to copy'],
+    [
+      "from-snapshot",
+      { dataSource: { apiGroup: "snapshot.storage.k8s.io", kind: "VolumeSnapshot", name: "s" } },
+      'there is no "s" to copy',
+    ],
     ["no-such-class", { storageClassName: "nowhere" }, 'storageclass.storage.k8s.io "nowhere" not found'],
   ];
   it.each(claims)(
@@ -121,12 +125,22 @@ describe("a bound claim", () => {
     expect((await readClaim("over-max")())?.status?.capacity?.storage).toBe("10Gi");
   }, 60_000);
 
-  it("of a class without expansion is told so", async () => {
+  it("of a class without expansion is refused a larger request", async () => {
     await createClass("fixed", { backend: "loop" }, false);
     await provision("fixed", "fixed");
-    await request("fixed", "12Gi");
-    const expected = 'StorageClass "fixed" does not allow volume expansion';
-    expect(await eventMessage(cluster.client, "fixed", "VolumeResizeFailed", expected)).toBe(expected);
+    await expect(request("fixed", "12Gi")).rejects.toMatchObject({ reason: "Forbidden" });
+  }, 60_000);
+
+  it("whose class takes expansion back before the driver heard of the request is told so", async () => {
+    await createClass("retracted", { backend: "loop" });
+    await provision("retracted", "retracted");
+    await cluster.stopOperator();
+    await request("retracted", "12Gi");
+    await cluster.client.delete("test/delete-class", STORAGE_CLASSES, { name: "retracted" });
+    await createClass("retracted", { backend: "loop" }, false);
+    const expected = 'StorageClass "retracted" does not allow volume expansion';
+    expect(await eventMessage(cluster.client, "retracted", "VolumeResizeFailed", expected)).toBe(expected);
+    await cluster.startOperator();
   }, 60_000);
 
   it("that cannot be mounted is told by the node's own words, and is mounted when that is over", async () => {

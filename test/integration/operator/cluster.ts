@@ -1,9 +1,8 @@
-// The embedded control plane, the operator and the stand-ins in this process, with a node that has no disks.
+// An API server, the operator and the stand-ins in this process, with a node that has no disks.
 import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type ControlPlane, startControlPlane } from "../../../src/apiserver/server.ts";
 import type { ConnectedKubeClient } from "../../../src/kube/http-client.ts";
 import { createKubeClient } from "../../../src/kube/http-client.ts";
 import { EVENTS } from "../../../src/kube/resources.ts";
@@ -15,11 +14,12 @@ import { bootstrap } from "../../../src/standalone/bootstrap.ts";
 import { startStandIns } from "../../../src/standalone/stand-ins.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { type FakeCsiNode, startFakeCsiNode } from "../../fakes/fake-csi-node.ts";
+import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
 
 export const NODE_NAME = "node-1";
 
 export interface TestCluster {
-  readonly controlPlane: ControlPlane;
+  readonly controlPlane: ApiUnderTest;
   readonly client: ConnectedKubeClient;
   readonly node: FakeCsiNode;
   readonly operatorSocket: string;
@@ -39,11 +39,13 @@ const LOG_LEVEL = process.env["TIDEMARK_TEST_LOG"] === "debug" ? "debug" : "sile
 
 /** Long enough to be noticed. */
 const NODE_LOSS_DELAY_MS = 500;
+/** Often, since tests wait for it. */
+const CONSOLIDATION_LOOK_MS = 500;
 
 export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Promise<TestCluster> {
   const log = createLogger("test", LOG_LEVEL);
   const directory = mkdtempSync(join(tmpdir(), "tidemark-operator-test-"));
-  const controlPlane = await startControlPlane({ port: 0, log });
+  const controlPlane = await startApiUnderTest({ port: 0, log });
   const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   await bootstrap(client, {
     crdDirectory: "kustomize/base/crds",
@@ -73,6 +75,7 @@ export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Pro
         namespaceBudgetBytes,
         podWebhook: undefined,
         nodeLossDelayMs: NODE_LOSS_DELAY_MS,
+        consolidationLookMs: CONSOLIDATION_LOOK_MS,
         httpHost: "127.0.0.1",
         httpPort: 0,
         logLevel: LOG_LEVEL,

@@ -16,6 +16,7 @@ import {
   STORAGE_CLASSES,
 } from "../../../src/kube/resources.ts";
 import { parseQuantity } from "../../../src/units/quantity.ts";
+import { buildClaim } from "../../builders/claim.ts";
 import { createMemberNode, MEMBER_CLASS, MEMBER_DRIVER } from "../../fakes/member-sidecars.ts";
 import { memberStates } from "../../harness/member-states.ts";
 import { untilRead } from "./cluster.ts";
@@ -90,13 +91,19 @@ async function wide(): Promise<Wide> {
 
 const PLACED = { status: "True", message: "" };
 
-async function ordinaryClaim(name: string): Promise<PodVolume> {
+function ordinaryClaim(name: string): Promise<PodVolume> {
+  return claimOf(name, { driver: MEMBER_DRIVER, volumeHandle: `device-of-${name}` });
+}
+
+async function claimOf(name: string, csi: { driver: string; volumeHandle: string }): Promise<PodVolume> {
   const { client } = tested.cluster;
-  const csi = { driver: MEMBER_DRIVER, volumeHandle: `device-of-${name}` };
-  const volume = { apiVersion: "v1", kind: "PersistentVolume", metadata: { name }, spec: { csi } };
-  await client.create("test/volume", PERSISTENT_VOLUMES, volume);
-  const metadata = { namespace: "shop", name };
-  const claim = { apiVersion: "v1", kind: "PersistentVolumeClaim", metadata, spec: { volumeName: name } };
+  await client.create("test/volume", PERSISTENT_VOLUMES, {
+    apiVersion: "v1",
+    kind: "PersistentVolume",
+    metadata: { name },
+    spec: { csi, capacity: { storage: "10Gi" }, accessModes: ["ReadWriteOnce"] },
+  });
+  const claim = buildClaim({ namespace: "shop", name, spec: { volumeName: name } });
   await client.create("test/claim", PERSISTENT_VOLUME_CLAIMS, claim);
   return { name, persistentVolumeClaim: { claimName: name } };
 }
@@ -118,7 +125,7 @@ async function waitingPod(
     apiVersion: "v1",
     kind: "Pod",
     metadata,
-    spec: { ...(nodeName && { nodeName }), containers: [], volumes },
+    spec: { ...(nodeName && { nodeName }), containers: [{ name: "main", image: "none" }], volumes },
   };
   await client.create("test/pod", PODS, pod);
   const lastTransitionTime = new Date(Date.now() - 3_600_000).toISOString();
@@ -328,18 +335,12 @@ it("where members cannot grow, a larger one comes through a slot that is free, a
 }, 180_000);
 
 it("a filesystem of more members than any node has slots is Stalled while its pod waits, and both say why", async () => {
-  const { client } = tested.cluster;
   await setSlots(100);
   const sixth = await wide();
   await span.report(sixth.handle, { ...mounted({ m0: "2Gi", m1: "2Gi", m2: "2Gi" }), mounted: false });
   await span.unpublish(sixth.handle, NODE);
   await setSlots(2);
-  const csi = { driver: SPAN_DRIVER, volumeHandle: sixth.handle };
-  const volume = { apiVersion: "v1", kind: "PersistentVolume", metadata: { name: "of-sixth" }, spec: { csi } };
-  await client.create("test/volume", PERSISTENT_VOLUMES, volume);
-  const metadata = { namespace: "shop", name: "of-sixth" };
-  const claim = { apiVersion: "v1", kind: "PersistentVolumeClaim", metadata, spec: { volumeName: "of-sixth" } };
-  await client.create("test/claim", PERSISTENT_VOLUME_CLAIMS, claim);
+  await claimOf("of-sixth", { driver: SPAN_DRIVER, volumeHandle: sixth.handle });
   await waitingPod("homeless", NODE, PLACED, [], "of-sixth");
   const stalled = await span.untilCondition(
     "it to be told",

@@ -98,7 +98,12 @@ describe("the webhook", () => {
       apiVersion: "v1",
       kind: "PersistentVolume",
       metadata: { name: "pv-1" },
-      spec: { csi: { driver: "local.tidemark.dev", volumeHandle: "1" }, storageClassName: "gone" },
+      spec: {
+        csi: { driver: "local.tidemark.dev", volumeHandle: "1" },
+        capacity: { storage: "1Gi" },
+        accessModes: ["ReadWriteOnce"],
+        storageClassName: "gone",
+      },
     });
     const bound = await makeClaim("gone", { volumeName: "pv-1" });
     await waitFor("the volume in the cache", async () => {
@@ -217,7 +222,8 @@ describe("a pod that slipped through", () => {
     expect(event?.message).toContain("default-scheduler places this pod without a look at the room");
     expect([...(await eventsOn("marked")), ...(await eventsOn("foreign"))]).toEqual([]);
 
-    await cluster.client.mergePatch("test/bind", PODS, { namespace, name: "missed" }, { spec: { nodeName: "node1" } });
+    await cluster.client.delete("test/pod", PODS, { namespace, name: "missed" });
+    await makePod("missed", [await makeClaim("fast")], { nodeName: "node1" });
     await waitFor(
       "it to count no more",
       async () => (await follower.metrics()).includes("tidemark_operator_pods_placement_missed 0") || undefined,

@@ -133,6 +133,13 @@ describe("a claim that cannot be had", () => {
   }, 60_000);
 });
 
+/** A new volume whose member is there: the operator writes nothing more of it until a pod uses it. */
+async function settledSpan(): Promise<{ readonly handle: string }> {
+  const { handle, claim } = await tested.span.created();
+  await tested.span.untilCondition("its member", claim, "Reconciling", ({ status: is }) => is === "False");
+  return { handle };
+}
+
 describe("an id that names no volume", () => {
   it.each([
     ["climbs", "../filesystemlayouts/x"],
@@ -144,7 +151,7 @@ describe("an id that names no volume", () => {
   ])(
     "changes nothing where it %s",
     async (_what, volumeId) => {
-      await tested.span.created();
+      await settledSpan();
       const before = await everything();
       await expect(tested.span.publish(volumeId, "node-a")).rejects.toMatchObject({ code: status.NOT_FOUND });
       await expect(tested.span.expand(volumeId, 9 * GIB)).rejects.toMatchObject({ code: status.NOT_FOUND });
@@ -158,7 +165,7 @@ describe("an id that names no volume", () => {
   it.each(["../nodes/node-a", "node-a/../node-b", "..", "no such node", "node-a%2fstatus"])(
     "of a node, %j, gets no volume",
     async (nodeId) => {
-      const { handle } = await tested.span.created();
+      const { handle } = await settledSpan();
       const before = await everything();
       await expect(tested.span.publish(handle, nodeId)).rejects.toMatchObject({ code: status.NOT_FOUND });
       expect(await everything()).toEqual(before);

@@ -121,7 +121,16 @@ describe("a member that is added later", () => {
       { key: "rack.example.com", operator: "In", values: ["1"] },
     ];
     const nodeAffinity = { required: { nodeSelectorTerms: [{ matchExpressions }] } };
-    await client.mergePatch("test/rack", PERSISTENT_VOLUMES, { name }, { spec: { nodeAffinity } });
+    // Nobody moves a volume; this one is made again where its driver says more.
+    const volume = await client.get(PERSISTENT_VOLUMES, { name });
+    if (volume === undefined) throw new Error(`no volume ${name}`);
+    const { labels, annotations } = volume.metadata;
+    await client.delete("test/volume", PERSISTENT_VOLUMES, { name });
+    await client.create("test/rack", PERSISTENT_VOLUMES, {
+      ...volume,
+      metadata: { name, labels, annotations },
+      spec: { ...volume.spec, nodeAffinity },
+    });
     expect((await tested.span.create(request)).volume?.accessibleTopology).toEqual([
       { segments: { [ZONE_KEY]: "a", "rack.example.com": "1" } },
     ]);

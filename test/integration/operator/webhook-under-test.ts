@@ -1,8 +1,7 @@
-// Pod webhooks in this process, as replicas of an operator: real TLS over loopback, real certificates in the Secrets of an embedded
-// control plane. The test plays the API server: it trusts what stands in the configuration, and nothing else.
+// Pod webhooks in this process, as replicas of an operator: real TLS over loopback, real certificates in the Secrets of an API
+// server. The test plays that server's webhook client: it trusts what stands in the configuration, and nothing else.
 import { request } from "node:https";
 import { POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../../src/api/placement.ts";
-import { startControlPlane } from "../../../src/apiserver/server.ts";
 import { createEventRecorder } from "../../../src/kube/events.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
 import { createReflector } from "../../../src/kube/reflector.ts";
@@ -23,6 +22,7 @@ import { directEffects } from "../../../src/process/effects.ts";
 import { createMetricsRegistry } from "../../../src/process/metrics-registry.ts";
 import { buildReview } from "../../builders/pod-review.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
+import { startApiUnderTest } from "../../harness/api-under-test.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 
 export const SYSTEM_NAMESPACE = "tidemark-system";
@@ -30,7 +30,7 @@ const SERVER_NAME = `${POD_WEBHOOK.service}.${SYSTEM_NAMESPACE}.svc`;
 
 export async function startWebhookCluster() {
   const { log } = createRecordingLog();
-  const controlPlane = await startControlPlane({ port: 0, log });
+  const controlPlane = await startApiUnderTest({ port: 0, log });
   const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   for (const name of [SYSTEM_NAMESPACE, "shop", "office"])
     await client.create("test/namespace", NAMESPACES, {

@@ -32,7 +32,7 @@ describe("a target", () => {
     await cluster.client.delete("test/filesystem", FILESYSTEMS, { namespace: "default", name: "remade" });
     await makeVolume(cluster, "remade", GIB);
     const write = applyTarget(cluster.client, before, target(2, "2026-11-20T12:00:00.000Z"), undefined);
-    await expect(write).rejects.toMatchObject({ reason: "Conflict" });
+    await expect(write).rejects.toMatchObject({ reason: "Invalid" });
     expect((await live("remade")).spec.target).toBeUndefined();
   });
 });

@@ -11,7 +11,6 @@ import { fsidOf, volumeHandleOf } from "../../../src/api/identity.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
 import type { ConditionReason } from "../../../src/api/reasons.ts";
 import { VOLUME_POLICIES, type VolumePolicySpec } from "../../../src/api/volume-policy.ts";
-import { startControlPlane } from "../../../src/apiserver/server.ts";
 import {
   type AgentMessage,
   type EngineMessage,
@@ -32,13 +31,14 @@ import { serveOnSocket } from "../../../src/process/grpc.ts";
 import { bootstrap } from "../../../src/standalone/bootstrap.ts";
 import { formatQuantity } from "../../../src/units/quantity.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
+import { startApiUnderTest } from "../../harness/api-under-test.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 
 const NODE = "node-1";
 
 export async function startCluster() {
   const { log } = createRecordingLog();
-  const controlPlane = await startControlPlane({ port: 0, log });
+  const controlPlane = await startApiUnderTest({ port: 0, log });
   const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   await bootstrap(client, { crdDirectory: "kustomize/base/crds", nodeName: NODE, initialSize: "1Gi", fsType: "btrfs" });
   return {

@@ -4,7 +4,7 @@ import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
 import { volumeHandleOf } from "../../../src/api/identity.ts";
 import { API_VERSION, FIELD_MANAGERS, RECORDS } from "../../../src/api/names.ts";
-import { PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/resources.ts";
+import { PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES } from "../../../src/kube/resources.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { buildClaim } from "../../builders/claim.ts";
 import { waitFor } from "../../harness/wait-for.ts";
@@ -31,6 +31,13 @@ describe("the policy-engine, of a claim of another driver", () => {
 
   beforeAll(async () => {
     cluster = await startCluster();
+    await cluster.client.create("test/class", STORAGE_CLASSES, {
+      apiVersion: "storage.k8s.io/v1",
+      kind: "StorageClass",
+      metadata: { name: "fast" },
+      provisioner: "block.example.com",
+      allowVolumeExpansion: true,
+    });
   });
   beforeEach(async () => {
     await applyPolicy(cluster, "claims", EXTENDING);

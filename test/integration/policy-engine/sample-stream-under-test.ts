@@ -1,12 +1,11 @@
-// Engines that listen with TLS, and agents of theirs, in this process: real certificates in the Secrets of an embedded control
-// plane, real TLS over loopback. The test plays kubelet (Secrets become files) and the API server's token review.
+// Engines that listen with TLS, and agents of theirs, in this process: real certificates in the Secrets of an API
+// server, real TLS over loopback. The test plays kubelet (Secrets become files) and the API server's token review.
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { securedLink } from "../../../src/agent/engine-link.ts";
 import { openEngineStreams } from "../../../src/agent/engine-streams.ts";
 import { CERTIFICATE_SECRETS } from "../../../src/api/sample-stream.ts";
-import { startControlPlane } from "../../../src/apiserver/server.ts";
 import type { Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import { Sample as SampleMessage } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import type { KubeClient } from "../../../src/kube/client.ts";
@@ -22,6 +21,7 @@ import { storedPair } from "../../../src/process/certificates/pair-secret.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createRecordingLog, type LogLine } from "../../fakes/recording-log.ts";
 import { AGENT_USERNAME, agentToken, createTokenReviewer } from "../../fakes/token-reviewer.ts";
+import { startApiUnderTest } from "../../harness/api-under-test.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 
 const NAMESPACE = "tidemark-system";
@@ -31,7 +31,7 @@ export const DAY_MS = 24 * HOUR_MS;
 
 export async function startSecretsCluster() {
   const { log, lines } = createRecordingLog();
-  const controlPlane = await startControlPlane({ port: 0, log });
+  const controlPlane = await startApiUnderTest({ port: 0, log });
   const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   const namespace = { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE } };
   await client.create("test/namespace", NAMESPACES, namespace);

@@ -6,6 +6,7 @@ import {
   closeSync,
   mkdirSync,
   openSync,
+  readFileSync,
   rmSync,
   statfsSync,
   statSync,
@@ -68,6 +69,37 @@ describeReal("storage on a node", LOOP_PARTS, () => {
       rmSync(fixture.memberPathOf(volume));
     }
   });
+
+  it.each(["before it begins", "between two of its steps"])(
+    "ends a shrink of an idle btrfs that others leave no room to move its data in, %s: it stays writable, and shrinks once there is room",
+    async (when) => {
+      execFileSync("mount", ["-t", "tmpfs", "-o", "size=3G", "tidemark-test", fixture.memberDirectory]);
+      const volume = makeVolume();
+      const mounted = await fixture.storage.stage(volume, 2 * GIB, fixture.mountPathOf(volume));
+      writeBehind(mounted.mountPath, 500 * MIB, 1000 * MIB);
+      const ballast = join(fixture.memberDirectory, "ballast");
+      const fillHost = (): void => {
+        const { bavail, bsize } = statfsSync(fixture.memberDirectory);
+        execFileSync("fallocate", ["-l", String(bavail * bsize - 40 * MIB), ballast]);
+      };
+      if (when === "before it begins") fillHost();
+      const onStep = (): void => {
+        if (statSync(ballast, { throwIfNoEntry: false }) === undefined) fillHost();
+      };
+      const result = await fixture.storage.shrink(mounted, GIB, makeShrinkControl({ onStep }));
+      expect(result).toMatchObject({
+        outcome: "FloorReached",
+        message: expect.stringContaining(`the filesystem of ${fixture.memberDirectory}, which has`),
+      });
+      expect(result).not.toHaveProperty("usedBytes");
+      expect(readFileSync("/proc/mounts", "utf8")).toMatch(new RegExp(`${mounted.mountPath} btrfs rw`));
+      rmSync(ballast);
+      const { sizeBytes } = await fixture.storage.shrink(mounted, GIB, makeShrinkControl());
+      expect(sizeBytes).toBeLessThan(result.sizeBytes);
+      await fixture.storage.unstage(volume, mounted.mountPath);
+      rmSync(fixture.memberPathOf(volume));
+    },
+  );
 
   it("grows xfs while it is mounted, and refuses to shrink it", async () => {
     const volume = makeVolume("xfs");
@@ -220,4 +252,16 @@ function leaveNoChunkFor(mountPath: string): void {
     if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
   }
   for (const [index, name] of names.entries()) if (index % 5 !== 0) rmSync(name);
+}
+
+/** So many bytes of files, behind a place that is free again afterwards: a shrink has to move them. */
+function writeBehind(mountPath: string, bytes: number, placeBytes: number): void {
+  const ballast = join(mountPath, "ballast");
+  execFileSync("fallocate", ["-l", String(placeBytes), ballast]);
+  execFileSync("sync", ["-f", mountPath]);
+  for (let index = 0; index < bytes / (10 * MIB); index += 1)
+    writeFileSync(join(mountPath, `file-${index}`), randomBytes(10 * MIB));
+  execFileSync("sync", ["-f", mountPath]);
+  rmSync(ballast);
+  execFileSync("sync", ["-f", mountPath]);
 }

@@ -232,12 +232,14 @@ describeReal("storage on logical volumes", LOOP_PARTS, () => {
   it("removes what neither a record nor a tag calls its own only by what is on it, active or not, or once its wipe has begun", async () => {
     const { lvm } = fixture.lvmd;
     const volume = makeLvmVolume();
-    const { path } = await lvm.make("thick", volume.volumeID, GIB, []);
+    await lvm.make("thick", volume.volumeID, GIB, []);
     await lvm.setActive(volume.volumeID, false);
     await expect(fixture.storage.remove(volume)).rejects.toMatchObject({ code: "WrongFilesystem" });
     expect(lvm.volumes()).toHaveLength(1);
     await lvm.setActive(volume.volumeID, true);
-    execFileSync("mkfs.btrfs", ["-q", "-U", volume.fsid, path]);
+    // Another device than before, where another test has taken that meanwhile.
+    const [active] = lvm.volumes();
+    execFileSync("mkfs.btrfs", ["-q", "-U", volume.fsid, active?.path ?? ""]);
     await lvm.setActive(volume.volumeID, false);
     await fixture.storage.remove(volume);
     expect(lvm.volumes()).toEqual([]);

@@ -54,6 +54,14 @@ describeReal("members that shall leave a span", LOOP_PARTS, () => {
   const removals = (): unknown[] =>
     (JSON.parse(readFileSync(join(fixture.recordDirectory, `${volume.handle}.span.json`), "utf8")) as { removals: [] })
       .removals;
+  /** On the disk, of random bytes. */
+  const written = (name: string, megabytes: number): string => {
+    const path = join(mountPath, name);
+    execFileSync("dd", ["if=/dev/urandom", `of=${path}`, "bs=1M", `count=${megabytes}`, "conv=fsync", "status=none"]);
+    return sumOf(name);
+  };
+  const sumOf = (name: string): string =>
+    execFileSync("sha256sum", ["--binary"], { input: readFileSync(join(mountPath, name)) }).toString();
   /** Called right before the kernel is asked, and after it, however that ends. */
   const aroundRemoval = (before: () => void, after: () => void = () => undefined): Effects => ({
     run: async (point, effect) => {
@@ -115,7 +123,7 @@ describeReal("members that shall leave a span", LOOP_PARTS, () => {
     restore(`/dev/${deviceOf(m1)}`, block, offsetBytes);
   });
 
-  it("all stay when only those that leave as well would have room for what they hold", async () => {
+  it("leave as far as the others have room for what they hold: one of two goes, and the other stays", async () => {
     const [m0, m1, m2] = [
       makeMember(fixture, "m0", GIB),
       makeMember(fixture, "m1", 2 * GIB),
@@ -123,12 +131,63 @@ describeReal("members that shall leave a span", LOOP_PARTS, () => {
     ];
     const mounted = await stage([m0, m1, m2]);
     execFileSync("fallocate", ["--length", `${1536 * MIB}`, join(mountPath, "file")]);
-    expect(await shrink(mounted, [m0, leaving(m1), leaving(m2)])).toMatchObject({
+    const result = await shrink(mounted, [m0, leaving(m1), leaving(m2)]);
+    expect(result).toMatchObject({
       outcome: "FloorReached",
-      sizeBytes: 5 * GIB,
-      message: expect.stringMatching(/^member m2 .* stays: .*unallocated/),
+      sizeBytes: 3 * GIB,
+      message: expect.stringMatching(/^member m\d \(2Gi\) stays: /),
     });
-    expect(devices()).toHaveLength(3);
-    expect(removals()).toEqual([]);
+    expect(result).toMatchObject({ floorBytes: expect.any(Number), usedBytes: expect.any(Number) });
+    expect(devices()).toHaveLength(2);
+    expect(removals()).toMatchObject([{ state: "released" }]);
+  });
+
+  it("leave all but one where three of four are empty, the emptiest first", async () => {
+    const m0 = makeMember(fixture, "m0", GIB);
+    const others = ["m1", "m3", "m4"].map((name) => makeMember(fixture, name, name === "m4" ? 2 * GIB : GIB));
+    const first = await fixture.storage.stage(withMembers(volume, [m0]), 0, mountPath);
+    const sum = written("file", 198);
+    await fixture.storage.extend(withMembers(first, [m0, ...others]), 5 * GIB);
+    const steps: number[] = [];
+    const result = await fixture.storage.shrink(
+      withMembers(first, [m0, ...others.map(leaving)]),
+      GIB,
+      makeShrinkControl({ onStep: (sizeBytes) => steps.push(sizeBytes / GIB) }),
+    );
+    expect(result).toEqual({ outcome: "Succeeded", sizeBytes: GIB });
+    expect(steps).toEqual([3, 2, 1]);
+    expect(devices()).toEqual([deviceOf(m0)]);
+    expect(sumOf("file")).toBe(sum);
+  });
+
+  it("leave one of two where 262 of 2048 MiB are used, spread over both", async () => {
+    const [m0, m1] = [makeMember(fixture, "m0", GIB), makeMember(fixture, "m1", GIB)];
+    const mounted = await stage([m0, m1]);
+    const sums = [1, 2, 3, 4].map((index) => written(`file-${index}`, 65));
+    expect(await shrink(mounted, [m0, leaving(m1)])).toEqual({ outcome: "Succeeded", sizeBytes: GIB });
+    expect(devices()).toEqual([deviceOf(m0)]);
+    expect([1, 2, 3, 4].map((index) => sumOf(`file-${index}`))).toEqual(sums);
+  });
+
+  it("leave where btrfs has refused another of them for want of space, which stays", async () => {
+    const [m0, m1, m2] = [0, 1, 2].map((index) => makeMember(fixture, `m${index}`, GIB));
+    if (m0 === undefined || m1 === undefined || m2 === undefined) throw new Error("bug: three members");
+    const mounted = await stage([m0, m1, m2]);
+    let asked = 0;
+    const refusing: Effects = {
+      run: async (point, effect) => {
+        if (point !== "span/remove-device" || asked++ > 0) return effect();
+        const refused = { exitCode: 1, stdout: "", stderr: "ERROR: error removing devid 3: No space left on device" };
+        return refused as Awaited<ReturnType<typeof effect>>;
+      },
+    };
+    expect(await shrink(mounted, [m0, leaving(m1), leaving(m2)], refusing)).toMatchObject({
+      outcome: "FloorReached",
+      sizeBytes: 2 * GIB,
+      floorBytes: 2 * GIB,
+      message: expect.stringContaining("No space left"),
+    });
+    expect(devices()).toEqual([deviceOf(m0), deviceOf(m2)].sort());
+    expect(asked).toBe(2);
   });
 });

@@ -509,6 +509,30 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     expect(bytesOf(fixture.fileOf(m1), 65_536, 4096).equals(superblock)).toBe(true);
   });
 
+  it("goes on without a member that a power cut has half added, and gives it back once it is later than that", async () => {
+    const [m1, m2] = [makeMember(fixture, "m1", GIB), makeMember(fixture, "m2", GIB)];
+    await storage.unstage(await stage(), mountPath);
+    const before = join(fixture.directory, "m0-before");
+    execFileSync("cp", ["--sparse=always", fixture.fileOf(m0), before]);
+    const mounted = withMembers(await stage(), [m0, m1]);
+    await storage.extend(mounted, 2 * GIB);
+    await storage.unstage(mounted, mountPath);
+    // Of the commit that adds it, the first member's superblock was not written.
+    execFileSync("cp", ["--sparse=always", before, fixture.fileOf(m0)]);
+    const again = await stage([m0, m1]);
+    await expect(storage.extend(again, 2 * GIB)).rejects.toMatchObject({ code: "SignatureFound" });
+    for (const name of ["one", "two", "three"]) {
+      writeFileSync(join(mountPath, name), name);
+      execFileSync("btrfs", ["filesystem", "sync", mountPath]);
+    }
+    await storage.settle(withMembers(again, [m0, leaving(m1)]));
+    expect(await storage.members(withMembers(again, [m0, leaving(m1)]))).toMatchObject([
+      { name: "m0", state: "Present" },
+      { name: "m1", state: "Removed" },
+    ]);
+    expect(await storage.extend(withMembers(again, [m0, leaving(m1), m2]), 2 * GIB)).toBe(2 * GIB);
+  });
+
   it("lets go of a member whose removal it has begun, though it is wanted again by then", async () => {
     const m1 = makeMember(fixture, "m1", GIB);
     const mounted = withMembers(await stage(), [m0, m1]);

@@ -62,6 +62,13 @@ describe("an emergency grant", () => {
     ["a spare, no further than granted", 1.5 * GIB, { attainableBytes: GIB, spareBytes: GIB }, 1.5 * GIB, true],
     ["no spare that is larger than granted", 2 * GIB, { attainableBytes: GIB, spareBytes: 2 * GIB }, GIB, false],
     [
+      "no spare that is larger than what the grant adds, where a member of today is not on this node",
+      2 * GIB,
+      { attainableBytes: 0, spareBytes: 2 * GIB },
+      0,
+      false,
+    ],
+    [
       "no spare where members have what is granted",
       2 * GIB,
       { attainableBytes: 2 * GIB, spareBytes: GIB },

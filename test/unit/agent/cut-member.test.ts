@@ -23,11 +23,17 @@ describe("the cut of a member behind a btrfs", () => {
   let syncs: number;
   /** What a sync of the filesystem brings to its superblocks. */
   let onSync: () => void;
+  /** What somebody else does meanwhile. */
+  let onCut: () => void;
+  let shownBytes: number;
+  /** Of the member: from, to. */
+  let grown: [number, number][];
 
   beforeEach(() => {
     directory = mkdtempSync(join(tmpdir(), "tidemark-cut-member-"));
     path = join(directory, "member");
-    [cuts, syncs, onSync] = [[], 0, () => undefined];
+    [cuts, syncs, grown] = [[], 0, []];
+    [onSync, onCut] = [() => undefined, () => undefined];
   });
   afterEach(() => rmSync(directory, { recursive: true }));
 
@@ -40,8 +46,9 @@ describe("the cut of a member behind a btrfs", () => {
     truncateSync(path, PRESENT);
   }
 
-  /** `shownBytes`: what the kernel shows as the filesystem's size. */
-  function cut(shownBytes: number, devid = "1"): Promise<number> {
+  /** `endBytes`: what the kernel shows as the filesystem's size. */
+  function cut(endBytes: number, devid = "1"): Promise<number> {
+    shownBytes = endBytes;
     const host = {
       members: {
         nameOf: () => "member",
@@ -50,8 +57,10 @@ describe("the cut of a member behind a btrfs", () => {
         superblockPath: () => path,
         cut: async (_volume: unknown, _fromBytes: number, toBytes: number) => {
           cuts.push(toBytes);
+          onCut();
           return toBytes;
         },
+        grow: async (_volume: unknown, fromBytes: number, toBytes: number) => void grown.push([fromBytes, toBytes]),
       },
       tools: {
         query: async () => {
@@ -74,6 +83,15 @@ describe("the cut of a member behind a btrfs", () => {
   it("is made up to a whole grain behind that end", async () => {
     commit(END + MIB);
     expect([await cut(END + MIB), cuts]).toEqual([END + GRAIN, [END + GRAIN]]);
+  });
+
+  it("is taken back where somebody has grown the filesystem into it meanwhile", async () => {
+    commit(END);
+    onCut = () => {
+      shownBytes = PRESENT;
+    };
+    await expect(cut(END)).rejects.toThrow(/has its 400Mi again: somebody grew btrfs .* to 400Mi/);
+    expect([cuts, grown]).toEqual([[END], [[END, PRESENT]]]);
   });
 
   it("waits for a sync where the superblocks lag behind the kernel, and is made once they have followed", async () => {

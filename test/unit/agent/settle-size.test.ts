@@ -33,6 +33,16 @@ describe("a member and its filesystem that may be of two sizes", () => {
     expect(state).toMatchObject({ unsettled: true, settleProblem: "a balance runs" });
   });
 
+  it("are not known to be of one size where they were unmounted, and mounted anew, meanwhile", async () => {
+    const state = unsettled();
+    const recover = async (): Promise<number> => {
+      state.mounted = { ...mounted };
+      return GIB;
+    };
+    expect(await settleSize({ recover }, state)).toBe(false);
+    expect(state.unsettled).toBe(true);
+  });
+
   it("are those of now: a span may have more of them than when it was mounted", async () => {
     const before = recordWithLayout(buildSpanLayout(), undefined);
     const now = recordWithLayout(

@@ -1,9 +1,11 @@
 import { describe, expect, it } from "@jest/globals";
+import type { MemberRoom } from "../../../src/agent/storage/block-member.ts";
 import {
   afterForeignCancel,
   cancelReason,
   DEVICE_MIN_BYTES,
   nextShrinkMove,
+  roomProblem,
   type ShrinkFacts,
   type SpaceSample,
   STEP_MAX_BYTES,
@@ -26,9 +28,12 @@ function makeFacts(overrides: Partial<ShrinkFacts> = {}): ShrinkFacts {
     stepMaxBytes: STEP_MAX_BYTES,
     grainBytes: 4096,
     balancesDone: 0,
+    room: undefined,
     ...overrides,
   };
 }
+
+const place = (freeBytes: number): MemberRoom => ({ place: "thin pool vg/pool", freeBytes, holeBytes: 6 * GIB });
 
 describe("nextShrinkMove", () => {
   it.each([
@@ -46,6 +51,21 @@ describe("nextShrinkMove", () => {
       "takes a smaller step where a large one and a chunk in motion would not leave the reserve",
       { sizeBytes: 4 * GIB, usedBytes: 2.5 * GIB },
       { kind: "resize", toBytes: 3.25 * GIB },
+    ],
+    [
+      "takes a smaller step where the host or pool has no room for all that a large one may move",
+      { usedBytes: 3 * GIB, room: place(1900 * MIB) },
+      { kind: "resize", toBytes: 7.5 * GIB },
+    ],
+    [
+      "takes any step on a full host where the member has no holes",
+      { usedBytes: 3 * GIB, room: { ...place(0), holeBytes: 0 } },
+      { kind: "resize", toBytes: 7 * GIB },
+    ],
+    [
+      "takes any step where the host has room for all that the filesystem holds",
+      { usedBytes: 100 * MIB, room: place(620 * MIB) },
+      { kind: "resize", toBytes: 7 * GIB },
     ],
     [
       "never plans under used + reserve",
@@ -167,5 +187,32 @@ describe("a step that somebody else has cancelled", () => {
       sizeBytes: GIB,
       message: expect.stringContaining("2 steps"),
     });
+  });
+});
+
+describe("the room where the member lies", () => {
+  it("is counted with the whole chunk that may reach past the new end", () => {
+    const facts = { usedBytes: 3 * GIB, stepMaxBytes: STEP_MIN_BYTES };
+    const move = (freeBytes: number) => nextShrinkMove(makeFacts({ ...facts, room: place(freeBytes) })).kind;
+    const needed = STEP_MIN_BYTES + 0.8 * GIB + 512 * MIB;
+    expect([move(Math.ceil(needed)), move(Math.floor(needed) - 1)]).toEqual(["resize", "no-room"]);
+  });
+
+  it.each([
+    ["a step", { usedBytes: 3 * GIB }],
+    ["a balance", { usedBytes: 3 * GIB, filesystemMinBytes: 8 * GIB, balancesDone: 1 }],
+  ])("ends the shrink, by its name, before %s for which it is too small", (_what, facts) => {
+    const move = nextShrinkMove(makeFacts({ ...facts, room: place(300 * MIB) }));
+    expect(move).toHaveProperty("kind", "no-room");
+    expect(move).toHaveProperty(
+      "message",
+      expect.stringMatching(/thin pool vg\/pool, which has 300Mi free; free space/),
+    );
+  });
+
+  it("cancels a step that runs once somebody else has filled it, unless the member has no holes", () => {
+    expect(roomProblem(place(256 * MIB))).toBeUndefined();
+    expect(roomProblem(place(255 * MIB))).toMatch(/^thin pool vg\/pool has 255Mi free/);
+    expect(roomProblem({ ...place(0), holeBytes: 0 })).toBeUndefined();
   });
 });

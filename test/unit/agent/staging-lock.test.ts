@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { createFilesystemLocks } from "../../../src/agent/filesystem-lock.ts";
-import type { Storage } from "../../../src/agent/storage/storage.ts";
+import { type Storage, StorageError } from "../../../src/agent/storage/storage.ts";
 import { volumeOf } from "../../../src/agent/volume-state.ts";
 import { createCommandPort } from "../../../src/process/command-port.ts";
 import { directEffects } from "../../../src/process/effects.ts";
@@ -20,7 +20,8 @@ describe("the lock of a volume's filesystem", () => {
     nodes = [];
   });
   afterEach(async () => {
-    await Promise.all(nodes.map((node) => node.stop()));
+    // One after the other: agents of one volume would unmount it under each other.
+    for (const node of nodes) await node.stop();
     rmSync(directory, { recursive: true });
   });
 
@@ -83,6 +84,39 @@ describe("the lock of a volume's filesystem", () => {
       ["after remove", false],
     ]);
     expect(await isFree(node)).toBe(true);
+  });
+
+  it("and its record stay until the member is deleted: a crash in between leaves nothing that nobody knows of", async () => {
+    let recorded: boolean | undefined;
+    const node = await agent({
+      around: ({ remove }) => ({
+        remove: async (...args) => {
+          await remove(...args);
+          recorded = nodes[0]?.recordOnDisk() !== undefined;
+        },
+      }),
+    });
+    await node.stage();
+    await node.work.staging.unstage(node.state(), node.stagingPath);
+    await node.work.staging.remove(node.state(), node.layout);
+    expect([recorded, node.recordOnDisk()]).toEqual([true, undefined]);
+  });
+
+  it("is held by what could not be unmounted, which is sampled on", async () => {
+    const node = await agent({
+      around: ({ unstage }) => ({
+        unstage: async (...args) => {
+          if (node.state().reading === undefined) return unstage(...args);
+          node.state().reading = undefined;
+          throw new StorageError("DeviceBusy", "somebody works in it");
+        },
+      }),
+    });
+    await node.stage();
+    await expect(node.work.staging.unstage(node.state(), node.stagingPath)).rejects.toThrow("somebody works in it");
+    expect(node.state()).toMatchObject({ closing: false, reading: { capacityBytes: expect.any(Number) } });
+    expect(await isFree(node)).toBe(false);
+    node.state().reading = undefined; // or its end would fail as well
   });
 
   it.each<readonly [string, (node: SimulatedNode) => Promise<unknown>]>([

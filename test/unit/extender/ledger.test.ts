@@ -98,6 +98,47 @@ describe("what is taken of nodes", () => {
   });
 });
 
+describe("a pod that is held for", () => {
+  const holds = (): number => fleet.ledger.count().holds;
+
+  beforeEach(() => addNode(fleet, NODE, { free: "50Gi" }));
+
+  it("is let go of when its volume is seen, also where another pod of that volume went before it", () => {
+    for (const index of [1, 2]) fleet.placement.filter(buildPod(index, ["claim-1"]), [NODE], fleet.nowMs);
+    fleet.ledger.release("pod-uid-1");
+    expect(holds()).toBe(1);
+    fleet.put("logicalVolumes", buildLogicalVolume(1, NODE));
+    refresh();
+    expect(holds()).toBe(0);
+  });
+});
+
+describe("a volume", () => {
+  const MINUTE_MS = 60_000;
+
+  beforeEach(() => {
+    for (const name of [NODE, "node-2"]) addNode(fleet, name, { free: ROOM });
+  });
+
+  it("that a claim promises to another node counts there for ten minutes from then on", () => {
+    fleet.put("claims", buildClaim(1, { selectedNode: NODE }));
+    refresh();
+    fleet.nowMs += 9 * MINUTE_MS;
+    fleet.put("claims", buildClaim(1, { selectedNode: "node-2" }));
+    refresh();
+    fleet.nowMs += 9.5 * MINUTE_MS;
+    expect(fits(2, "node-2")).toBe(false);
+    fleet.nowMs += MINUTE_MS;
+    expect(fits(2, "node-2")).toBe(true);
+  });
+
+  it("that is asked to go takes nothing, made or not", () => {
+    const { spec, ...volume } = buildLogicalVolume(1, NODE);
+    fleet.put("logicalVolumes", { ...volume, spec: { ...spec, state: "Removed" } });
+    expect(fits(2)).toBe(true);
+  });
+});
+
 describe("an agent that is gone since a moment that only we saw", () => {
   beforeEach(() => {
     addNode(fleet, NODE, { free: ROOM });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
-import { randomPairs } from "../../harness/death-pairs.ts";
+import { lostPair, randomPairs } from "../../harness/death-pairs.ts";
 
 const NAMES = ["a", "b", "c", "d", "e"];
 
@@ -15,6 +15,19 @@ describe("pairs of deaths", () => {
   it("are the same for the same seed, and others for another", () => {
     expect(randomPairs(NAMES, 20, 7)).toEqual(randomPairs(NAMES, 20, 7));
     expect(randomPairs(NAMES, 20, 7)).not.toEqual(randomPairs(NAMES, 20, 8));
+  });
+
+  it.each([
+    ["a point that the suite does not name any more", ["a", "former"], "which has no former"],
+    ["a single point", ["a"], "a pair is two points of made"],
+  ])("are refused by name where one that is recorded has %s", (_what, points, said) => {
+    const kept = [
+      { suite: "made", points: ["a", "b"] },
+      { suite: "made", points },
+    ];
+    expect(lostPair(kept, NAMES)).toContain(`Adapt or remove ${JSON.stringify(kept[1])} in test/seeds.json`);
+    expect(lostPair(kept, NAMES)).toContain(said);
+    expect(lostPair(kept.slice(0, 1), NAMES)).toBeUndefined();
   });
 
   it("are not made of a single point", () => {

@@ -84,6 +84,15 @@ describe("tags that are asked for at the same time", () => {
     ]);
   });
 
+  it("are not tried one by one where the command for all of them hangs", async () => {
+    meanwhile = () => {
+      throw new LvmError("TimedOut", "lvchange has not ended");
+    };
+    const settled = await Promise.allSettled([tag("a"), tag("b")]);
+    expect(settled.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    expect(commands).toEqual(["lvchange --addtag x g/a g/b"]);
+  });
+
   it("are all in the answer of each who asked for some of the same volume, and none that another one took off", async () => {
     const answers = await Promise.all([
       tag("a", { add: ["x"], remove: [] }),

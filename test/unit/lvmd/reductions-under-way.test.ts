@@ -36,6 +36,16 @@ describe("a reduction under way", () => {
     expect([ended, reductions.isReducing("uuid-v")]).toEqual([["Cancelled"], false]);
   });
 
+  it("that was cancelled stays cancelled when its volume is wanted for something else before it has ended", async () => {
+    const reductions = createReductionsUnderWay();
+    const ended: string[] = [];
+    const running = reductions.run(REQUEST, (underWay) => untilStopped(underWay, ended));
+    reductions.cancel("t");
+    await reductions.preempt("uuid-v", refusal);
+    await running;
+    expect(ended).toEqual(["Cancelled"]);
+  });
+
   it("has ended once its volume is free for something else, however it ends", async () => {
     const reductions = createReductionsUnderWay();
     const ended: string[] = [];

@@ -12,6 +12,7 @@ describe("the operator's configuration", () => {
       httpPort: 9465,
       namespaceBudgetBytes: 1024 ** 4,
       nodeLossDelayMs: 30_000,
+      consolidationLookMs: 10_000,
       logLevel: "info",
       faults: [],
     });

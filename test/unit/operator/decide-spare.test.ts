@@ -54,6 +54,15 @@ describe("nothing is done about a spare", () => {
     expect(decide(fields, status)).toEqual({ do: "keep" });
   });
 
+  it("while a member is to take the place of others, also once it is in the filesystem", () => {
+    const { spec, ...layout } = buildSpan({ sizes: ["2Gi", "2Gi"], granted: "7Gi" });
+    const replaces = { member: "m0", decidedAt: "2030-01-01T00:00:00Z" };
+    const members = spec.members?.map((member) => (member.name === "m1" ? { ...member, replaces } : member));
+    const status = { ...layout.status, nodeName: spec.nodeName };
+    expect(decideSpare({ ...layout, spec, status }, rules(1))).toMatchObject({ do: "order" });
+    expect(decideSpare({ ...layout, spec: { ...spec, members }, status }, rules(1))).toEqual({ do: "keep" });
+  });
+
   it("where the class wants none", () => {
     expect(decide(ONE, {}, rules(0))).toEqual({ do: "keep" });
     expect(decideSpare(buildSpan(ONE), undefined)).toEqual({ do: "keep" });

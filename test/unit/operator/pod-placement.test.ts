@@ -33,7 +33,10 @@ describe("a pod with a claim of ours", () => {
       spec: {
         ...pod.spec,
         schedulerName: "tidemark-scheduler",
-        containers: [{ name: "first", resources: MARK }, { name: "second" }],
+        containers: [
+          { name: "first", image: "none", resources: MARK },
+          { name: "second", image: "none" },
+        ],
       },
     });
     expect(decidePlacement(pod, claims([LVM]), ASKING).result).toBe("Marked");

@@ -42,6 +42,18 @@ const endedAt = (endedAtMs: number): Facts["filesystem"]["lastOperation"] => ({
   reason: undefined,
   floorBytes: undefined,
 });
+/** Ten hours ago, at the size and the use that there are. */
+const floorFound = (floorBytes: number) =>
+  ({
+    kind: "Shrink",
+    outcome: "FloorReached",
+    endedAtMs: NOW_MS - 10 * HOUR_MS,
+    reason: undefined,
+    floorBytes,
+    usedBytes: GIB,
+    askedBytes: 2 * GIB,
+    reachedBytes: 10 * GIB,
+  }) as const;
 const LARGE = ceilings({ max: "1Ti" });
 const everySecond = (count: number): number[] => Array.from({ length: count }, (_, i) => NOW_MS - (count - i) * 1000);
 
@@ -619,6 +631,20 @@ const cases: Record<string, Case> = {
     sizeBytes: 28_283 * MIB,
     message: /capped by extend-at-80, which would extend it again/,
   },
+  "shrinks less where an Extend by what was used lately would hold on the predicted facts, with the same margin": {
+    facts: aVolume({ sizeBytes: 100 * GIB, usedRatio: 0.2 }),
+    policy: aPolicy({
+      limits: { min: "1Gi", max: "100Gi", minAvailable: "1Gi" },
+      rules: [
+        { ...EXTEND_AT_80, when: "volume.usedRatioMax('1h') >= 0.8" },
+        { ...SHRINK_BELOW_30, targetUsed: "79%" },
+      ],
+    }),
+    plan: "shrink",
+    reason: "RuleFired",
+    sizeBytes: 28_283 * MIB,
+    message: /capped by extend-at-80, which would extend it again/,
+  },
   "does not shrink where an Extend would hold at any smaller size": {
     facts: aVolume({ usedRatio: 0.28 }),
     policy: aPolicy({ rules: [{ ...EXTEND_AT_80, when: "volume.usedRatio >= 0.3" }, SHRINK_BELOW_30] }),
@@ -766,6 +792,25 @@ const cases: Record<string, Case> = {
     }),
     plan: "shrink",
     reason: "RuleFired",
+  },
+  "asks for no less than the floor that was found, though the cooldown is over": {
+    facts: aVolume({ ...empty, filesystem: { lastOperation: floorFound(6 * GIB) } }),
+    plan: "shrink",
+    reason: "RuleFired",
+    sizeBytes: 6 * GIB,
+    message: /capped by the floor of the last shrink \(6Gi\)/,
+  },
+  "leaves a filesystem alone that cannot be smaller, though the cooldown is over": {
+    facts: aVolume({ ...empty, filesystem: { lastOperation: floorFound(9.5 * GIB) } }),
+    plan: "hold",
+    reason: "ShrinkFloorReached",
+    message: /cannot safely be smaller than 9.50Gi now; nothing smaller is asked for before its use changes by 102Mi/,
+  },
+  "forgets the floor of another size": {
+    facts: aVolume({ ...empty, filesystem: { lastOperation: { ...floorFound(6 * GIB), reachedBytes: 9 * GIB } } }),
+    plan: "shrink",
+    reason: "RuleFired",
+    sizeBytes: 2 * GIB,
   },
   "leaves a filesystem alone whose shrink a writer has cancelled": {
     facts: aVolume({

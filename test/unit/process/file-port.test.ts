@@ -34,6 +34,13 @@ describe("the file port", () => {
     expect(readFileSync(path, "utf8")).toBe("whole");
   });
 
+  it("makes a directory again that somebody has removed, for its owner alone", async () => {
+    const volumes = join(directory, "state", "volumes");
+    await files.writeWhole("record/write", join(volumes, "record.json"), "whole");
+    expect(readFileSync(join(volumes, "record.json"), "utf8")).toBe("whole");
+    expect(statSync(volumes).mode & 0o777).toBe(0o700);
+  });
+
   it("never creates over a file that is there", async () => {
     const path = join(directory, "member.img");
     await files.createNew("stage/create-member", path, 0o600);

@@ -1,6 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { identityOf } from "../../../src/demo/process-table.ts";
 import { runSuite } from "../../suites/run-suite.ts";
 import { longestFirst } from "../../suites/seconds.ts";
 import { runInSlots } from "../../suites/slots.ts";
@@ -75,6 +78,25 @@ describe("a suite that is run by a jest of its own", () => {
     expect(result).toMatchObject({ ok: false, passed: 0 });
     expect(readFileSync(result.log, "utf8")).toContain("was ended: it was not done after 4 s");
   });
+});
+
+it("a second run in a tree ends with an error that says which process runs there, and removes none of its notes", () => {
+  const tree = mkdtempSync(join(tmpdir(), "tidemark-one-run-"));
+  try {
+    const notes = join(tree, ".tidemark", "deaths", "suite.json");
+    mkdirSync(dirname(notes), { recursive: true });
+    writeFileSync(notes, "{}");
+    const { pid, startTicks } = identityOf(process.pid) ?? {};
+    writeFileSync(join(tree, ".tidemark", "run.lock"), `${pid} ${startTicks}\n`);
+    const [tsx, main] = ["node_modules/tsx/dist/esm/index.mjs", "test/suites/main.ts"].map((path) => resolve(path));
+    const args = ["--import", `file://${tsx}`, `${main}`, "test/real/none.test.ts"];
+    const env = { ...process.env, NODE_OPTIONS: "" };
+    const { status, stderr } = spawnSync(process.execPath, args, { cwd: tree, env, encoding: "utf8" });
+    expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringContaining(`process ${pid} runs suites`) });
+    expect(readFileSync(notes, "utf8")).toBe("{}");
+  } finally {
+    rmSync(tree, { recursive: true });
+  }
 });
 
 describe("the figures of the long run", () => {

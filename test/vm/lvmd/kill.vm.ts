@@ -358,7 +358,9 @@ describe("an lvmd that is killed", () => {
     async () => {
       formatted("slow");
       const uuid = lvs("a/slow", "lv_uuid");
-      recorder.before("lvreduce", "sleep 8");
+      const hold = join(directory, "hold");
+      writeFileSync(hold, "");
+      recorder.before("lvreduce", `while [ -e ${hold} ]; do sleep 0.1; done`);
       await start({});
       const unanswered = refusalOf(calls.reduce(uuid, LARGE, SMALL, "slow"));
       await waitFor("LVM to be at work", () =>
@@ -373,6 +375,7 @@ describe("an lvmd that is killed", () => {
         message: expect.stringContaining("has been begun before and has not ended"),
       });
       expect((await refusalOf(calls.resize("slow", LARGE + 40 * MIB))).code).toBe("UNAVAILABLE");
+      rmSync(hold);
       await waitFor("it to grow", async () => {
         const answer = await refusalOf(calls.resize("slow", LARGE));
         return answer.code === "OK" ? true : undefined;

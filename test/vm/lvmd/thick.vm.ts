@@ -225,10 +225,15 @@ describe("volumes of a thick class", () => {
 
   it("held open by a process without a mount are not touched either", async () => {
     await calls.create("open", 40 * MIB);
-    sh("exec 9</dev/a/open; sleep 5 </dev/null >/dev/null 2>&1 & true");
+    sh(
+      "touch /tmp/hold; exec 9</dev/a/open; ( while [ -e /tmp/hold ]; do sleep 0.1; done ) </dev/null >/dev/null 2>&1 & true",
+    );
     expect(await refusalOf(calls.wipe("open"))).toMatchObject({ code: "FAILED_PRECONDITION" });
-    sh("wait; sleep 5.5");
-    await calls.wipe("open");
+    sh("rm /tmp/hold");
+    await waitFor("it to be free", async () => {
+      const { code } = await refusalOf(calls.wipe("open"));
+      return code === "OK" ? true : undefined;
+    });
   });
 
   it("count what is true: mirrors take twice their size, and the spare is honoured everywhere", async () => {

@@ -11,6 +11,8 @@ device-classes:
 - { name: two, volume-group: b, spare-gb: 0 }
 `;
 const LIMIT_MS = 5000;
+/** For as long as the test wants, however slow the machine is. */
+const HELD = "while [ -e /tmp/hold ]; do sleep 0.1; done";
 
 describe("LVM in trouble", () => {
   let lvmd: LvmdUnderTest;
@@ -85,16 +87,16 @@ describe("LVM in trouble", () => {
   it("says DEADLINE_EXCEEDED behind a lock that nobody releases, and works on once it is gone", async () => {
     // LVM removes the file when it lets go of it: held is held only where it is still the one of that name.
     sh(`
+      touch /tmp/hold
       file=/run/lock/lvm/V_a
       until exec 9>$file; flock 9; [ "$(stat -Lc %i /proc/$$/fd/9)" = "$(stat -c %i $file)" ]; do :; done
-      sleep 12 </dev/null >/dev/null 2>&1 &
+      ( ${HELD} ) </dev/null >/dev/null 2>&1 &
     `);
-    const begunMs = performance.now();
     const answers = await Promise.all(["l1", "l2"].map((name) => refusalOf(calls.create(name, 4 * MIB))));
     expect(answers[0]).toMatchObject({ code: "DEADLINE_EXCEEDED", message: expect.stringContaining("lvcreate") });
-    expect(performance.now() - begunMs).toBeLessThan(3 * LIMIT_MS);
     // What is known is told meanwhile.
     expect((await calls.list()).map(({ name }) => name)).toContain("there");
+    sh("rm /tmp/hold");
     await waitFor(
       "the lock to be free",
       async () => {
@@ -108,7 +110,8 @@ describe("LVM in trouble", () => {
 
   it("begins nothing behind a command that hangs and cannot be killed, and health says so", async () => {
     // Its descendant leaves the group that is killed, as one in uninterruptible sleep outlives every signal.
-    lvmd.recorder.before("lvresize", "setsid sleep 20; exit 1");
+    sh("touch /tmp/hold");
+    lvmd.recorder.before("lvresize", `setsid sh -c '${HELD}'; exit 1`);
     expect(await refusalOf(calls.resize("there", 120 * MIB))).toMatchObject({ code: "DEADLINE_EXCEEDED" });
     lvmd.recorder.taken();
     const answers = await Promise.all(
@@ -119,6 +122,7 @@ describe("LVM in trouble", () => {
     expect(lvmd.recorder.taken()).toEqual([]);
     expect((await calls.create("elsewhere", 4 * MIB, "two")).volume?.name).toBe("elsewhere");
     lvmd.recorder.before("lvresize", "");
+    sh("rm /tmp/hold");
     await waitFor(
       "the group to be free again",
       async () => {

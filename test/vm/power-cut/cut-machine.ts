@@ -71,8 +71,8 @@ function listen(child: ChildProcess, stdout: Readable, planned: PlannedCut | und
     said.push(line);
     atMs.push(performance.now());
     if (planned === undefined || isDue) return;
-    // One that waits for what this shrink has not come by comes after it.
-    isDue = isSaid(line, planned.cut.line) || isSaid(line, "shrunk");
+    // One that waits for what this boot has not come by comes in the end.
+    isDue = isSaid(line, planned.cut.line) || isSaid(line, "waiting");
     if (isDue) void pause(planned.delayMs).then(cutPower);
   });
   const cutPower = (): void => {

@@ -37,7 +37,8 @@ export interface Goal {
 
 export interface Life {
   readonly name: string;
-  readonly deviceClass: DeviceClassName;
+  /** Of a life on LVM. */
+  readonly deviceClass?: DeviceClassName;
   /** The index of its first cut. */
   readonly firstAim: number;
 }

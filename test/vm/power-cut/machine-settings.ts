@@ -1,7 +1,7 @@
 // What the machine that loses its power is told when it boots.
 const MIB = 2 ** 20;
 
-/** From here a mounted btrfs shrinks, under a writer. */
+/** From here a mounted btrfs on one device shrinks, under a writer. */
 export const FULL_BYTES = 1536 * MIB;
 /** To here, in one step or two. */
 export const SHRUNK_BYTES = 768 * MIB;
@@ -20,7 +20,8 @@ export type DeviceClassName = "thick" | "thin";
 export interface MachineSettings {
   /** Of this host and of the guest: the disks, and what was acknowledged. */
   readonly directory: string;
-  readonly deviceClass: DeviceClassName;
+  /** Of a life on LVM. */
+  readonly deviceClass?: DeviceClassName;
   readonly volumeUID: string;
   /** The first makes everything. */
   readonly boot: number;

@@ -1,29 +1,22 @@
 // What runs inside the machine that loses its power: it looks at what the last power cut has left, before anything may mend it; then lvmd
 // and the agent's storage recover, every record that was acknowledged is verified, and it shrinks under a writer until the next cut. Its
 // argument: MachineSettings as JSON. Bundled by power-cycles.ts.
-import { spawn } from "node:child_process";
-import { join } from "node:path";
 import type { MountedLvm } from "../../../src/agent/storage/storage.ts";
 import type { LvmStorageUnderTest } from "../../integration/storage/lvm-fixture.ts";
 import { makeShrinkControl } from "../../integration/storage/storage-fixture.ts";
-import { FULL_BYTES, SHRUNK_BYTES } from "./machine-settings.ts";
+import { checkBtrfs, endBytesOf } from "./btrfs-in-machine.ts";
 import {
   device,
-  fail,
   makeVolume,
   openDisks,
   recordOf,
   removeAndEnd,
-  say,
-  scatter,
-  settings,
-  sh,
   startLvmdAndStorage,
-  verifyRecords,
   volumeBytes,
   volumeOf,
-  waitForTheCut,
-} from "./node-in-machine.ts";
+} from "./lvm-in-machine.ts";
+import { FULL_BYTES, SHRUNK_BYTES } from "./machine-settings.ts";
+import { fail, say, scatter, settings, sh, startWriter, verifyRecords, waitForTheCut } from "./node-in-machine.ts";
 
 const SCATTERED_FILES = 24;
 
@@ -43,35 +36,10 @@ async function run(): Promise<void> {
 /** Before anything is mounted: the filesystem ends within its volume, and is whole. */
 function lookAtWhatIsLeft(): void {
   const lvBytes = volumeBytes();
-  const ends = sh(`btrfs inspect-internal dump-super -a ${device} | sed -n 's/^dev_item.total_bytes[[:space:]]*//p'`);
-  const endBytes = Math.max(...ends.trim().split("\n").map(Number));
+  const endBytes = endBytesOf(device);
   say(`left ${JSON.stringify({ lvBytes, endBytes, reduction: recordOf("reduction") })}`);
   if (!(endBytes <= lvBytes)) throw new Error(`the filesystem ends at ${endBytes}, its volume at ${lvBytes}`);
-  checkFilesystem(true);
-}
-
-/**
- * Of a chunk that was just allocated the committed block group item may be behind its extents (seen once, on Linux 7.2). The kernel writes
- * that figure only where it thinks it has changed, and has been mistaken before while the item was being made (Linux 6.6, commits
- * 675dfe1223a6 and 2d6cd791e63e): no extent is wrong then. It alone is said, and judged by the records, which are all read; anything else that
- * is found fails, and at the end this does, too.
- */
-const BEHIND = /^block group \[\d+ \d+\] used \d+ but extent items used \d+$/;
-const FOLLOWS_FROM_IT = "ERROR: errors found in extent allocation tree or chunk allocation";
-const NOTHING_FOUND =
-  /^(\[\d\/\d\] |(Opening|Checking) filesystem |UUID: |found \d+ bytes used, |total |btree space |file data | ?referenced |$)/;
-
-function checkFilesystem(mayBeBehind = false): void {
-  try {
-    sh(`btrfs check --readonly ${device} 2>&1`);
-  } catch (error) {
-    const lines = ((error as { stdout?: string }).stdout ?? "").split("\n");
-    const behind = lines.filter((line) => BEHIND.test(line));
-    const others = lines.filter((line) => !BEHIND.test(line) && line !== FOLLOWS_FROM_IT && !NOTHING_FOUND.test(line));
-    if (!mayBeBehind || behind.length === 0 || others.length > 0)
-      throw new Error(`btrfs check: ${lines.join("\n")}`, { cause: error });
-    for (const line of behind) say(`behind ${line}`);
-  }
+  checkBtrfs(device, true);
 }
 
 /** As the agent's reconciler: staged, recovered, and then as large as its volume, with no reduction left that could still be carried out. */
@@ -92,14 +60,7 @@ async function shrinkUnderWriter({ storage }: LvmStorageUnderTest, mounted: Moun
   if (reached !== FULL_BYTES) throw new Error(`extended to ${reached}`);
   say("extended");
   scatter(mounted.mountPath, SCATTERED_FILES, SHRUNK_BYTES);
-  const writer = spawn(
-    process.execPath,
-    [join(settings.directory, "writer.mjs"), mounted.mountPath, String(settings.boot)],
-    {
-      stdio: ["ignore", "inherit", "inherit"],
-    },
-  );
-  writer.once("exit", (code) => fail(new Error(`the writer ended with ${code}`)));
+  startWriter(mounted.mountPath);
   say("shrinking");
   const result = await storage.shrink(mounted, SHRUNK_BYTES, makeShrinkControl());
   say(`shrunk ${JSON.stringify(result)}`);
@@ -116,7 +77,7 @@ async function end(opened: LvmStorageUnderTest, mounted: MountedLvm): Promise<vo
   if (result.outcome !== "Succeeded") throw new Error(JSON.stringify(result));
   verifyRecords(mounted.mountPath);
   await storage.unstage(volume, mounted.mountPath);
-  checkFilesystem();
+  checkBtrfs(device);
   await removeAndEnd(opened, volume);
 }
 

@@ -1,42 +1,25 @@
-// The node inside the machine that loses its power: its disks, its lvmd and the agent's storage, and what it says, a line each, which is all
-// that is known of it afterwards.
-import { execFileSync } from "node:child_process";
+// The node inside the machine that loses its power: its disks, the data on its volume, and what it says, a line each, which is all that is
+// known of it afterwards.
+import { execFileSync, spawn } from "node:child_process";
 import { createHash, randomFillSync } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import type { LvmVolume } from "../../../src/agent/storage/storage.ts";
-import type { FsType } from "../../../src/api/filesystem-layout.ts";
-import { readConfig } from "../../../src/lvmd/config.ts";
-import { startLvmd } from "../../../src/lvmd/start-lvmd.ts";
-import { createFaultEffects } from "../../../src/process/fault-effects.ts";
-import { createLogger } from "../../../src/process/log.ts";
-import { type LvmStorageUnderTest, openLvmStorage } from "../../integration/storage/lvm-fixture.ts";
 import { MIB } from "../../integration/storage/storage-fixture.ts";
 import type { MachineSettings } from "./machine-settings.ts";
 
-export const GROUP = "a";
 /** On a disk of its own, as a node's: what agent and lvmd record. */
 export const STATE = "/var/lib/power-cut";
+/** Where the volumes of a story without LVM are: the other disk. */
+export const VOLUMES = "/var/lib/power-cut-volumes";
 export const RECORDS = join(STATE, "records");
-const POOL_MIB = 1900;
-const SOCKET = "/run/lvmd.sock";
 /** Each effect is told here before and after, as it happens. */
-const TOLD = "/dev/ttyS0";
+export const TOLD = "/dev/ttyS0";
 const BALLAST_MIB = 64;
 const SCATTERED_BYTES = 4 * MIB;
 /** Of ext4 itself. */
 const LOST_AND_FOUND = "lost+found";
 
 export const settings = JSON.parse(process.argv[2] ?? "") as MachineSettings;
-/** Of the one volume, whose name is its UID. */
-export const device = `/dev/${GROUP}/${settings.volumeUID}`;
-
-export function volumeOf(fsType: FsType): LvmVolume {
-  const { volumeUID, deviceClass } = settings;
-  const identity = { handle: `fs-${volumeUID}`, volumeUID, fsid: volumeUID, fsType };
-  return { backend: "lvm", ...identity, deviceClass, volumeID: volumeUID };
-}
-
 export const say = (line: string): void => void writeSync(1, `${line}\n`);
 export const sh = (script: string): string =>
   execFileSync("/bin/bash", ["-ec", script], {
@@ -44,75 +27,19 @@ export const sh = (script: string): string =>
     env: { ...process.env, LVM_SUPPRESS_FD_WARNINGS: "1" },
   });
 
-/** Made by the first boot; mounted, and with whatever volumes `activated` is to be of, by all others. */
-export function openDisks(activated: boolean): void {
-  const [data, state] = attachDisks();
-  if (settings.boot > 0) {
-    sh(`mkdir -p ${STATE}; mount ${state} ${STATE}`);
-    if (activated) sh(`vgchange -qq -ay ${GROUP}`);
-    return;
-  }
-  sh(`mkfs.ext4 -q ${state}; mkdir -p ${STATE}; mount ${state} ${STATE}; vgcreate -qq ${GROUP} ${data}`);
-  if (settings.deviceClass === "thin") sh(`lvcreate -qq -y -T ${GROUP}/pool -L ${POOL_MIB}m`);
+/** An ext4, made by the first boot; mounted at `path`. */
+export function openDisk(disk: string, path: string): void {
+  if (settings.boot === 0) sh(`mkfs.ext4 -q ${disk}`);
+  sh(`mkdir -p ${path}; mount ${disk} ${path}`);
 }
 
-/** Made by the first boot; mounted at STATE. For what needs no LVM. */
-export function openStateDisk(): void {
-  const [, state] = attachDisks();
-  if (settings.boot === 0) sh(`mkfs.ext4 -q ${state}`);
-  sh(`mkdir -p ${STATE}; mount ${state} ${STATE}`);
-}
-
-/** "Direct": what the guest has sent to its disk is on it. Else the host has what a flush, or the guest's write-back, has brought there. */
-function attachDisks(): [string, string] {
+/** For volumes and for STATE. "Direct": what the guest has sent to its disk is on it. Else the host has what a flush, or the guest's write-back, has brought there. */
+export function attachDisks(): [string, string] {
   if (settings.disk === "Direct") return ["/dev/ubda", "/dev/ubdb"];
   if (settings.disk === "ReordersCache")
     sh("echo 10 >/proc/sys/vm/dirty_writeback_centisecs; echo 5 >/proc/sys/vm/dirty_expire_centisecs");
   sh(`losetup /dev/loop0 ${settings.directory}/data; losetup /dev/loop1 ${settings.directory}/state`);
   return ["/dev/loop0", "/dev/loop1"];
-}
-
-export function makeVolume(sizeBytes: number): void {
-  const where = settings.deviceClass === "thin" ? `-V ${sizeBytes}b -T ${GROUP}/pool` : `-L ${sizeBytes}b ${GROUP}`;
-  sh(`lvcreate -qq -y -n ${settings.volumeUID} --addtag tidemark.dev/volume-uid=${settings.volumeUID} ${where}`);
-}
-
-export function volumeBytes(): number {
-  return Number(sh(`lvs --noheadings --units b --nosuffix -o lv_size ${GROUP}/${settings.volumeUID}`));
-}
-
-/** Null: there is none. */
-export function recordOf(what: "reduction" | "unmounted-shrink"): { readonly phase?: string } | null {
-  const path = join(RECORDS, `${settings.volumeUID}.${what}.json`);
-  return existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as { phase?: string }) : null;
-}
-
-export async function startLvmdAndStorage(): Promise<LvmStorageUnderTest> {
-  const classes = [
-    `- { name: thick, volume-group: ${GROUP}, default: true, spare-gb: 0 }`,
-    ...(settings.deviceClass === "thin"
-      ? [
-          `- { name: thin, volume-group: ${GROUP}, spare-gb: 0, type: thin, thin-pool: { name: pool, overprovision-ratio: 4 } }`,
-        ]
-      : []),
-  ];
-  const file = "/run/lvmd.yaml";
-  writeFileSync(
-    file,
-    `socket-name: ${SOCKET}\nlvm-command-prefix: [/sbin/lvm]\ndevice-classes:\n${classes.join("\n")}\n`,
-  );
-  const flags = [
-    "--config",
-    file,
-    "--state-directory",
-    join(STATE, "lvmd"),
-    "--http-host",
-    "127.0.0.1",
-    "--http-port",
-    "0",
-  ];
-  await startLvmd(readConfig(flags, { TIDEMARK_EFFECT_LOG: TOLD }), createLogger("lvmd", "error"));
-  return openLvmStorage(STATE, SOCKET, createFaultEffects([], TOLD));
 }
 
 /** Every record that was acknowledged before a cut, and not said to be removed, has its checksum. */
@@ -147,19 +74,26 @@ export function scatter(mountPath: string, files: number, shrunkBytes: number): 
     writeFileSync(join(mountPath, `s${index}`), content);
     return checksum(content);
   });
-  sh(`cd ${mountPath}; sync -f .; rm ballast*`);
+  sh(`cd ${mountPath}; sync -f .; rm -f ballast*`);
   for (const [index, sum] of sums.entries()) say(`acknowledged s${index} ${sum}`);
 }
 
-/** Until the power goes. */
+/** Its records are acknowledged by fsync; it ends with the power. */
+export function startWriter(mountPath: string): void {
+  const writer = spawn(process.execPath, [join(settings.directory, "writer.mjs"), mountPath, String(settings.boot)], {
+    stdio: ["ignore", "inherit", "inherit"],
+  });
+  writer.once("exit", (code) => fail(new Error(`the writer ended with ${code}`)));
+}
+
+/** A cut that has waited for what this boot has not come by comes now. */
 export async function waitForTheCut(): Promise<void> {
+  say("waiting");
   await new Promise(() => setInterval(() => undefined, 60_000));
 }
 
-/** The last boot's own end: nothing is mounted, and nothing is left of the volume. */
-export async function removeAndEnd({ storage, lvm }: LvmStorageUnderTest, volume: LvmVolume): Promise<void> {
-  await storage.remove(volume);
-  lvm.stop();
+/** The last boot's own end. */
+export function end(): never {
   say("ended");
   process.exit(0);
 }

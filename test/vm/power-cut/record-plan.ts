@@ -16,6 +16,5 @@ const plan: CutPlan = {
 export const RECORDED: Story = {
   machine: new URL("records-machine.ts", import.meta.url),
   plan,
-  // The class matters to volumes alone, of which there is none.
-  lives: [{ name: "records", deviceClass: "thick", firstAim: 0 }],
+  lives: [{ name: "records", firstAim: 0 }],
 };

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createNodeRecords, type NodeRecord } from "../../../src/agent/node-records.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createFilePort } from "../../../src/process/file-port.ts";
-import { fail, openStateDisk, RECORDS, say, settings } from "./node-in-machine.ts";
+import { attachDisks, end, fail, openDisk, RECORDS, STATE, say, settings } from "./node-in-machine.ts";
 
 /** Written over and over by all boots; between two of them there is a new one each time. */
 const LASTING = Array.from({ length: 4 }, (_, index) => `fs-00000000-0000-4000-8000-00000000000${index}`);
@@ -15,17 +15,15 @@ const WRITTEN = 200;
 const EPOCHS_OF_BOOT = 1_000_000;
 
 async function run(): Promise<void> {
-  openStateDisk();
+  const [, state] = attachDisks();
+  openDisk(state, STATE);
   mkdirSync(RECORDS, { recursive: true });
   const unreadable: string[] = [];
   const records = createNodeRecords(RECORDS, createFilePort(directEffects), (path) => void unreadable.push(path));
   const found = records.readAll();
   if (unreadable.length > 0) throw new Error(`torn: ${unreadable.join(", ")}`);
   verify(new Map(found.map(({ handle, epoch }) => [handle, epoch])));
-  if (settings.last) {
-    say("ended");
-    process.exit(0);
-  }
+  if (settings.last) end();
   for (const { handle } of found) {
     if (LASTING.includes(handle)) continue;
     say(`gone ${handle}`);

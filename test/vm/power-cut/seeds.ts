@@ -3,6 +3,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
+import type { Life } from "./cut-plan.ts";
 import type { FailedSeed } from "./power-cycles.ts";
 
 const PATH = fileURLToPath(new URL("../../seeds.json", import.meta.url));
@@ -10,10 +11,18 @@ const HASH_DIGITS = 8;
 
 const failedSeed = z.strictObject({ seed: z.int().min(0), life: z.string(), cuts: z.int().positive() });
 
-/** By the name of a list in test/seeds.json; throws where there is no such list. */
-export function failedSeeds(list: string): FailedSeed[] {
-  const lists = JSON.parse(readFileSync(PATH, "utf8")) as Record<string, unknown>;
-  return z.array(failedSeed).parse(lists[list]);
+/** All of test/seeds.json, by list. */
+export function readSeedLists(): Readonly<Record<string, unknown>> {
+  return JSON.parse(readFileSync(PATH, "utf8")) as Record<string, unknown>;
+}
+
+/** By the name of a list; throws where there is no such list, and where one of its seeds is of none of the lives that there are. */
+export function failedSeeds(list: string, lives: readonly Life[], lists = readSeedLists()): FailedSeed[] {
+  const seeds = z.array(failedSeed).parse(lists[list]);
+  const lost = seeds.find(({ life }) => !lives.some(({ name }) => name === life));
+  if (lost === undefined) return seeds;
+  const names = lives.map(({ name }) => name).join(", ");
+  throw new Error(`Adapt or remove ${JSON.stringify(lost)} in "${list}" of test/seeds.json: its lives are ${names}`);
 }
 
 /** TIDEMARK_SEED, or the commit's. A tree without Git's history has 0. */

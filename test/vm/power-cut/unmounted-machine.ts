@@ -5,26 +5,19 @@ import { readdirSync } from "node:fs";
 import { readExt4State } from "../../../src/agent/storage/ext4-superblock.ts";
 import type { LvmStorageUnderTest } from "../../integration/storage/lvm-fixture.ts";
 import { makeShrinkControl } from "../../integration/storage/storage-fixture.ts";
-import { EXT4_FULL_BYTES, EXT4_SHRUNK_BYTES } from "./machine-settings.ts";
 import {
   device,
-  fail,
   GROUP,
   makeVolume,
   openDisks,
-  RECORDS,
   recordOf,
   removeAndEnd,
-  say,
-  scatter,
-  settings,
-  sh,
   startLvmdAndStorage,
-  verifyRecords,
   volumeBytes,
   volumeOf,
-  waitForTheCut,
-} from "./node-in-machine.ts";
+} from "./lvm-in-machine.ts";
+import { EXT4_FULL_BYTES, EXT4_SHRUNK_BYTES } from "./machine-settings.ts";
+import { fail, RECORDS, say, scatter, settings, sh, verifyRecords, waitForTheCut } from "./node-in-machine.ts";
 
 const SCATTERED_FILES = 16;
 

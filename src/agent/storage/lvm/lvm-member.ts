@@ -15,6 +15,7 @@ import { isDeviceOf } from "./device-of-volume.ts";
 import { deviceOf, findVolume, taggedVolumeUID } from "./find-volume.ts";
 import { forgetUnmountedShrink } from "./finish-unmounted-shrink.ts";
 import { askLvmd, type LvmHost, nameOf, requireClass } from "./lvm-host.ts";
+import { roomOfPool } from "./pool-room.ts";
 import { reduce, settleReduction } from "./reduce.ts";
 import { reductionBesideLvmdPath, reductionRecordPath } from "./reduction-record.ts";
 
@@ -88,6 +89,7 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
     noteRenamed: (volume) => askLvmd(volume, lvmd.removeTag(volume.deviceClass, volume.volumeID, COPY_TAG)),
     settle: (volume) => settleReduction(host, volume),
     grow: (volume, presentBytes, toBytes) => grow(host, volume, presentBytes, toBytes),
+    room: (volume) => roomOfPool(host, volume, deviceSizeBytes(volume.device)),
     superblockPath: ({ device }) => device,
     cut: (volume, fromBytes, toBytes, signal) => reduce(host, volume, fromBytes, toBytes, signal),
     detach: async ({ handle }) => {

@@ -39,9 +39,9 @@ export type UnmountedShrinkPlan =
 const MINIMUM_SLACK_BYTES = 16 * MIB;
 /** Of the snapshot's own tables and the superblocks of both. */
 const POOL_DATA_SLACK_BYTES = 64 * MIB;
-const METADATA_SLACK_BYTES = MIB;
+export const METADATA_SLACK_BYTES = MIB;
 /** Two entries of 64 bytes for each chunk of 64 KiB, the smallest there is. */
-const DATA_BYTES_PER_METADATA_BYTE = 512;
+export const DATA_BYTES_PER_METADATA_BYTE = 512;
 
 export function planUnmountedShrink(facts: UnmountedShrinkFacts): UnmountedShrinkPlan {
   const { fromBytes, wantedBytes, grainBytes, filesystem, minimumBytes, reserveBytes } = facts;

@@ -14,12 +14,11 @@ import { UNMOUNTED_SHRINK_TAG } from "./content-tags.ts";
 import { deviceOf, findVolume } from "./find-volume.ts";
 import { finishUnmountedShrink } from "./finish-unmounted-shrink.ts";
 import { askLvmd, type LvmHost, nameOf, requireClass } from "./lvm-host.ts";
-import { type PoolBytes, type PoolRoom, planUnmountedShrink } from "./unmounted-shrink-decision.ts";
+import { poolNameOf, poolRoom } from "./pool-room.ts";
+import { planUnmountedShrink } from "./unmounted-shrink-decision.ts";
 import { type UnmountedShrinkRecord, unmountedShrinkPath, unmountedShrinkText } from "./unmounted-shrink-record.ts";
 
 const RESIZE_LIMIT_MS = 6 * 3_600_000;
-/** What lvmd tells of a pool is told in whole percents. */
-const PERCENT_SLACK = 1;
 const CLOCK_LIMIT_MS = 2000;
 const CLOCK_INTERVAL_MS = 50;
 
@@ -107,29 +106,6 @@ async function minimumBytes({ tools }: LvmHost, device: string, { blockBytes }: 
   const { stdout, exitCode } = await tools.query("resize2fs", ["-P", device], CHECK_LIMIT_MS);
   const blocks = exitCode === 0 ? MINIMUM.exec(stdout)?.[1] : undefined;
   return blocks === undefined ? Number.POSITIVE_INFINITY : Number(blocks) * blockBytes;
-}
-
-function poolRoom(host: LvmHost, volume: LvmVolume): PoolRoom {
-  const { thinPool, spareBytes } = requireClass(host, volume);
-  if (thinPool === undefined) return { dataBytes: 0, metadataBytes: 0, spareBytes };
-  const left = (sizeBytes: number, percent: number, takenBytes: number): number => {
-    const leftBytes = Math.floor((sizeBytes * (100 - percent - PERCENT_SLACK)) / 100) - takenBytes;
-    return leftBytes > 0 ? leftBytes : 0;
-  };
-  const name = poolNameOf(host, volume);
-  const others = [...host.guards].filter(({ pool }) => pool === name);
-  const taken = (of: keyof PoolBytes): number => others.reduce((sum, guard) => sum + guard[of], 0);
-  return {
-    dataBytes: left(thinPool.sizeBytes, thinPool.dataPercent, taken("dataBytes")),
-    metadataBytes: left(thinPool.metadataSizeBytes, thinPool.metadataPercent, taken("metadataBytes")),
-    spareBytes,
-  };
-}
-
-/** Several classes may be of one pool. */
-function poolNameOf(host: LvmHost, volume: LvmVolume): string {
-  const { volumeGroup, thinPool } = requireClass(host, volume);
-  return `${volumeGroup}/${thinPool?.name ?? ""}`;
 }
 
 async function shrinkGuarded(

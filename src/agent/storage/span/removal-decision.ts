@@ -1,21 +1,23 @@
-// Whether a device may be taken out of a btrfs now. Pure: figures in, a move out. A removal for which there is too little room
+// Which member leaves a btrfs next, of those that shall. Pure: figures in, a move out. A removal for which there is too little room
 // elsewhere forces the filesystem read-only; so what moves, and room beside it, must fit before it begins.
-import { formatBytes, GIB, MIB } from "../../../units/quantity.ts";
+import { formatBytes } from "../../../units/quantity.ts";
+import { chunkRoomBytes, leastLeftBytes } from "./chunk-room.ts";
 
-/** Beside what moves, the other devices keep room for a new data chunk and for one of metadata, which is there twice. */
-const CHUNK_MAX_BYTES = 1024 * MIB;
-/** Above this size of a filesystem the kernel makes its metadata chunks larger: btrfs_calc_chunk_size. */
-const LARGE_BYTES = 50 * GIB;
-const METADATA_CHUNK_BYTES = { small: 256 * MIB, large: 1024 * MIB } as const;
 /** As a shrink's: chunks emptier than this are repacked first, each at most once; never metadata. */
 const BALANCE_USAGE_PERCENTS = [0, 25, 50] as const;
 
-export interface RemovalFacts {
+/** A member's device in the filesystem. */
+export interface DeviceRoom {
   readonly member: string;
-  readonly deviceBytes: number;
-  /** Of the device, given to chunks: all of it moves. */
-  readonly allocatedBytes: number;
-  readonly othersUnallocatedBytes: number;
+  readonly sizeBytes: number;
+  /** What is not unallocated belongs to chunks, and all of it moves. */
+  readonly unallocatedBytes: number;
+}
+
+export interface RemovalFacts {
+  /** The oldest first. */
+  readonly leaving: readonly DeviceRoom[];
+  readonly staying: readonly DeviceRoom[];
   readonly capacityBytes: number;
   readonly availableBytes: number;
   readonly reserveBytes: number;
@@ -23,37 +25,108 @@ export interface RemovalFacts {
 }
 
 export type RemovalMove =
-  | { readonly kind: "remove" }
+  | { readonly kind: "remove"; readonly member: string }
   | { readonly kind: "balance"; readonly usagePercent: number }
   | { readonly kind: "floor"; readonly floorBytes: number; readonly message: string };
 
+type Order = readonly DeviceRoom[];
+type Check = (facts: RemovalFacts, order: Order) => boolean;
+
+/**
+ * Leads to the set that gives back the most, of equal ones the one that moves the least; in it the emptiest goes first. Chunks are
+ * repacked before that where a larger set has space, and only the places of its chunks hold it up.
+ */
 export function nextRemovalMove(facts: RemovalFacts): RemovalMove {
-  const { member, deviceBytes, capacityBytes, availableBytes, reserveBytes } = facts;
-  const usedBytes = capacityBytes - availableBytes;
-  const leftBytes = capacityBytes - deviceBytes;
-  const stays = `member ${member} (${formatBytes(deviceBytes)}) stays`;
-  if (leftBytes < usedBytes + reserveBytes)
-    return {
-      kind: "floor",
-      floorBytes: usedBytes + reserveBytes,
-      message:
-        `${stays}: the other members have ${formatBytes(leftBytes)}, less than ${formatBytes(usedBytes)} used + a reserve of ` +
-        formatBytes(reserveBytes),
-    };
-  const neededBytes = facts.allocatedBytes + Math.min(CHUNK_MAX_BYTES, leftBytes / 10) + metadataRoomBytes(facts);
-  if (facts.othersUnallocatedBytes >= neededBytes) return { kind: "remove" };
+  const emptiestFirst = { ...facts, leaving: [...facts.leaving].reverse().sort(byAllocated) };
+  const now = bestOrder(emptiestFirst, hasRoom);
   const usagePercent = BALANCE_USAGE_PERCENTS[facts.balancesDone];
-  if (usagePercent !== undefined) return { kind: "balance", usagePercent };
-  return {
-    kind: "floor",
-    floorBytes: capacityBytes,
-    message:
-      `${stays}: the other members have ${formatBytes(facts.othersUnallocatedBytes)} unallocated, and taking it out safely needs ` +
-      `${formatBytes(neededBytes)} (${formatBytes(facts.allocatedBytes)} to move, and room for new chunks)`,
-  };
+  if (usagePercent !== undefined && sizeOf(bestOrder(emptiestFirst, hasSpace)) > sizeOf(now))
+    return { kind: "balance", usagePercent };
+  const [next] = now;
+  if (next !== undefined) return { kind: "remove", member: next.member };
+  return { kind: "floor", floorBytes: floorOf(facts), message: floorMessage(emptiestFirst) };
 }
 
-/** By the size before: a removal that is cancelled gives it back. */
-function metadataRoomBytes({ capacityBytes }: RemovalFacts): number {
-  return 2 * METADATA_CHUNK_BYTES[capacityBytes > LARGE_BYTES ? "large" : "small"];
+/** Goes on from `order` as far as it may. At most 5 members: 325 orders. */
+function bestOrder(facts: RemovalFacts, mayGo: Check, order: Order = []): Order {
+  let best = order;
+  for (const device of facts.leaving) {
+    const longer = [...order, device];
+    if (order.includes(device) || !mayGo(facts, longer)) continue;
+    const found = bestOrder(facts, mayGo, longer);
+    if (isBetter(found, best)) best = found;
+  }
+  return best;
+}
+
+function isBetter(one: Order, other: Order): boolean {
+  const moreBytes = sizeOf(one) - sizeOf(other);
+  return moreBytes > 0 || (moreBytes === 0 && allocatedOf(one) < allocatedOf(other));
+}
+
+/** Never under used + reserve. */
+function hasSpace(facts: RemovalFacts, order: Order): boolean {
+  return facts.capacityBytes - sizeOf(order) >= leastSpaceBytes(facts);
+}
+
+/**
+ * The last of the order has gone after all before it. Wherever their data went meanwhile, it is on those that are left then: so it counts
+ * as a whole, and only room on those.
+ */
+function hasRoom(facts: RemovalFacts, order: Order): boolean {
+  return hasSpace(facts, order) && roomBytes(facts, order) >= neededBytes(facts, order);
+}
+
+function roomBytes({ leaving, staying }: RemovalFacts, order: Order): number {
+  const left = [...leaving, ...staying].filter((device) => !order.includes(device));
+  return left.reduce((sum, { unallocatedBytes }) => sum + unallocatedBytes, 0);
+}
+
+/** By the size before the last of them: a removal that is cancelled gives it back. */
+function neededBytes({ capacityBytes }: RemovalFacts, order: Order): number {
+  const leftBytes = capacityBytes - sizeOf(order);
+  return allocatedOf(order) + chunkRoomBytes(leftBytes, leftBytes + (order.at(-1)?.sizeBytes ?? 0));
+}
+
+function leastSpaceBytes({ capacityBytes, availableBytes, reserveBytes }: RemovalFacts): number {
+  return capacityBytes - availableBytes + reserveBytes;
+}
+
+/** The smallest size to which other members, perhaps, could be given back. */
+function floorOf(facts: RemovalFacts): number {
+  const { leaving, staying, capacityBytes } = facts;
+  const leastBytes = leastLeftBytes(allocatedOf([...leaving, ...staying]), capacityBytes);
+  return Math.min(capacityBytes, Math.max(leastSpaceBytes(facts), leastBytes));
+}
+
+/** Of the member that asks for the least room. */
+function floorMessage(facts: RemovalFacts): string {
+  const { leaving, capacityBytes, availableBytes, reserveBytes } = facts;
+  const [easiest, ...others] = [...leaving].sort((a, b) => a.sizeBytes - b.sizeBytes);
+  if (easiest === undefined) return "no member that shall leave is in it";
+  const stays =
+    `member ${easiest.member} (${formatBytes(easiest.sizeBytes)}) stays` +
+    (others.length === 0 ? "" : `, as ${others.map(({ member }) => member).join(", ")} would`);
+  const leftBytes = capacityBytes - easiest.sizeBytes;
+  if (!hasSpace(facts, [easiest]))
+    return (
+      `${stays}: the other members have ${formatBytes(leftBytes)}, less than ${formatBytes(capacityBytes - availableBytes)} used + ` +
+      `a reserve of ${formatBytes(reserveBytes)}`
+    );
+  return (
+    `${stays}: the other members have ${formatBytes(roomBytes(facts, [easiest]))} unallocated, and taking it out safely needs ` +
+    `${formatBytes(neededBytes(facts, [easiest]))} (${formatBytes(allocatedOf([easiest]))} to move, and room for new chunks)`
+  );
+}
+
+function byAllocated(a: DeviceRoom, b: DeviceRoom): number {
+  return allocatedOf([a]) - allocatedOf([b]);
+}
+
+function sizeOf(order: Order): number {
+  return order.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+}
+
+function allocatedOf(order: Order): number {
+  return order.reduce((sum, { sizeBytes, unallocatedBytes }) => sum + sizeBytes - unallocatedBytes, 0);
 }

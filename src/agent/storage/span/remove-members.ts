@@ -1,5 +1,5 @@
 // The shrink of a span: members that shall leave are taken out of the mounted btrfs, one after the other, under watch (R1, R2),
-// and let go of (R3). Nothing begins for which the other members have too little room.
+// and let go of (R3). Nothing begins for which the other members have too little room; where not all can leave, as many as can do.
 import { formatBytes } from "../../../units/quantity.ts";
 import { stopExclusiveOperation } from "../exclusive-operation.ts";
 import { syncFilesystem } from "../fresh-reading.ts";
@@ -12,7 +12,7 @@ import { runWatched, type WatchedEnd } from "../watched-command.ts";
 import { identityWithin } from "./device-identity.ts";
 import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
 import { assertReportedDevice } from "./known-device.ts";
-import { nextRemovalMove, type RemovalMove } from "./removal-decision.ts";
+import { type DeviceRoom, nextRemovalMove, type RemovalFacts } from "./removal-decision.ts";
 import { restoreDevices } from "./restore-devices.ts";
 import { recordRemoval, settleMembers } from "./settle-members.ts";
 import { assertOnlyMembers, type MemberDevice, membersInside, mountedDeviceNames } from "./span-devices.ts";
@@ -47,85 +47,89 @@ export async function removeMembers(
   }
 }
 
-/** The newest first: it holds the least. */
+/** One after the other, as nextRemovalMove says; what is left of them when nothing more can be had stays. */
 async function removeAll(shrink: Shrink): Promise<ShrinkResult> {
-  const { host, volume, control, reader } = shrink;
-  const leaving = membersInside(host, volume).filter(({ member }) => member.wanted === "Removed");
-  for (const each of leaving.reverse()) {
-    if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
-    const result = await removeOne(shrink, each);
-    if (result !== undefined) return result;
-    control.onStep(reader.read().capacityBytes);
-  }
-  return { outcome: "Succeeded", sizeBytes: reader.read().capacityBytes };
-}
-
-/** Why the shrink ends here; undefined when the member is out. */
-async function removeOne(shrink: Shrink, each: MemberDevice): Promise<ShrinkResult | undefined> {
-  const { host, volume, control, reader } = shrink;
+  const { control, reader } = shrink;
+  const refused = new Map<string, string>();
   for (let balancesDone = 0; ; ) {
-    const usage = await usageOf(shrink, each);
-    const move = await decide(shrink, each, usage, balancesDone);
-    if (move.kind === "floor")
-      return {
-        outcome: "FloorReached",
-        sizeBytes: reader.read().capacityBytes,
-        floorBytes: move.floorBytes,
-        message: move.message,
-      };
+    if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
+    const inside = await readInside(shrink);
+    const facts = factsOf(shrink, inside, refused, balancesDone);
+    if (facts.leaving.length === 0) return ended(shrink, [...refused.values()]);
+    const move = nextRemovalMove(facts);
+    if (move.kind === "floor") return floor(shrink, move.floorBytes, move.message);
     if (move.kind === "balance") {
-      const ended = await balance(shrink, move.usagePercent);
+      const { cancelled: reason } = await balance(shrink, move.usagePercent);
       balancesDone += 1;
-      if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
-      if (ended.cancelled !== undefined) return cancelled(shrink, ended.cancelled);
+      if (reason !== undefined && !control.signal.aborted) return cancelled(shrink, reason);
       continue;
     }
-    const ended = await remove(shrink, each, usage);
-    assertWritable(volume);
-    if (mountedDeviceNames(volume.fsid).includes(each.device.name)) {
-      await restoreDevices(host, volume);
-      return judge(shrink, each, ended);
-    }
-    await settleMembers(host, volume);
-    return undefined;
+    const leaving = inside.find(({ member }) => member.name === move.member);
+    if (leaving === undefined) throw new Error(`bug: ${move.member} leaves ${shrink.volume.handle}, and is not in it`);
+    const result = await removeOne(shrink, leaving);
+    if (result === "out") control.onStep(reader.read().capacityBytes);
+    else if ("refusal" in result) refused.set(move.member, result.refusal);
+    else return result;
   }
 }
 
-async function usageOf({ host, volume }: Shrink, { member, device }: MemberDevice): Promise<DeviceUsage> {
-  const usage = (await readDeviceUsage(host.tools, volume)).find(({ deviceName }) => deviceName === device.name);
-  if (usage !== undefined) return usage;
-  throw new StorageError(
-    "CommandFailed",
-    `btrfs ${volume.fsid} of ${volume.handle} does not tell how much member ${member.name} at ${device.path} holds`,
-  );
+interface InsideMember extends MemberDevice {
+  readonly usage: DeviceUsage;
 }
 
-async function decide(
-  { host, volume, control, reader }: Shrink,
-  { member }: MemberDevice,
-  { devid, sizeBytes, unallocatedBytes }: DeviceUsage,
-  balancesDone: number,
-): Promise<RemovalMove> {
+/** What btrfs says of each member's device at this moment. */
+async function readInside({ host, volume }: Shrink): Promise<InsideMember[]> {
   assertOnlyMembers(host, volume);
-  const others = (await readDeviceUsage(host.tools, volume)).filter((usage) => usage.devid !== devid);
-  const staying = new Set(
-    membersInside(host, volume)
-      .filter((each) => each.member.wanted !== "Removed")
-      .map(({ device }) => device.name),
-  );
-  const { capacityBytes, availableBytes } = reader.read();
-  return nextRemovalMove({
+  const usages = new Map((await readDeviceUsage(host.tools, volume)).map((usage) => [usage.deviceName, usage]));
+  return membersInside(host, volume).map((each) => {
+    const usage = usages.get(each.device.name);
+    if (usage !== undefined) return { ...each, usage };
+    throw new StorageError(
+      "CommandFailed",
+      `btrfs ${volume.fsid} of ${volume.handle} does not tell how much member ${each.member.name} at ${each.device.path} holds`,
+    );
+  });
+}
+
+/** A member that btrfs has found no room for stays, for this time. */
+function factsOf(
+  { control, reader }: Shrink,
+  inside: readonly InsideMember[],
+  refused: ReadonlyMap<string, string>,
+  balancesDone: number,
+): RemovalFacts {
+  const isLeaving = ({ member }: InsideMember): boolean => member.wanted === "Removed" && !refused.has(member.name);
+  const roomOf = ({ member, usage: { sizeBytes, unallocatedBytes } }: InsideMember): DeviceRoom => ({
     member: member.name,
-    deviceBytes: sizeBytes,
-    allocatedBytes: sizeBytes - unallocatedBytes,
-    othersUnallocatedBytes: others
-      .filter(({ deviceName }) => staying.has(deviceName))
-      .reduce((sum, usage) => sum + usage.unallocatedBytes, 0),
+    sizeBytes,
+    unallocatedBytes,
+  });
+  const { capacityBytes, availableBytes } = reader.read();
+  return {
+    leaving: inside.filter(isLeaving).map(roomOf),
+    staying: inside.filter((each) => !isLeaving(each)).map(roomOf),
     capacityBytes,
     availableBytes,
     reserveBytes: control.reserveBytes(),
     balancesDone,
-  });
+  };
+}
+
+/** btrfs has found no room for what this member holds. */
+interface Refused {
+  readonly refusal: string;
+}
+
+async function removeOne(shrink: Shrink, each: InsideMember): Promise<"out" | Refused | ShrinkResult> {
+  const { host, volume } = shrink;
+  const end = await remove(shrink, each, each.usage);
+  assertWritable(volume);
+  if (mountedDeviceNames(volume.fsid).includes(each.device.name)) {
+    await restoreDevices(host, volume);
+    return judge(shrink, each, end);
+  }
+  await settleMembers(host, volume);
+  return "out";
 }
 
 async function remove(
@@ -160,14 +164,29 @@ function balance({ host, volume, control, reader }: Shrink, usagePercent: number
 }
 
 /** It is still inside: cancelled, or btrfs found no room for it. */
-function judge(shrink: Shrink, { member }: MemberDevice, { finished, cancelled: reason }: WatchedEnd): ShrinkResult {
+function judge(
+  shrink: Shrink,
+  { member }: MemberDevice,
+  { finished, cancelled: reason }: WatchedEnd,
+): Refused | ShrinkResult {
   const { volume, control, reader } = shrink;
   if (reason !== undefined) return cancelled(shrink, reason);
   const sizeBytes = reader.read().capacityBytes;
   if (!/no space left/i.test(finished.stderr))
     expectSuccess(finished, `taking member ${member.name} out of ${volume.handle} (${formatBytes(sizeBytes)})`);
   if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
-  return { outcome: "FloorReached", sizeBytes, floorBytes: sizeBytes, message: finished.stderr.trim() };
+  return { refusal: finished.stderr.trim() };
+}
+
+/** No member is left that could leave: all are out but those that btrfs has refused. */
+function ended(shrink: Shrink, [refusal]: readonly string[]): ShrinkResult {
+  const sizeBytes = shrink.reader.read().capacityBytes;
+  return refusal === undefined ? { outcome: "Succeeded", sizeBytes } : floor(shrink, sizeBytes, refusal);
+}
+
+function floor({ reader }: Shrink, floorBytes: number, message: string): ShrinkResult {
+  const { capacityBytes: sizeBytes, availableBytes } = reader.read();
+  return { outcome: "FloorReached", sizeBytes, floorBytes, usedBytes: sizeBytes - availableBytes, message };
 }
 
 function cancelled({ reader }: Shrink, message: string): ShrinkResult {

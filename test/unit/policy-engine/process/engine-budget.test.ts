@@ -39,6 +39,18 @@ describe("a namespace's budget", () => {
     expect(namespace.reasonOf("v1")).toBe("CeilingReached");
   });
 
+  it("goes to the fuller of two that cross the threshold in one batch, whichever is named first", async () => {
+    for (const [first, second] of [
+      [0.82, 0.95],
+      [0.95, 0.82],
+    ] as const) {
+      const namespace = namespaceOf(100, sized(45, first), sized(45, second));
+      await settle(namespace);
+      const fuller = first > second ? "v0" : "v1";
+      expect(namespace.sizeBytes(fuller)).toBe(55 * GIB);
+    }
+  });
+
   it("is what all grants together stay within", async () => {
     const namespace = namespaceOf(100, ...Array.from({ length: 9 }, () => sized(10, 0.5)));
     await settle(namespace);

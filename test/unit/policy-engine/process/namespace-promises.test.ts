@@ -161,6 +161,17 @@ describe("what a filesystem is promised", () => {
     expect(gib(86_461)).toBe(10);
   });
 
+  it("is a grant that a smaller one replaced before any cache showed it, until the agent has seen that", () => {
+    const { see, gib, promises, generation } = promised();
+    see({});
+    promises.granting("one", 14 * GIB, 1);
+    promises.granting("one", 12 * GIB, 1);
+    see(grant("12Gi", 60));
+    expect(gib(31)).toBe(14);
+    see(grant("12Gi", 60), { observedGeneration: generation() });
+    expect(gib(31)).toBe(12);
+  });
+
   it("is a grant that only a deposed leader has replaced: its agent refuses that", () => {
     const { see, gib, generation } = promised();
     see(grant("14Gi", 60, 2));

@@ -56,3 +56,19 @@ describe("a target", () => {
     expect(namespace.grantBytes("v0")).toBe(0);
   });
 });
+
+describe("a grant", () => {
+  it("that is on its way while its target is refused is not overtaken: what is asked for meanwhile is decided after it", async () => {
+    const namespace = aFullVolume();
+    namespace.holdGrants();
+    namespace.answer("refused");
+    await namespace.evaluate();
+    namespace.answer("prompt");
+    namespace.use("v0", 0.9);
+    await namespace.evaluate();
+    expect(namespace.grantsUnderWay()).toBe(1);
+    expect(namespace.targetOf("v0")).toBeUndefined();
+    await namespace.releaseGrants();
+    expect(namespace.targetOf("v0")).toMatchObject({ size: "15Gi", from: "10Gi" });
+  });
+});

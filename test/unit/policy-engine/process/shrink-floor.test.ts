@@ -1,0 +1,255 @@
+// After a shrink that could not be had: how often the engine asks again, and what it writes meanwhile, by the real engine over 20 minutes of
+// a short cooldown. The test plays the API server, the operator and the node.
+import { beforeEach, describe, expect, it } from "@jest/globals";
+import type { Filesystem } from "../../../../src/api/filesystem.ts";
+import type { FilesystemLayout, LastOperation } from "../../../../src/api/filesystem-layout.ts";
+import type { Condition } from "../../../../src/api/schema.ts";
+import { Sample } from "../../../../src/gen/tidemark/samples/v1/samples.ts";
+import type { KubeClient } from "../../../../src/kube/client.ts";
+import type { KubeObject } from "../../../../src/kube/object.ts";
+import type { PersistentVolumeClaim } from "../../../../src/kube/resources.ts";
+import { NO_CEILINGS } from "../../../../src/policy-engine/ceilings.ts";
+import { createEngine } from "../../../../src/policy-engine/process/engine.ts";
+import type { World } from "../../../../src/policy-engine/process/gather.ts";
+import { createEngineMetrics } from "../../../../src/policy-engine/process/metrics.ts";
+import { createNamespacePromises } from "../../../../src/policy-engine/process/namespace-promises.ts";
+import { createVolumeRegistry } from "../../../../src/policy-engine/process/volume-registry.ts";
+import { type Clock, instantOf } from "../../../../src/process/clock.ts";
+import { formatQuantity, GIB, MIB } from "../../../../src/units/quantity.ts";
+import { NOW_MS } from "../../../builders/facts.ts";
+import { aPolicy } from "../../../builders/policy.ts";
+import { createRecordingLog } from "../../../fakes/recording-log.ts";
+import { cacheOf } from "../../../harness/budgeted-namespace.ts";
+
+const HANDLE = "fs-1";
+const NODE = "node-a";
+const named = { namespace: "shop", name: "data-0", uid: "uid-1" };
+const policy = aPolicy({
+  limits: { min: "1Gi", max: "100Gi" },
+  rules: [{ name: "shrink-below-30", action: "Shrink", when: "volume.usedRatio < 0.3", targetUsed: "50%" }],
+  behavior: { shrink: { cooldown: "2s" } },
+});
+
+/** Both of its clocks run alike here; the engine has run for two days when it begins. */
+const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs - NOW_MS + 172_800_000 };
+
+let nowMs: number;
+let usedBytes: number;
+let writes: string[];
+let filesystem: Filesystem;
+let layout: FilesystemLayout;
+/** What becomes of a target that stands. */
+let carryOut: (target: NonNullable<Filesystem["spec"]["target"]>) => void;
+let engine: ReturnType<typeof startEngine>;
+
+function startEngine() {
+  const caches = {
+    claims: cacheOf<PersistentVolumeClaim>(),
+    filesystems: cacheOf<Filesystem>(),
+    layouts: cacheOf<FilesystemLayout>(),
+    storageClasses: cacheOf(),
+  };
+  const registry = createVolumeRegistry();
+  const apply = async (point: string, _kind: unknown, object: KubeObject & Partial<Filesystem>): Promise<void> => {
+    writes.push(point);
+    if (object.metadata.name === HANDLE) {
+      layout = { ...layout, spec: { ...layout.spec, ...object.spec } };
+      return;
+    }
+    const conditions = filesystem.status?.conditions;
+    filesystem = {
+      ...filesystem,
+      spec: { ...filesystem.spec, ...object.spec },
+      ...(object.status && { status: { ...object.status, ...(conditions && { conditions }) } }),
+    };
+  };
+  const started = createEngine({
+    client: { apply } as unknown as KubeClient,
+    events: { record: () => {}, flush: async () => {} },
+    registry,
+    world: {
+      caches: caches as unknown as World["caches"],
+      promises: createNamespacePromises(caches as unknown as World["caches"], clock),
+      metricsStale: () => false,
+    },
+    policies: {
+      forClaim: () => ({ policy, conflicts: [], ceilings: NO_CEILINGS }),
+      entries: () => [],
+      invalidate: () => {},
+    },
+    samples: { guide: () => true },
+    metrics: createEngineMetrics(() => true),
+    clusterRate: { take: () => true },
+    epoch: () => 3,
+    clock,
+    log: createRecordingLog().log,
+  });
+  caches.claims.put({
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: { ...named, creationTimestamp: "2026-11-01T00:00:00Z" },
+    spec: { resources: { requests: { storage: "1Gi" } }, storageClassName: "tidemark-span" },
+  });
+  return { caches, registry, decide: () => started.evaluateAll([HANDLE]).then(() => started.settled()) };
+}
+
+const sizeBytes = (): number => 5 * GIB;
+
+async function secondsPass(seconds: number): Promise<void> {
+  for (let second = 0; second < seconds; second += 1) {
+    nowMs += 1000;
+    const figures = { capacityBytes: sizeBytes(), availableBytes: sizeBytes() - usedBytes, sizeBytes: sizeBytes() };
+    const sample = { volumeHandle: HANDLE, sampledAtMs: nowMs - 100, nodeFreeBytes: 4096 * GIB, ...figures };
+    engine.registry.sampled(NODE, Sample.fromPartial(sample), instantOf(clock));
+    engine.caches.filesystems.put(filesystem);
+    engine.caches.layouts.put(layout);
+    engine.registry.layoutSeen(layout, instantOf(clock));
+    await engine.decide();
+    const { target } = filesystem.spec;
+    if (target !== undefined && target.decidedAt !== layout.status?.lastOperation?.decidedAt) carryOut(target);
+  }
+}
+const targets = (): number => writes.filter((point) => point === "target/apply-filesystem").length;
+
+/** The node's end of it: nothing could be given back. */
+function endAtFloor(floorBytes: number): typeof carryOut {
+  return ({ size, from, epoch, decidedAt }) => {
+    const at = new Date(nowMs).toISOString();
+    const lastOperation: LastOperation = {
+      kind: "Shrink",
+      outcome: "FloorReached",
+      from,
+      to: size,
+      reached: from,
+      floor: formatQuantity(floorBytes),
+      used: formatQuantity(usedBytes),
+      epoch,
+      decidedAt,
+      startedAt: at,
+      endedAt: at,
+    };
+    layout = {
+      ...layout,
+      spec: { ...layout.spec, target: { size, from, epoch, decidedAt } },
+      status: { ...layout.status, lastOperation },
+    };
+  };
+}
+
+beforeEach(() => {
+  nowMs = NOW_MS;
+  usedBytes = 198 * MIB;
+  writes = [];
+  const apiVersion = "tidemark.dev/v1alpha1";
+  filesystem = {
+    apiVersion,
+    kind: "Filesystem",
+    metadata: named,
+    spec: { claimRef: { name: named.name, uid: named.uid } },
+  };
+  layout = {
+    apiVersion,
+    kind: "FilesystemLayout",
+    metadata: { name: HANDLE, uid: "layout-1", generation: 1, resourceVersion: "1" },
+    spec: { claimRef: named, backend: "span", fsType: "btrfs", nodeName: NODE },
+    status: {
+      nodeName: NODE,
+      mounted: true,
+      observedGeneration: 1,
+      members: [{ name: "m0", size: formatQuantity(sizeBytes()), state: "Present" }],
+    },
+  };
+  engine = startEngine();
+});
+
+describe("a shrink that has found its floor", () => {
+  it("is asked for once in 20 minutes, and nothing more is written, while the filesystem can give nothing back", async () => {
+    carryOut = endAtFloor(5 * GIB);
+    await secondsPass(60);
+    const before = writes.length;
+    expect(targets()).toBe(1);
+    expect(filesystem.status?.scaling).toMatchObject({ reason: "ShrinkFloorReached" });
+    expect(filesystem.status?.scaling?.message).toMatch(/its use changes by 64Mi/);
+    await secondsPass(1140);
+    expect(writes.slice(before)).toEqual([]);
+  });
+
+  it("is asked for again once the use has changed by 64 MiB or a hundredth of the size, and no sooner", async () => {
+    carryOut = endAtFloor(5 * GIB);
+    await secondsPass(60);
+    usedBytes += 63 * MIB;
+    await secondsPass(60);
+    expect(targets()).toBe(1);
+    usedBytes -= 127 * MIB;
+    await secondsPass(60);
+    expect(targets()).toBe(2);
+    expect(filesystem.spec.target).toMatchObject({ from: "5Gi" });
+  });
+
+  it("is asked for as far as it can be had: the next target is the floor", async () => {
+    carryOut = endAtFloor(3 * GIB);
+    await secondsPass(60);
+    expect(filesystem.spec.target).toMatchObject({ size: "3Gi", from: "5Gi" });
+    // That has found the same floor: it is not to be had either.
+    await secondsPass(60);
+    expect(targets()).toBe(2);
+  });
+
+  it("is asked for again after a day, since not all that moves a floor is reported", async () => {
+    carryOut = endAtFloor(5 * GIB);
+    await secondsPass(60);
+    nowMs += 86_400_000 - 120_000;
+    await secondsPass(5);
+    expect(targets()).toBe(1);
+    nowMs += 120_000;
+    await secondsPass(5);
+    expect(targets()).toBe(2);
+  });
+
+  it("does not stand where its node does not tell what was in use: then the cooldown alone holds", async () => {
+    const ended = endAtFloor(5 * GIB);
+    carryOut = (target) => {
+      ended(target);
+      const { used: _used, ...last } = layout.status?.lastOperation as LastOperation;
+      layout = { ...layout, status: { ...layout.status, lastOperation: last } };
+    };
+    await secondsPass(60);
+    expect(targets()).toBeGreaterThan(10);
+  });
+});
+
+describe("a shrink that the operator has no members for", () => {
+  const refuse = (): void => {
+    const message = "4Gi could be given back, but it has only one member";
+    const lastTransitionTime = new Date(nowMs).toISOString();
+    const said: Condition = {
+      type: "Reconciling",
+      status: "False",
+      reason: "ShrinkFloorReached",
+      message,
+      lastTransitionTime,
+    };
+    filesystem = { ...filesystem, status: { ...filesystem.status, conditions: [said] } };
+  };
+
+  it("is asked for once in 20 minutes, and is held in the operator's words", async () => {
+    carryOut = refuse;
+    await secondsPass(60);
+    const before = writes.length;
+    await secondsPass(1140);
+    expect(targets()).toBe(1);
+    expect(writes.slice(before)).toEqual([]);
+    expect(filesystem.status?.scaling).toMatchObject({
+      reason: "ShrinkFloorReached",
+      message: expect.stringContaining("only one member"),
+    });
+  });
+
+  it("is asked for again after an hour", async () => {
+    carryOut = refuse;
+    await secondsPass(60);
+    nowMs += 3_600_000;
+    await secondsPass(5);
+    expect(targets()).toBe(2);
+  });
+});
