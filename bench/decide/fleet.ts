@@ -133,6 +133,7 @@ export function makeFacts(index: number, team: Team): Facts {
     heldSinceMs.set(`${SHRINK_RULE}: volume.usedRatioMax("24h") < ${team.shrinkBelowRatio}`, NOW_MS - shape.heldMs);
   return {
     nowMs: NOW_MS,
+    monotonicMs: NOW_MS,
     claim: {
       namespace: team.namespace,
       name: `data-${index}`,
@@ -156,6 +157,7 @@ export function makeFacts(index: number, team: Team): Facts {
       mounted: true,
       reading: {
         sampledAtMs: NOW_MS - (index % 14) * 1000,
+        aheadMs: 0,
         capacityBytes,
         availableBytes: capacityBytes - usedBytes,
         usedBytes,

@@ -1,6 +1,8 @@
 // The emergency: when a filesystem is about to be full, the agent takes by itself what it was granted in advance, so that
 // a full disk is averted with engine and API server down. Pure: whether a grant is accepted, and whether it is spent now.
+import { EMERGENCY_LIFE_MS } from "../api/emergency-life.ts";
 import type { EmergencyGrant } from "../api/filesystem-layout.ts";
+import type { Instant } from "../process/clock.ts";
 import { parseQuantity, wholeGiB } from "../units/quantity.ts";
 import type { MemberFacts, OperationKind } from "./decide-operation.ts";
 
@@ -18,6 +20,39 @@ export function grantOf(grant: EmergencyGrant): Grant {
     minAvailableBytes: parseQuantity(grant.minAvailable),
     expiryMs: Number.isNaN(expiryMs) ? 0 : expiryMs,
   };
+}
+
+/** When this node read its grant, on the machine's monotonic clock. */
+export interface GrantRead {
+  /** Which one: its epoch and expiry. */
+  readonly of: string;
+  readonly monotonicMs: number;
+}
+
+/** What stands with a grant on the disk. The same grant, heard again, is as old as it was; after a boot it begins anew, with the clock. */
+export function grantRead(
+  grant: EmergencyGrant | undefined,
+  known: GrantRead | undefined,
+  monotonicMs: number,
+): GrantRead | undefined {
+  if (grant === undefined) return undefined;
+  const of = nameOf(grant);
+  return known?.of === of && known.monotonicMs <= monotonicMs ? known : { of, monotonicMs };
+}
+
+/**
+ * Whether a grant lives: for a day from when it was read, whatever the wall clock shows then or now. Where that is not known, since the
+ * machine was booted and the API server not heard yet, its date decides. One that was taken back is gone, however young.
+ */
+export function isAlive(grant: EmergencyGrant, known: GrantRead | undefined, { nowMs, monotonicMs }: Instant): boolean {
+  const { expiryMs } = grantOf(grant);
+  if (expiryMs === 0) return false;
+  const isKnown = known?.of === nameOf(grant) && known.monotonicMs <= monotonicMs;
+  return isKnown ? monotonicMs - known.monotonicMs < EMERGENCY_LIFE_MS : nowMs < expiryMs;
+}
+
+function nameOf({ epoch, expiry }: EmergencyGrant): string {
+  return `${epoch} ${expiry}`;
 }
 
 /** What of a grant the members on this node can give, and whether that takes the spare. */
@@ -42,22 +77,24 @@ export function reachableGrant(grant: Grant, sizeBytes: number, members: SpareFa
 type SpareFacts = Pick<MemberFacts, "attainableBytes" | "spareBytes">;
 
 export interface EmergencyFacts {
-  readonly nowMs: number;
+  readonly monotonicMs: number;
   readonly sizeBytes: number;
   readonly capacityBytes: number;
   readonly availableBytes: number;
   /** An operation failed after the member had grown: its filesystem is smaller still. */
   readonly memberAhead: boolean;
   readonly grant: Grant | undefined;
+  /** isAlive says so. */
+  readonly alive: boolean;
   readonly running: OperationKind | undefined;
-  /** Not before this after one that failed. */
-  readonly retryAtMs: number;
+  /** Not before this after one that failed, on the monotonic clock. */
+  readonly retryMs: number;
 }
 
 /** True: grow to the grant's size now, cancelling a running shrink first. */
 export function shouldSpendGrant(facts: EmergencyFacts): boolean {
-  const { grant, nowMs } = facts;
-  if (grant === undefined || nowMs >= grant.expiryMs || nowMs < facts.retryAtMs) return false;
+  const { grant } = facts;
+  if (grant === undefined || !facts.alive || facts.monotonicMs < facts.retryMs) return false;
   if (!givesMore(grant, facts) || facts.running === "Extend") return false;
   return isPlausible(facts) && facts.availableBytes < grant.minAvailableBytes;
 }

@@ -105,7 +105,7 @@ function pastOf({
     epoch: 0,
     lastOperation: status?.lastOperation,
     operation: status?.operation ?? undefined,
-    endedDecidedAt: status?.lastOperation?.decidedAt,
+    endedDecidedAt: status?.endedDecidedAt ?? status?.lastOperation?.decidedAt,
     lastTrim: status?.lastTrim,
   };
 }

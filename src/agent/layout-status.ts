@@ -32,6 +32,7 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
     ...(shrinksUnmounted === true ? { shrinksUnmounted } : {}),
     ...(running === undefined ? {} : { operation: running.operation }),
     ...(record.lastOperation === undefined ? {} : { lastOperation: record.lastOperation }),
+    ...(record.endedDecidedAt === undefined ? {} : { endedDecidedAt: record.endedDecidedAt }),
     ...(record.lastTrim === undefined ? {} : { lastTrim: record.lastTrim }),
     conditions: conditionsOf(state).map((said) =>
       datedCondition(said, live.status?.conditions, live.metadata.generation, nowMs),

@@ -118,7 +118,7 @@ function registerFilesystemGauges(registry: Registry, parts: AgentMetricsParts):
       collect() {
         this.reset();
         for (const { claimRef, reading, hung } of measuredOf(parts)) {
-          if (reading === undefined || hung || parts.clock.nowMs() - reading.sampledAtMs > FRESH_MS) continue;
+          if (reading === undefined || hung || parts.clock.monotonicMs() - reading.takenMs > FRESH_MS) continue;
           if (claimRef?.namespace === undefined) continue;
           this.set({ namespace: claimRef.namespace, persistentvolumeclaim: claimRef.name }, value(reading));
         }

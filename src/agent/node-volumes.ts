@@ -21,7 +21,7 @@ import type { Storage } from "./storage/storage.ts";
 import { createVolumeTrimmer } from "./trim/volume-trimmer.ts";
 import { newVolumeState, type VolumeState, type VolumeStates } from "./volume-state.ts";
 import { createVolumeWork } from "./volume-work.ts";
-import { wireSample } from "./wire-sample.ts";
+import { isRecent, wireSample } from "./wire-sample.ts";
 
 export interface NodeVolumesParts {
   readonly nodeName: string;
@@ -116,7 +116,10 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
     metrics,
     sampler,
     strandedThreads,
-    samples: () => [...[...states.values()].flatMap((state) => sampleOf(state) ?? []), ...claims.samples()],
+    samples: () => {
+      const recent = [...states.values()].filter(({ reading }) => isRecent(reading, clock.monotonicMs()));
+      return [...recent.flatMap((state) => sampleOf(state) ?? []), ...claims.samples()];
+    },
     guided: (guidance) => {
       for (const { volumeHandle, nextExtendUsedBytes } of guidance)
         (states.has(volumeHandle) ? sampler : claims).setNextExtend(volumeHandle, nextExtendUsedBytes);
@@ -147,9 +150,9 @@ const HUNG_AFTER_MS = 250;
 
 function openSampler(
   { samplerWorkerPath: workerPath, offer, clock, log }: NodeVolumesParts,
-  sink: Omit<SampleSinkParts, "offer" | "nowMs" | "log">,
+  sink: Omit<SampleSinkParts, "offer" | "log">,
 ): Sampler {
-  const listener = createSampleSink({ ...sink, offer, nowMs: clock.nowMs, log });
+  const listener = createSampleSink({ ...sink, offer, log });
   return createSampler({ workerPath, hungAfterMs: HUNG_AFTER_MS, clock, log, listener });
 }
 

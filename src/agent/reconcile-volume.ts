@@ -6,7 +6,7 @@ import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { formatQuantity } from "../units/quantity.ts";
 import { decideOperation, type OperationDecision, type OperationFacts } from "./decide-operation.ts";
-import { grantOf } from "./emergency.ts";
+import { grantOf, grantRead } from "./emergency.ts";
 import { isRemovalWanted, recordWithLayout, targetOf } from "./layout-record.ts";
 import { measureVolume } from "./measure-volume.ts";
 import { memberFactsOf } from "./member-facts.ts";
@@ -101,13 +101,14 @@ export function layoutOnThisNode(
 
 /** The state of a volume that this node has, or is to have; brought up to date with the layout. */
 async function trackedState(
-  { states, records, sampler }: ReconcileEnvironment,
+  { states, records, sampler, clock }: ReconcileEnvironment,
   handle: string,
   layout: FilesystemLayout | undefined,
 ): Promise<VolumeState | undefined> {
   const known = states.get(handle);
   if (layout === undefined) return known;
-  const record = recordWithLayout(layout, known?.record);
+  const read = recordWithLayout(layout, known?.record);
+  const record = { ...read, grantRead: grantRead(read.grant, read.grantRead, clock.monotonicMs()) };
   const state = known ?? newVolumeState(record, false);
   states.set(handle, state);
   const changed = JSON.stringify(state.record) !== JSON.stringify(record);

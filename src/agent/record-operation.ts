@@ -67,7 +67,7 @@ export async function finish(
   if (end.outcome === "Failed") state.unsettled = true;
   else settled(state);
   state.running = undefined;
-  state.operationEndedAtMs = clock.nowMs();
+  state.operationEndedMs = clock.monotonicMs();
   sampler.operation(state.handle, false);
   metrics.operationEnded(lastOperation);
   reporter.operationEnded(state, lastOperation);

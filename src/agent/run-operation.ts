@@ -58,7 +58,8 @@ export function createOperationRunner(environment: OperationEnvironment): Operat
         },
         () => revoke(environment, state),
       );
-      const running: RunningOperation = { operation, cancel, ended, begun: operation.emergency === true };
+      const startedMs = environment.clock.monotonicMs();
+      const running: RunningOperation = { operation, cancel, ended, startedMs, begun: operation.emergency === true };
       state.running = running;
       state.trimming?.abort(`${operation.kind} begins`); // a shrink would wait for it otherwise
       environment.sampler.operation(state.handle, true);
@@ -109,7 +110,7 @@ async function carryOut(
         : await shrink(environment, state, mounted, operation, signal);
   } catch (error) {
     log.error({ volume: state.handle, operation, err: error }, `${operation.kind} failed`);
-    if (operation.emergency === true) state.emergencyRetryAtMs = clock.nowMs() + EMERGENCY_RETRY_MS;
+    if (operation.emergency === true) state.emergencyRetryMs = clock.monotonicMs() + EMERGENCY_RETRY_MS;
     end = {
       outcome: "Failed",
       message: messageOf(error),

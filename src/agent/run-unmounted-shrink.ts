@@ -37,7 +37,8 @@ export async function shrinkUnmounted(
     },
   );
   const ended = work.catch(() => undefined);
-  const running: RunningOperation = { operation, cancel, ended, begun: false };
+  const startedMs = environment.clock.monotonicMs();
+  const running: RunningOperation = { operation, cancel, ended, startedMs, begun: false };
   state.running = running;
   await work;
 }

@@ -5,6 +5,7 @@
 export interface SlotReading {
   readonly slot: number;
   readonly sampledAtMs: number;
+  readonly takenMs: number;
   readonly capacityBytes: number;
   readonly availableBytes: number;
   readonly inodesTotal: number;
@@ -16,6 +17,7 @@ export interface SlotReading {
 const COLUMNS = [
   "slot",
   "sampledAtMs",
+  "takenMs",
   "capacityBytes",
   "availableBytes",
   "inodesTotal",

@@ -1,7 +1,6 @@
 // What happens to each reading, in the sampling thread's own message: it is kept, it may spend a grant, it goes to the engines.
 import type { Sample } from "../gen/tidemark/samples/v1/samples.ts";
 import type { Logger } from "../process/log.ts";
-import { EMERGENCY_RETRY_MS } from "./run-operation.ts";
 import type { SamplerListener } from "./sampler.ts";
 import type { VolumeState, VolumeStates } from "./volume-state.ts";
 
@@ -12,7 +11,6 @@ export interface SampleSinkParts {
   readonly spendEmergency: (state: VolumeState) => void;
   /** Something worth reporting changed. */
   readonly changed: (handle: string) => void;
-  readonly nowMs: () => number;
   readonly log: Logger;
 }
 
@@ -22,7 +20,6 @@ export function createSampleSink({
   offer,
   spendEmergency,
   changed,
-  nowMs,
   log,
 }: SampleSinkParts): SamplerListener {
   return {
@@ -33,10 +30,6 @@ export function createSampleSink({
         if (state === undefined) continue;
         if (state.reading === undefined) changed(handle); // it answers: now its size may be decided upon
         state.reading = reading;
-        // A clock that was set back: what ended "later than now" has ended before this reading.
-        const now = nowMs();
-        state.operationEndedAtMs = Math.min(state.operationEndedAtMs, now);
-        state.emergencyRetryAtMs = Math.min(state.emergencyRetryAtMs, now + EMERGENCY_RETRY_MS);
         spendEmergency(state);
         const sample = sampleOf(state);
         if (sample !== undefined) samples.push(sample);

@@ -156,6 +156,7 @@ function describe({ watched, growth }: Sampled, reading: ReturnType<Reader["read
   return {
     slot: watched.slot,
     sampledAtMs: reading.sampledAtMs,
+    takenMs: reading.takenMs,
     capacityBytes: reading.capacityBytes,
     availableBytes: reading.availableBytes,
     inodesTotal: reading.inodesTotal,

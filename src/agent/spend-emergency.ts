@@ -1,10 +1,10 @@
 // Spends a grant when a reading crosses it: in the sampler's own message, with no round trip to anybody.
 import type { Operation } from "../api/filesystem-layout.ts";
-import type { Clock } from "../process/clock.ts";
+import { type Clock, instantOf } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { formatBytes, formatQuantity } from "../units/quantity.ts";
 import type { OperationKind } from "./decide-operation.ts";
-import { type Grant, grantOf, type ReachableGrant, reachableGrant, shouldSpendGrant } from "./emergency.ts";
+import { type Grant, grantOf, isAlive, type ReachableGrant, reachableGrant, shouldSpendGrant } from "./emergency.ts";
 import { memberFactsOf, withSparesTaken } from "./member-facts.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import type { VolumeState } from "./volume-state.ts";
@@ -24,24 +24,26 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
   if (record.grant === undefined || reading === undefined || sizeBytes === undefined) return;
   if (state.mounted === undefined || state.closing || running?.cancel.signal.aborted === true) return;
   // A reading from before the last operation's end says nothing about the present size.
-  if (reading.sampledAtMs < state.operationEndedAtMs) return;
+  if (reading.takenMs < state.operationEndedMs) return;
   const { capacityBytes, availableBytes } = reading;
-  const { emergencyRetryAtMs: retryAtMs } = state;
-  const nowMs = clock.nowMs();
-  const isLate = isDriverLate(state, nowMs);
+  const { emergencyRetryMs: retryMs } = state;
+  const at = instantOf(clock);
+  const { monotonicMs } = at;
+  const isLate = isDriverLate(state, monotonicMs);
   const { grant, takesSpare } = reachable(state, grantOf(record.grant), sizeBytes, isLate);
   const memberAhead =
     state.unsettled && record.lastOperation?.outcome === "Failed" && reading.capacityBytes < sizeBytes;
   const facts = {
-    nowMs,
+    monotonicMs,
     sizeBytes,
     capacityBytes,
     availableBytes,
     memberAhead,
     grant,
+    alive: isAlive(record.grant, record.grantRead, at),
     // An extend that only waits gives way to the spare.
     running: isLate && takesSpare ? undefined : begunKind(state),
-    retryAtMs,
+    retryMs,
   };
   if (!shouldSpendGrant(facts)) return;
   log.warn(
@@ -76,10 +78,10 @@ function begunKind({ running }: VolumeState): OperationKind | undefined {
 }
 
 /** An extend has waited for a while, or has failed. */
-function isDriverLate({ running, record: { lastOperation } }: VolumeState, nowMs: number): boolean {
+function isDriverLate({ running, record: { lastOperation } }: VolumeState, monotonicMs: number): boolean {
   if (running === undefined) return lastOperation?.kind === "Extend" && lastOperation.outcome === "Failed";
-  const { kind, emergency, startedAt } = running.operation;
-  return running.begun && kind === "Extend" && emergency !== true && nowMs - Date.parse(startedAt) >= PATIENCE_MS;
+  const { kind, emergency } = running.operation;
+  return running.begun && kind === "Extend" && emergency !== true && monotonicMs - running.startedMs >= PATIENCE_MS;
 }
 
 function emergencyOperation(state: VolumeState, toBytes: number, epoch: number, nowMs: number): Operation {

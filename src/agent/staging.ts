@@ -277,7 +277,7 @@ function assertNamed(record: NodeRecord, layout: FilesystemLayout | undefined): 
 function begin({ sampler }: StagingParts, state: VolumeState, mounted: MountedVolume): void {
   state.mounted = mounted;
   state.problem = undefined;
-  state.operationEndedAtMs = 0;
+  state.operationEndedMs = 0;
   // Whoever had it before may have died between changing the one and the other.
   state.unsettled = true;
   watch(sampler, state, mounted);

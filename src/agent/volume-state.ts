@@ -25,6 +25,8 @@ export interface RunningOperation {
   readonly cancel: AbortController;
   /** Resolves when it has ended and its end is known here; never rejects. */
   readonly ended: Promise<void>;
+  /** On the monotonic clock. */
+  readonly startedMs: number;
   /** False while it is only being recorded: it can be given up then, an extend too. */
   begun: boolean;
 }
@@ -60,11 +62,12 @@ export interface VolumeState {
   hung: boolean;
   /** Operations. */
   running: RunningOperation | undefined;
-  /** Unix time; 0: none since the mount. */
-  operationEndedAtMs: number;
+  /** On the monotonic clock; 0: none since the mount. */
+  operationEndedMs: number;
   /** The trimmer; an operation that begins aborts it. */
   trimming: AbortController | undefined;
-  emergencyRetryAtMs: number;
+  /** On the monotonic clock. */
+  emergencyRetryMs: number;
   /** Member and filesystem may be of two sizes: since the mount, or since an operation that failed. */
   unsettled: boolean;
   /** Why they could not be made one size the last time. */
@@ -99,9 +102,9 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
     reading: undefined,
     hung: false,
     running: undefined,
-    operationEndedAtMs: 0,
+    operationEndedMs: 0,
     trimming: undefined,
-    emergencyRetryAtMs: 0,
+    emergencyRetryMs: 0,
     unsettled: false,
     settleProblem: undefined,
     shrinksUnmounted: undefined,

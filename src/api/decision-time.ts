@@ -12,7 +12,8 @@ export function decisionTime(
 ): SizeTarget["decidedAt"] {
   const { spec, status } = layout;
   const known = [filesystem?.spec.target, spec.target, status?.operation, status?.lastOperation];
-  const knownMs = known.map((decided) => Date.parse(decided?.decidedAt ?? "")).filter((ms) => ms < LATEST_MS);
+  const names = [...known.map((decided) => decided?.decidedAt), status?.endedDecidedAt];
+  const knownMs = names.map((decidedAt) => Date.parse(decidedAt ?? "")).filter((ms) => ms < LATEST_MS);
   return new Date(Math.max(nowMs, ...knownMs.map((ms) => ms + 1)) + aheadMs).toISOString();
 }
 

@@ -245,6 +245,9 @@ export const filesystemLayoutStatus = z
       .meta({ description: "The running operation, recorded before its first side effect. Absent: none runs." })
       .optional(),
     lastOperation: lastOperation.optional(),
+    endedDecidedAt: timestamp(
+      "The target that was carried out or given up last, as its decision names it; no emergency changes it. Later ones are decided after it.",
+    ).optional(),
     lastTrim: lastTrim.optional(),
     conditions: conditions.optional(),
   })

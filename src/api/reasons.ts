@@ -32,6 +32,7 @@ export const HOLD_REASONS = [
   "WouldFlap", // after the shrink an Extend rule would hold
   "NotEnoughHistory", // gaps in the rule's window
   "StaleMetrics", // no fresh facts
+  "ClockDiffers", // the node's clock and the engine's differ: nothing shrinks; an Event on the NodeStorage says it, too
   "MetricsContradict", // NaN, negative, future, or capacity that lags a resize
   "RuleError", // a rule failed at run time
   "OperationInProgress",

@@ -7,7 +7,7 @@ import type { CompiledPolicy } from "./compiled-policy.ts";
 import { consolidationRuns, fewerMembersAreWanted } from "./consolidate.ts";
 import { extendAsDeclared, extendAsMeasured, extendAsRequested, extendForMinAvailable } from "./extend.ts";
 import { claimKey, type Facts } from "./facts.ts";
-import { doubtFigures, doubtReading, doubtRecords } from "./measurements.ts";
+import { differenceOfClocks, doubtFigures, doubtReading, doubtRecords } from "./measurements.ts";
 import type { Plan } from "./plan.ts";
 import { predictSize } from "./prediction.ts";
 import { Question } from "./question.ts";
@@ -35,6 +35,7 @@ const CHECKS: readonly Check[] = [
   policyIsInvalid,
   ruleCannotBeTold,
   metricsAreStale, // from here on only shrinks remain, and in doubt nothing shrinks
+  clocksDiffer,
   consolidationRuns,
   smallerIsWanted,
   ruleStillWaits,
@@ -82,9 +83,9 @@ function operationRuns(question: Question): Plan | undefined {
 }
 
 function extendBeyondShrink({ facts, policy, ceilings }: Question): Plan | undefined {
-  const { nowMs, filesystem } = facts;
+  const { monotonicMs, filesystem } = facts;
   if (policy === undefined || policy.suspended || filesystem.reading === undefined) return undefined;
-  if (doubtFigures(nowMs, filesystem, filesystem.reading) !== undefined) return undefined;
+  if (doubtFigures(monotonicMs, filesystem, filesystem.reading) !== undefined) return undefined;
   const question = new Question(rolledBack(facts), policy, ceilings);
   const plan = classIsForbidden(question) ?? extendForMinAvailable(question);
   return plan?.kind === "extend" ? plan : undefined;
@@ -178,6 +179,18 @@ function metricsAreStale(question: Question): Plan | undefined {
     "StaleMetrics",
     `Prometheus gives no fresh answer: nothing shrinks, and onStaleMetrics is ${question.policy?.onStaleMetrics}`,
   );
+}
+
+// Holds what would make it smaller, and nothing else: it is what the checks after this one say.
+function clocksDiffer(question: Question): Plan | undefined {
+  const { node, filesystem } = question.facts;
+  const difference = filesystem.reading && differenceOfClocks(filesystem.reading);
+  if (difference === undefined) return undefined;
+  const plan = consolidationRuns(question) ?? smallerIsWanted(question);
+  if (plan?.kind !== "shrink") return plan;
+  const { rule, uncappedBytes } = plan;
+  const message = `set the clocks right: that of node ${node?.name ?? "unknown"} ${difference}; until then nothing shrinks`;
+  return question.hold("ClockDiffers", message, { rule, uncappedBytes });
 }
 
 function smallerIsWanted(question: Question): Plan | undefined {

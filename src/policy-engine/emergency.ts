@@ -1,5 +1,6 @@
 // How far the agent may grow a filesystem by itself, at once, with engine, API server and Prometheus down: granted in advance,
 // never more than the engine itself would do at the moment that minAvailable is crossed.
+import { EMERGENCY_LIFE_MS } from "../api/emergency-life.ts";
 import { forbiddenClass, upperBound, writtenBound } from "./bounds.ts";
 import type { Ceilings } from "./ceilings.ts";
 import { freedom } from "./ceilings.ts";
@@ -19,8 +20,6 @@ export interface Emergency {
   readonly minAvailableBytes: number;
   readonly expiresInMs: number;
 }
-
-const EXPIRES_IN_MS = 24 * 3_600_000;
 
 /**
  * Whether the facts of this instant say nothing about the grant: an operation runs, or the readings cannot be believed. A grant
@@ -50,7 +49,7 @@ export function emergencyGrant(
     roundDownToMiB(upperBound(question).bytes),
     fromBytes + policy.extend.maxStepBytes,
   );
-  return sizeBytes > fromBytes ? { sizeBytes, minAvailableBytes: atBytes, expiresInMs: EXPIRES_IN_MS } : undefined;
+  return sizeBytes > fromBytes ? { sizeBytes, minAvailableBytes: atBytes, expiresInMs: EMERGENCY_LIFE_MS } : undefined;
 }
 
 /**

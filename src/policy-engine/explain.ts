@@ -73,7 +73,7 @@ export function explain(facts: Facts, policy: CompiledPolicy | undefined, ceilin
 }
 
 function explainFacts(facts: Facts, policy: CompiledPolicy | undefined): ExplainedFact[] {
-  const { claim, filesystem, nowMs } = facts;
+  const { claim, filesystem, monotonicMs } = facts;
   const lasting = (name: string, value: string): ExplainedFact => ({ name, value, ageMs: undefined });
   const last = filesystem.lastOperation;
   return [
@@ -85,7 +85,7 @@ function explainFacts(facts: Facts, policy: CompiledPolicy | undefined): Explain
     ...(filesystem.consolidation === undefined ? [] : [lasting("fewer members", filesystem.consolidation.because)]),
     ...(last === undefined
       ? []
-      : [{ name: "last operation", value: `${last.kind} ${last.outcome}`, ageMs: nowMs - last.endedAtMs }]),
+      : [{ name: "last operation", value: `${last.kind} ${last.outcome}`, ageMs: monotonicMs - last.endedAtMs }]),
     lasting(
       "changes in 24h",
       `${facts.changes.extendsAtMs.length} extends, ${facts.changes.shrinksAtMs.length} shrinks`,
@@ -94,10 +94,10 @@ function explainFacts(facts: Facts, policy: CompiledPolicy | undefined): Explain
   ];
 }
 
-function explainReading({ filesystem, nowMs }: Facts, policy: CompiledPolicy | undefined): ExplainedFact[] {
+function explainReading({ filesystem, monotonicMs }: Facts, policy: CompiledPolicy | undefined): ExplainedFact[] {
   const { reading, growthBytesPerSecond: growth } = filesystem;
   if (reading === undefined) return [{ name: "reading", value: "none", ageMs: undefined }];
-  const ageMs = nowMs - reading.sampledAtMs;
+  const ageMs = monotonicMs - reading.sampledAtMs;
   const { capacityBytes, usedBytes, availableBytes, inodesTotal, inodesUsed } = reading;
   const inodes = inodesTotal === 0 ? "unlimited" : `${inodesUsed ?? "unknown"} of ${inodesTotal ?? "unknown"}`;
   const least = policy && minAvailableBytes(policy.limits, capacityBytes, growth);
@@ -115,10 +115,10 @@ function explainReading({ filesystem, nowMs }: Facts, policy: CompiledPolicy | u
   return values.map(([name, value]) => ({ name, value, ageMs }));
 }
 
-function explainWindows({ filesystem, nowMs }: Facts, policy: CompiledPolicy | undefined): ExplainedFact[] {
+function explainWindows({ filesystem, monotonicMs }: Facts, policy: CompiledPolicy | undefined): ExplainedFact[] {
   const windows = new Set((policy?.rules ?? []).flatMap(({ when }) => when.windows.map(({ windowMs }) => windowMs)));
   return [...windows].map((windowMs) => {
-    const peak = filesystem.history.maxUsedBytes(windowMs, nowMs);
+    const peak = filesystem.history.maxUsedBytes(windowMs, monotonicMs);
     const value = typeof peak === "number" ? formatBytes(peak) : peak.missing;
     return { name: `most used in ${formatDuration(windowMs)}`, value, ageMs: undefined };
   });
@@ -128,7 +128,7 @@ function explainRule(question: Question, rule: CompiledRule): ExplainedRule {
   const result = rule.when.evaluate(question.scope);
   const { reading, history } = question.facts.filesystem;
   const isInstant = rule.windowMs === 0 || rule.action === "Extend";
-  const peak = isInstant ? reading?.usedBytes : history.maxUsedBytes(rule.windowMs, question.facts.nowMs);
+  const peak = isInstant ? reading?.usedBytes : history.maxUsedBytes(rule.windowMs, question.facts.monotonicMs);
   const wished = typeof peak === "number" ? wishedSize(question, rule, peak) : undefined;
   return {
     name: rule.name,

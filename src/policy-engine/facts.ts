@@ -1,11 +1,15 @@
-// Everything a decision may depend on, nowMs included. Plain values only: whoever gathers them reads clocks, caches and streams;
-// whoever decides reads nothing but this.
+// Everything a decision may depend on, both clocks included. Plain values only: the process that gathers them reads clocks, caches and
+// streams; what decides reads nothing but this. The wall clock is for what people have written: windows, `now`, a claim's age. All else
+// goes by the monotonic clock, on which no clock that is set makes anything old, new or of the future.
 import type { Backend, FsType, OPERATION_KINDS, OPERATION_OUTCOMES, VolumeMode } from "../api/filesystem-layout.ts";
 import type { RuleTimers } from "./rule-timers.ts";
 import type { UsageWindows } from "./usage-history.ts";
 
 export interface Facts {
+  /** Wall-clock time, Unix milliseconds. */
   readonly nowMs: number;
+  /** The same instant on the engine's monotonic clock: what the times of readings, operations, changes and timers are compared with. */
+  readonly monotonicMs: number;
   readonly claim: ClaimFacts;
   readonly filesystem: FilesystemFacts;
   /** Where its members come from; undefined: not known, which is never read as "nothing free". */
@@ -106,7 +110,10 @@ export interface ConsolidationFacts {
 
 /** One sample: its figures belong together and are never combined with another sample's. */
 export interface Reading {
+  /** On the engine's monotonic clock: when it arrived, less how old it was by then. */
   readonly sampledAtMs: number;
+  /** How far the clock of its node was ahead of the engine's when it arrived; negative: behind. 0 of Prometheus, which tells ages. */
+  readonly aheadMs: number;
   readonly capacityBytes: number;
   readonly availableBytes: number;
   /** capacityBytes − availableBytes. */
@@ -126,6 +133,7 @@ export type OperationOutcome = (typeof OPERATION_OUTCOMES)[number];
 export interface LastOperationFacts {
   readonly kind: OperationKind;
   readonly outcome: OperationOutcome;
+  /** On the engine's monotonic clock; earlier than the newest reading where its node says that the reading came after it. */
   readonly endedAtMs: number;
   readonly reason: string | undefined;
   /** In a sentence with figures. */
@@ -147,7 +155,7 @@ export interface NodeFacts {
   readonly ioUtilizationRatio: number;
 }
 
-/** When sizes were changed in the last 24 hours, oldest first: finished, failed and emergency operations alike. */
+/** When sizes were changed in the last 24 hours, on the engine's monotonic clock, oldest first: finished, failed and emergency operations alike. */
 export interface RecentChanges {
   readonly extendsAtMs: readonly number[];
   readonly shrinksAtMs: readonly number[];

@@ -10,8 +10,10 @@ export interface Doubt {
   readonly message: string;
 }
 
-/** Clocks of two nodes differ by less than this. */
+/** A node's clock that is further ahead of the engine's is wrong, or the engine's is. */
 export const MAX_AHEAD_MS = 5000;
+/** One that is further behind; more than ahead, since what a network delays looks like it. */
+export const MAX_BEHIND_MS = 10_000;
 /** A reading is stale after this many intervals of its source … */
 const FRESH_INTERVALS = 3;
 /** … but never before this. */
@@ -22,8 +24,9 @@ const BTRFS_OVERHEAD_RATIO = 0.01;
 const FORMAT_OVERHEAD_RATIO = 0.3;
 
 /** Why the records of a volume (not its readings) cannot be used. Undefined: they can. */
-export function doubtRecords({ nowMs, claim, filesystem, node }: Facts): Doubt | undefined {
+export function doubtRecords({ nowMs, monotonicMs, claim, filesystem, node }: Facts): Doubt | undefined {
   if (!(nowMs >= 0 && nowMs <= 8.64e15)) return contradiction(`the time of the decision is ${nowMs}`);
+  if (!Number.isFinite(monotonicMs)) return contradiction(`the monotonic time of the decision is ${monotonicMs}`);
   if (!(isBytes(filesystem.sizeBytes) && filesystem.sizeBytes > 0))
     return contradiction(`a size of ${filesystem.sizeBytes} bytes is not possible`);
   if (!(isBytes(claim.nominalBytes) && claim.nominalBytes > 0 && isBytes(claim.initialSizeBytes)))
@@ -35,22 +38,22 @@ export function doubtRecords({ nowMs, claim, filesystem, node }: Facts): Doubt |
 
 /** Why the readings cannot be used for a decision now. Undefined: they can. Assumes that no operation runs. */
 export function doubtReading(facts: Facts): Doubt | undefined {
-  const { nowMs, claim, filesystem } = facts;
+  const { monotonicMs, claim, filesystem } = facts;
   if (!filesystem.mounted)
     return { reason: "NotMounted", message: "not mounted: nothing measures it, and no size is changed" };
   const { reading } = filesystem;
   if (reading === undefined) return stale("nothing has been measured yet");
   return (
-    doubtFigures(nowMs, filesystem, reading) ??
+    doubtFigures(monotonicMs, filesystem, reading) ??
     doubtOrder(filesystem, reading) ??
     doubtCapacity(filesystem, reading, claim.fsType)
   );
 }
 
 /** The same without what a running operation upsets: for the one thing that is decided while one runs. */
-export function doubtFigures(nowMs: number, filesystem: FilesystemFacts, reading: Reading): Doubt | undefined {
-  const ageMs = nowMs - reading.sampledAtMs;
-  if (!(ageMs >= -MAX_AHEAD_MS)) return contradiction(aheadText(ageMs));
+export function doubtFigures(monotonicMs: number, filesystem: FilesystemFacts, reading: Reading): Doubt | undefined {
+  const ageMs = monotonicMs - reading.sampledAtMs;
+  if (!(ageMs >= 0)) return contradiction(ageText(ageMs));
   const freshMs = Math.max(MIN_FRESH_MS, FRESH_INTERVALS * reading.intervalMs);
   if (!(ageMs <= freshMs))
     return stale(
@@ -66,9 +69,19 @@ export function doubtFigures(nowMs: number, filesystem: FilesystemFacts, reading
   return doubtRates(filesystem) ?? doubtInodes(reading);
 }
 
-function aheadText(ageMs: number): string {
+function ageText(ageMs: number): string {
   if (!Number.isFinite(ageMs)) return "the newest reading has no time";
-  return `the newest reading is ${formatDuration(-ageMs)} ahead of the engine's clock: compare it with the node's`;
+  return `the newest reading is from ${formatDuration(-ageMs)} after this decision: not possible`;
+}
+
+/**
+ * How the clock of the reading's node and the engine's differ, where they do. It stops no extend, since ages need neither; but
+ * what one of them has dated (windows, cooldowns, history after a restart) cannot be trusted to make anything smaller.
+ */
+export function differenceOfClocks({ aheadMs }: Pick<Reading, "aheadMs">): string | undefined {
+  if (aheadMs <= MAX_AHEAD_MS && aheadMs >= -MAX_BEHIND_MS) return undefined;
+  if (!Number.isFinite(aheadMs)) return "has no time that can be compared with the policy-engine's";
+  return `is ${formatDuration(Math.abs(aheadMs))} ${aheadMs > 0 ? "ahead of" : "behind"} the policy-engine's`;
 }
 
 const SOURCES: Readonly<Record<Reading["source"], string>> = { agent: "the node's agent", prometheus: "Prometheus" };

@@ -61,23 +61,23 @@ function holdForPace(question: Question, wanted: WantedChange): HoldPlan | undef
 }
 
 function holdAfterFailure(question: Question, wanted: WantedChange): HoldPlan | undefined {
-  const { nowMs, filesystem } = question.facts;
+  const { monotonicMs, filesystem } = question.facts;
   const last = filesystem.lastOperation;
   if (last?.outcome !== "Failed" || last.kind.toLowerCase() !== wanted.direction) return undefined;
   const doublings = Math.max(0, filesystem.extendsInVain - 1);
   const backOffMs = Math.min(FAILURE_BACKOFF_MAX_MS, FAILURE_BACKOFF_MS * 2 ** doublings);
-  const nextEligibleMs = last.endedAtMs + backOffMs;
-  if (nowMs >= nextEligibleMs) return undefined;
+  const eligibleAtMs = last.endedAtMs + backOffMs;
+  if (monotonicMs >= eligibleAtMs) return undefined;
   const message = `the last ${wanted.direction} failed (${last.reason ?? "no reason given"}); tried again ${formatDuration(backOffMs)} after it`;
-  return question.hold("CoolingDown", message, detailsOf(wanted, { nextEligibleMs }));
+  return question.hold("CoolingDown", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
 }
 
 function holdForCooldown(question: Question, wanted: WantedChange, pace: Pace): HoldPlan | undefined {
   const lastMs = lastChangeMs(question.facts.changes, wanted.direction);
-  const nextEligibleMs = lastMs + pace.cooldownMs;
-  if (!(question.facts.nowMs < nextEligibleMs)) return undefined;
+  const eligibleAtMs = lastMs + pace.cooldownMs;
+  if (!(question.facts.monotonicMs < eligibleAtMs)) return undefined;
   const message = `${wanted.because}; a ${wanted.direction} waits ${formatDuration(pace.cooldownMs)} after the last change`;
-  return question.hold("CoolingDown", message, detailsOf(wanted, { nextEligibleMs }));
+  return question.hold("CoolingDown", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
 }
 
 // A shrink keeps its distance from any change, so that it never undoes a fresh extend. An extend waits for extends only: after a
@@ -98,10 +98,10 @@ function holdForCount(
 ): HoldPlan | undefined {
   const oldestMs = limit === undefined ? undefined : atMs.at(-limit);
   if (limit === undefined || oldestMs === undefined) return undefined;
-  const nextEligibleMs = oldestMs + spanMs;
-  if (!(question.facts.nowMs < nextEligibleMs)) return undefined;
+  const eligibleAtMs = oldestMs + spanMs;
+  if (!(question.facts.monotonicMs < eligibleAtMs)) return undefined;
   const message = `${wanted.because}; there were ${limit} changes within ${formatDuration(spanMs)}: ${name}`;
-  return question.hold("TooManyChanges", message, detailsOf(wanted, { nextEligibleMs }));
+  return question.hold("TooManyChanges", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
 }
 
 function changesOf(changes: RecentChanges, direction: WantedChange["direction"]): readonly number[] {

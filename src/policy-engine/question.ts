@@ -47,7 +47,12 @@ export class Question {
   }
 
   heldForMs(rule: CompiledRule): number {
-    return heldForMs(this.facts.ruleTimers, rule.timerKey, this.facts.nowMs);
+    return heldForMs(this.facts.ruleTimers, rule.timerKey, this.facts.monotonicMs);
+  }
+
+  /** A time of the monotonic clock as people read it. */
+  wallMs(monotonicMs: number): number {
+    return this.facts.nowMs + (monotonicMs - this.facts.monotonicMs);
   }
 
   hold(reason: HoldReason, message: string, details: HoldDetails = {}): HoldPlan {

@@ -29,7 +29,7 @@ class FactsScope implements Scope {
   }
 
   usedBytesMax(windowMs: number): number | MissingHistory {
-    return this.#facts.filesystem.history.maxUsedBytes(windowMs, this.#facts.nowMs);
+    return this.#facts.filesystem.history.maxUsedBytes(windowMs, this.#facts.monotonicMs);
   }
 }
 

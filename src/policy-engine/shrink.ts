@@ -102,7 +102,7 @@ function withRoomToMove(bytes: number): number {
 // Never this instant alone: a database that is compacting looks empty for a moment.
 function peakBytes({ facts }: Question, reading: Reading, rule: CompiledRule): number | RuleFailure {
   if (rule.windowMs === 0) return reading.usedBytes;
-  const peak = facts.filesystem.history.maxUsedBytes(rule.windowMs, facts.nowMs);
+  const peak = facts.filesystem.history.maxUsedBytes(rule.windowMs, facts.monotonicMs);
   if (typeof peak !== "number") return { rule, kind: "NotEnoughHistory", message: peak.missing };
   return Math.max(peak, reading.usedBytes);
 }
@@ -179,14 +179,15 @@ export function holdAfterLastShrink(
   policy: CompiledPolicy,
   change: WantedChange,
 ): HoldPlan | undefined {
-  const { nowMs, filesystem } = question.facts;
+  const { monotonicMs, filesystem } = question.facts;
   const last = filesystem.lastOperation;
   if (last?.kind !== "Shrink") return undefined;
   const known = standingFloorBytes(question.facts);
   if (known !== undefined && change.sizeBytes < known)
     return question.hold("ShrinkFloorReached", floorText(known, filesystem.sizeBytes), { rule: change.rule?.name });
-  const nextEligibleMs = last.endedAtMs + Math.max(policy.shrink.cooldownMs, MIN_RETRY_MS);
-  if (!(nowMs < nextEligibleMs)) return undefined;
+  const eligibleAtMs = last.endedAtMs + Math.max(policy.shrink.cooldownMs, MIN_RETRY_MS);
+  if (!(monotonicMs < eligibleAtMs)) return undefined;
+  const nextEligibleMs = question.wallMs(eligibleAtMs);
   const details = { rule: change.rule?.name, uncappedBytes: change.uncappedBytes, nextEligibleMs };
   if (last.reason === "ShrinkNotCrashSafe")
     return question.hold(last.reason, `the last shrink was not begun, or taken back: ${last.message ?? ""}`, details);

@@ -13,12 +13,12 @@ const FLOOR_STANDS_MS = 86_400_000;
 const REFUSAL_STANDS_MS = 3_600_000;
 
 /** Bytes that the filesystem cannot safely be smaller than, as its last shrink has found; undefined: that is not known any more. */
-export function standingFloorBytes({ nowMs, filesystem }: Facts): number | undefined {
+export function standingFloorBytes({ monotonicMs, filesystem }: Facts): number | undefined {
   const { lastOperation: last, reading, sizeBytes } = filesystem;
   if (last?.kind !== "Shrink" || last.outcome !== "FloorReached") return undefined;
   if (last.usedBytes === undefined || last.reachedBytes !== sizeBytes || reading === undefined) return undefined;
   const hasChanged = Math.abs(reading.usedBytes - last.usedBytes) >= changeBytes(sizeBytes);
-  if (hasChanged || !isRecent(nowMs - last.endedAtMs, FLOOR_STANDS_MS)) return undefined;
+  if (hasChanged || !isRecent(monotonicMs - last.endedAtMs, FLOOR_STANDS_MS)) return undefined;
   const { floorBytes = sizeBytes, askedBytes = sizeBytes } = last;
   // One that was asked for about its floor has not reached that either: the rest is not worth asking for.
   return floorBytes - askedBytes >= changeBytes(sizeBytes) ? floorBytes : sizeBytes;

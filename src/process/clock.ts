@@ -3,11 +3,22 @@
 export interface Clock {
   /** Wall-clock time, Unix milliseconds: for what people and the API read. */
   nowMs(): number;
-  /** Never jumps back: for intervals, deadlines and leases. */
+  /** Never jumps, and is the same in all threads: for intervals, deadlines, leases and ages. It begins with the machine's boot. */
   monotonicMs(): number;
+}
+
+/** One instant on both clocks. */
+export interface Instant {
+  readonly nowMs: number;
+  readonly monotonicMs: number;
+}
+
+export function instantOf(clock: Clock): Instant {
+  return { nowMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
 }
 
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
-  monotonicMs: () => performance.now(),
+  // Not performance.now(), which begins anew in each thread.
+  monotonicMs: () => Number(process.hrtime.bigint()) / 1e6,
 };

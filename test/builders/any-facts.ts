@@ -159,6 +159,7 @@ const wildNumber = fc.oneof(
 
 const DAMAGED_FIELDS = [
   "sampledAtMs",
+  "aheadMs",
   "capacityBytes",
   "availableBytes",
   "usedBytes",
@@ -172,6 +173,7 @@ const DAMAGED_FIELDS = [
   "freeBytes",
   "namespaceBytes",
   "nowMs",
+  "monotonicMs",
 ] as const;
 
 /** Facts with one to three figures replaced by nonsense. */

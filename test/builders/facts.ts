@@ -31,6 +31,8 @@ export function aVolume(shape: VolumeShape = {}): Facts {
   const peakBytes = Math.round((shape.peakRatio ?? shape.usedRatio ?? 0.5) * sizeBytes);
   return {
     nowMs: NOW_MS,
+    // Of a clock that happens to show the same, so that one constant serves for both.
+    monotonicMs: NOW_MS,
     claim: aClaim(shape),
     filesystem: {
       sizeBytes,
@@ -81,6 +83,7 @@ function aClaim({ claim }: VolumeShape): Facts["claim"] {
 function aReading(capacityBytes: number, usedBytes: number, reading: Partial<Reading> = {}): Reading {
   return {
     sampledAtMs: NOW_MS - 200,
+    aheadMs: 0,
     capacityBytes,
     availableBytes: capacityBytes - usedBytes,
     usedBytes,

@@ -117,7 +117,7 @@ class Player {
       reading: { sampledAtMs: this.#nowMs, intervalMs: this.#intervalMs },
       claim: { nominalBytes, initialSizeBytes, ...(backend === undefined ? {} : { backend }) },
       filesystem: { history: this.#history },
-      facts: { nowMs: this.#nowMs, ruleTimers: this.#timers, changes: this.#changes },
+      facts: { nowMs: this.#nowMs, monotonicMs: this.#nowMs, ruleTimers: this.#timers, changes: this.#changes },
     });
   }
 }

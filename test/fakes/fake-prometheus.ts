@@ -26,6 +26,8 @@ export interface FakePrometheus {
   series: readonly FakeSeries[];
   hours: readonly FakeHours[];
   behaviour: FakeBehaviour;
+  /** What its clock shows, Unix seconds. */
+  nowSeconds: number;
   /** How many queries have come. */
   asked(): number;
   stop(): Promise<void>;
@@ -44,13 +46,14 @@ export async function startFakePrometheus(): Promise<FakePrometheus> {
     series: [],
     hours: [],
     behaviour: "well",
+    nowSeconds: Date.now() / 1000,
     asked: () => server.requests.length,
     stop: () => server.close(),
   };
   return prometheus;
 }
 
-function resultOf({ series, hours }: FakePrometheus, { path, body }: SeenRequest): object[] {
+function resultOf({ series, hours, nowSeconds }: FakePrometheus, { path, body }: SeenRequest): object[] {
   if (path === "/api/v1/query_range") return hours.map(({ claim, values }) => ({ metric: labelsOf(claim), values }));
   const expression = new URLSearchParams(body).get("query") ?? "";
   const [, timed] = /^timestamp\((\w+)\)$/.exec(expression) ?? [];
@@ -59,7 +62,7 @@ function resultOf({ series, hours }: FakePrometheus, { path, body }: SeenRequest
     .map(({ claim, labels, value, atSeconds }) => ({
       metric: labelsOf(claim, labels),
       // The instant is that of the question; when the sample was taken only timestamp() tells.
-      value: [Date.now() / 1000, timed === undefined ? value : String(atSeconds)],
+      value: [nowSeconds, timed === undefined ? value : String(atSeconds)],
     }));
 }
 

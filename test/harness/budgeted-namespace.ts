@@ -16,6 +16,7 @@ import type { EngineMetrics } from "../../src/policy-engine/process/metrics.ts";
 import { createNamespacePromises } from "../../src/policy-engine/process/namespace-promises.ts";
 import type { PolicyBook } from "../../src/policy-engine/process/policy-book.ts";
 import { createVolumeRegistry, type VolumeRegistry } from "../../src/policy-engine/process/volume-registry.ts";
+import { type Clock, instantOf } from "../../src/process/clock.ts";
 import type { Logger } from "../../src/process/log.ts";
 import { formatQuantity, GIB, parseQuantity } from "../../src/units/quantity.ts";
 import { NOW_MS } from "../builders/facts.ts";
@@ -70,7 +71,10 @@ export class BudgetedNamespace {
   readonly #nodeGrantBytes = new Map<string, number>();
   readonly #claims: readonly PersistentVolumeClaim[];
   readonly #usedRatios = new Map<string, number>();
+  /** What no clock that is set changes. */
   #nowMs = NOW_MS;
+  #engineAheadMs = 0;
+  #nodeAheadMs = 0;
   #answers: Answers = "prompt";
   #heldGrants: (() => void)[] | undefined;
   #replica: Replica;
@@ -98,6 +102,16 @@ export class BudgetedNamespace {
     for (const handle of this.handles) this.#measure(handle);
   }
 
+  /** From now on the engine's clock shows this much more than it should. */
+  setEngineClock(aheadMs: number): void {
+    this.#engineAheadMs = aheadMs;
+  }
+
+  /** The same of the node's: what it stamps on samples and operations. */
+  setNodeClock(aheadMs: number): void {
+    this.#nodeAheadMs = aheadMs;
+  }
+
   use(handle: string, usedRatio: number): void {
     this.#nowMs += 1; // or the sample would be no news
     this.#usedRatios.set(handle, usedRatio);
@@ -121,7 +135,7 @@ export class BudgetedNamespace {
     for (const { filesystem, layout } of this.#api.values()) {
       caches.filesystems.put(filesystem);
       caches.layouts.put(layout);
-      registry.layoutSeen(layout, this.#nowMs);
+      registry.layoutSeen(layout, instantOf(this.#engineClock));
     }
   }
 
@@ -186,6 +200,10 @@ export class BudgetedNamespace {
     return grantBytes(this.#of(handle).layout);
   }
 
+  grantExpiry(handle: string): string | undefined {
+    return this.#of(handle).layout.spec.emergency?.expiry;
+  }
+
   /** The target that stands in the API server. */
   targetOf(handle: string): SizeTarget | undefined {
     return this.#of(handle).filesystem.spec.target;
@@ -204,6 +222,10 @@ export class BudgetedNamespace {
     }, 0);
   }
 
+  get #engineClock(): Clock {
+    return { nowMs: () => this.#nowMs + this.#engineAheadMs, monotonicMs: () => this.#nowMs };
+  }
+
   #start(): Replica {
     const caches = {
       claims: cacheOf<PersistentVolumeClaim>(),
@@ -219,7 +241,7 @@ export class BudgetedNamespace {
       registry,
       world: {
         caches: caches as unknown as World["caches"],
-        promises: createNamespacePromises(caches as unknown as World["caches"]),
+        promises: createNamespacePromises(caches as unknown as World["caches"], this.#engineClock),
         metricsStale: () => false,
       },
       policies: policiesUnder(this.#budgetBytes),
@@ -227,7 +249,7 @@ export class BudgetedNamespace {
       metrics: this.#metrics,
       clusterRate: { take: () => true },
       epoch: () => EPOCH,
-      nowMs: () => this.#nowMs,
+      clock: this.#engineClock,
       log: this.#log,
     });
     this.#replica = { caches, registry, engine };
@@ -272,8 +294,12 @@ export class BudgetedNamespace {
     const capacityBytes = sizeOf(layout);
     const usedBytes = Math.round(capacityBytes * (this.#usedRatios.get(handle) ?? 0));
     const figures = { capacityBytes, availableBytes: capacityBytes - usedBytes, sizeBytes: capacityBytes };
-    const sample = { volumeHandle: handle, sampledAtMs: this.#nowMs, nodeFreeBytes: 4096 * GIB, ...figures };
-    this.#replica.registry.sampled(NODE, Sample.fromPartial(sample), this.#nowMs);
+    const stamps = {
+      sampledAtMs: this.#nowMs + this.#nodeAheadMs,
+      lastOperationEndedAtMs: Date.parse(layout.status.lastOperation?.endedAt ?? "") || 0,
+    };
+    const sample = { volumeHandle: handle, nodeFreeBytes: 4096 * GIB, ...stamps, ...figures };
+    this.#replica.registry.sampled(NODE, Sample.fromPartial(sample), instantOf(this.#engineClock));
   }
 
   async #answerTo(object: KubeObject): Promise<void> {
@@ -307,7 +333,7 @@ export class BudgetedNamespace {
   }
 
   #end(handle: string, outcome: LastOperation["outcome"], reachedBytes: number, decidedAt: string | undefined): void {
-    const endedAt = new Date(this.#nowMs).toISOString();
+    const endedAt = new Date(this.#nowMs + this.#nodeAheadMs).toISOString();
     const reached = formatQuantity(reachedBytes);
     const from = formatQuantity(this.sizeBytes(handle));
     const named = decidedAt === undefined ? { emergency: true } : { decidedAt };

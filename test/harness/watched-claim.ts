@@ -13,6 +13,7 @@ import type { World } from "../../src/policy-engine/process/gather.ts";
 import type { EngineMetrics } from "../../src/policy-engine/process/metrics.ts";
 import { createNamespacePromises } from "../../src/policy-engine/process/namespace-promises.ts";
 import { createVolumeRegistry } from "../../src/policy-engine/process/volume-registry.ts";
+import { type Clock, instantOf } from "../../src/process/clock.ts";
 import { GIB } from "../../src/units/quantity.ts";
 import { NOW_MS } from "../builders/facts.ts";
 import { anOrdinaryClaim } from "../builders/ordinary-claim.ts";
@@ -41,6 +42,8 @@ export function watchClaim(metrics: EngineMetrics) {
   const registry = createVolumeRegistry();
   const targets: SizeTarget[] = [];
   let nowMs = NOW_MS;
+  let nodeAheadMs = 0;
+  const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
   let refusal: KubeError | undefined;
   let seen: Filesystem = filesystem;
   const apply = async (_point: string, _resource: unknown, object: KubeObject & Partial<Filesystem>): Promise<void> => {
@@ -54,7 +57,7 @@ export function watchClaim(metrics: EngineMetrics) {
     client: { apply } as unknown as KubeClient,
     events: { record: () => {}, flush: async () => {} },
     registry,
-    world: { caches: world, promises: createNamespacePromises(world), metricsStale: () => false },
+    world: { caches: world, promises: createNamespacePromises(world, clock), metricsStale: () => false },
     policies: {
       forClaim: () => ({ policy: POLICY, conflicts: [], ceilings: NO_CEILINGS }),
       entries: () => [],
@@ -64,7 +67,7 @@ export function watchClaim(metrics: EngineMetrics) {
     metrics,
     clusterRate: { take: () => true },
     epoch: () => 3,
-    nowMs: () => nowMs,
+    clock,
     log: createRecordingLog().log,
   });
   const claimSays = (request: string, capacityGib: number): void => {
@@ -73,7 +76,7 @@ export function watchClaim(metrics: EngineMetrics) {
       spec: { ...claim.spec, resources: { requests: { storage: request } } },
       status: { phase: "Bound", capacity: { storage: `${capacityGib}Gi` } },
     });
-    registry.claimSeen(handle, capacityGib * GIB, nowMs);
+    registry.claimSeen(handle, capacityGib * GIB, instantOf(clock));
   };
   caches.filesystems.put(filesystem);
   caches.layouts.put(layout);
@@ -84,6 +87,9 @@ export function watchClaim(metrics: EngineMetrics) {
     annotateClass: (annotations: Record<string, string>): void => {
       if (storageClass !== undefined)
         caches.storageClasses.put({ ...storageClass, metadata: { ...storageClass.metadata, annotations } });
+    },
+    setNodeClock: (aheadMs: number): void => {
+      nodeAheadMs = aheadMs;
     },
     wait: (seconds: number): void => {
       nowMs += seconds * 1000;
@@ -97,7 +103,8 @@ export function watchClaim(metrics: EngineMetrics) {
       const capacityBytes = capacityGib * GIB;
       const availableBytes = capacityBytes - Math.round(capacityBytes * usedRatio);
       const figures = { capacityBytes, availableBytes, sizeBytes: capacityBytes, nodeFreeBytes: 4096 * GIB };
-      registry.sampled(NODE, Sample.fromPartial({ volumeHandle: handle, sampledAtMs: nowMs, ...figures }), nowMs);
+      const sampledAtMs = nowMs + nodeAheadMs;
+      registry.sampled(NODE, Sample.fromPartial({ volumeHandle: handle, sampledAtMs, ...figures }), instantOf(clock));
       engine.evaluate(handle);
       await engine.settled();
       return engine.look(handle)?.plan.reason;

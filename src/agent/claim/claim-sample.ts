@@ -5,8 +5,9 @@ import { UNBOUNDED_BYTES } from "../wire-sample.ts";
 import type { MountedClaim } from "./find-claims.ts";
 
 export function claimSample({ handle, sizeBytes }: MountedClaim, reading: SampledReading): Sample {
+  const { takenMs: _taken, ...figures } = reading;
   return {
-    ...reading,
+    ...figures,
     volumeHandle: handle,
     sizeBytes,
     // What its driver does to it, its claim tells.

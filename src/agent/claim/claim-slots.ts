@@ -5,6 +5,7 @@ import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
 import { createSampler, type Sampler } from "../sampler.ts";
 import type { SampledReading } from "../volume-state.ts";
+import { isRecent } from "../wire-sample.ts";
 import { claimSample } from "./claim-sample.ts";
 import type { MountedClaim } from "./find-claims.ts";
 
@@ -118,7 +119,7 @@ export function createClaimSlots({ samplerWorkerPath, offer, clock, log }: Claim
     all: () => measured.values(),
     samples: () =>
       [...measured.values()].flatMap(({ claim, reading }) =>
-        reading === undefined ? [] : [claimSample(claim, reading)],
+        reading !== undefined && isRecent(reading, clock.monotonicMs()) ? [claimSample(claim, reading)] : [],
       ),
     setNextExtend: (handle, nextExtendUsedBytes) => sampler?.setNextExtend(handle, nextExtendUsedBytes),
     strandedThreads: () => sampler?.strandedThreads() ?? 0,

@@ -5,6 +5,7 @@
 import { closeSync, openSync, readSync, statfsSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { FsType } from "../../api/filesystem-layout.ts";
+import { systemClock } from "../../process/clock.ts";
 import { type MetadataRoom, openMetadataRoom } from "./btrfs-metadata-room.ts";
 import { exclusiveOperationPath } from "./exclusive-operation.ts";
 import { readSimulatedCapacity, simulatedUse } from "./simulated-reader.ts";
@@ -99,7 +100,8 @@ function readText(file: number, buffer: Buffer): string {
 function readingOf(mountPath: string, pendingBytes: number, movesData: boolean): FilesystemReading {
   const { blocks, bfree, bavail, bsize, files, ffree } = statfsSync(mountPath);
   return {
-    sampledAtMs: Date.now(),
+    sampledAtMs: systemClock.nowMs(),
+    takenMs: systemClock.monotonicMs(),
     capacityBytes: blocks * bsize,
     availableBytes: Math.max(0, bavail * bsize - pendingBytes),
     inodesTotal: files,
@@ -117,7 +119,8 @@ function openSimulatedReader({ mountPath }: ReadableMount): Reader {
       const { usedBytes, inodesUsed } = simulatedUse(mountPath);
       const availableBytes = Math.max(0, capacityBytes - usedBytes);
       return {
-        sampledAtMs: Date.now(),
+        sampledAtMs: systemClock.nowMs(),
+        takenMs: systemClock.monotonicMs(),
         capacityBytes,
         availableBytes,
         inodesTotal: 0,

@@ -81,7 +81,10 @@ export interface FoundMember {
 
 /** One reading; byte figures as design defines them: on btrfs available excludes what writers have reserved. */
 export interface Reading {
+  /** Unix milliseconds, for whom the reading is sent to. */
   readonly sampledAtMs: number;
+  /** The same instant on the machine's monotonic clock, which tells what came before what on this node. */
+  readonly takenMs: number;
   readonly capacityBytes: number;
   readonly availableBytes: number;
   /** 0: unlimited. */

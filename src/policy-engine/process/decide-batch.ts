@@ -1,5 +1,6 @@
 // Decides many volumes under one time limit: the rules are other people's programs. When the limit ends a batch, the policy that
 // has taken most of it is invalid from then on (it still guards minAvailable), and the batch goes on without it.
+import type { Instant } from "../../process/clock.ts";
 import { wishFor } from "../budget.ts";
 import type { Ceilings } from "../ceilings.ts";
 import type { CompiledPolicy } from "../compiled-policy.ts";
@@ -32,7 +33,7 @@ export const BATCH_VOLUMES = 500;
  * The fullest first, who thereby has the first word on what they share. Each sees what was decided before it. Volumes whose
  * objects are not all there are left out.
  */
-export type DecideBatch = (states: readonly VolumeState[], nowMs: number) => Decided[];
+export type DecideBatch = (states: readonly VolumeState[], at: Instant) => Decided[];
 
 /** `onBug` hears of a volume that could not be decided: its size stays, and the others are decided all the same. */
 export function createDecideBatch(
@@ -41,16 +42,16 @@ export function createDecideBatch(
   onBug: (handle: string, error: unknown) => void,
 ): DecideBatch {
   const limit = createTimeLimit(BATCH_LIMIT_MS);
-  return (asking, nowMs) => {
+  return (asking, at) => {
     const states = [...asking].sort((a, b) => fullRatio(b) - fullRatio(a));
     const decided: Decided[] = [];
     let next = 0;
     const spentMs = new Map<CompiledPolicy, number>();
     let asked: { readonly policy: CompiledPolicy; readonly sinceMs: number } | undefined;
     const decideOne = (state: VolumeState): void => {
-      const pending = pendingTarget(state, nowMs);
-      world.promises.begin(state.handle, pending?.mostBytes ?? 0, nowMs);
-      const gathered = gather(world, state, nowMs);
+      const pending = pendingTarget(state, at.monotonicMs);
+      world.promises.begin(state.handle, pending?.mostBytes ?? 0);
+      const gathered = gather(world, state, at);
       if (gathered === undefined) return;
       const { policy, ceilings } = policies.forClaim(gathered.facts.claim);
       asked = policy && { policy, sinceMs: performance.now() };

@@ -1,6 +1,7 @@
 // What makes the engine decide: a sample (fast path), a changed object, and the clock (slow path). Everything ends in Engine.evaluate.
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
+import { type Clock, instantOf } from "../../process/clock.ts";
 import type { GrpcService } from "../../process/grpc.ts";
 import type { Logger } from "../../process/log.ts";
 import type { Caches } from "./caches.ts";
@@ -10,6 +11,7 @@ import { followChanges } from "./follow-changes.ts";
 import type { Leadership } from "./leadership.ts";
 import type { EngineMetrics } from "./metrics.ts";
 import { createNamespacePromises } from "./namespace-promises.ts";
+import { createNodeClocks, type NodeClocks } from "./node-clocks.ts";
 import { createPolicyBook, type PolicyBook } from "./policy-book.ts";
 import { createPolicyReports } from "./policy-reports.ts";
 import { createPrometheusSource } from "./prometheus.ts";
@@ -29,7 +31,7 @@ export interface DecisionsOptions {
   readonly leadership: Leadership;
   readonly metrics: EngineMetrics;
   readonly config: PolicyEngineConfig;
-  readonly nowMs: () => number;
+  readonly clock: Clock;
   readonly log: Logger;
 }
 
@@ -43,7 +45,9 @@ export interface Decisions {
 }
 
 export function createDecisions(options: DecisionsOptions): Decisions {
-  const { client, events, caches, leadership, metrics, config, nowMs, log } = options;
+  const { client, events, caches, leadership, metrics, config, clock, log } = options;
+  const { nowMs } = clock;
+  const nodeClocks = createNodeClocks(events, leadership.isLeader, log);
   const registry = createVolumeRegistry();
   const handles = (): Iterable<string> => caches.layouts.store.list().map(({ metadata }) => metadata.name);
   const decideAll = (): void => {
@@ -51,7 +55,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     reports.soon();
   };
   const samples = createSampleServer(
-    streamEvents(options, registry, (handle) => engine.evaluate(handle)),
+    streamEvents(options, registry, nodeClocks, (handle) => engine.evaluate(handle)),
     admissionFor(config, client, nowMs),
     log,
   );
@@ -63,7 +67,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     evaluateAll: () => engine.evaluateAll(handles()),
     intervalMs: config.evaluationIntervalMs,
     scrapeIntervalMs: config.scrapeIntervalMs,
-    nowMs,
+    clock,
     log,
     onCycle: (durationMs, outcome) => metrics.cycles.observe({ outcome }, durationMs / 1000),
   });
@@ -71,17 +75,17 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     client,
     events,
     registry,
-    world: { caches, promises: createNamespacePromises(caches), metricsStale: slowPath.metricsStale },
+    world: { caches, promises: createNamespacePromises(caches, clock), metricsStale: slowPath.metricsStale },
     policies,
     samples,
     metrics,
     clusterRate: createRateLimit(CHANGES_PER_SECOND),
     epoch: () => leadership.epoch(),
-    nowMs,
+    clock,
     log,
   });
   const reports = createPolicyReports(client, events, caches, policies, leadership.isLeader, nowMs, log);
-  followChanges({ caches, registry, engine, nowMs, onCountChanged: reports.soon, onEpoch: leadership.agentKnows });
+  followChanges({ caches, registry, engine, clock, onCountChanged: reports.soon, onEpoch: leadership.agentKnows });
   return {
     engine,
     policies,
@@ -98,8 +102,9 @@ export function createDecisions(options: DecisionsOptions): Decisions {
 
 /** The fast path: `evaluate` is called for each volume of which something new was sampled. */
 function streamEvents(
-  { caches, leadership, nowMs, log }: DecisionsOptions,
+  { caches, leadership, clock, log }: DecisionsOptions,
   registry: VolumeRegistry,
+  nodeClocks: NodeClocks,
   evaluate: (handle: string) => void,
 ): SampleServerEvents {
   return {
@@ -110,10 +115,13 @@ function streamEvents(
       leadership.agentKnows(highestEpoch);
     },
     onSamples: (nodeName, batch) => {
+      // The newest: a new stream begins with what may have been read long ago.
+      const stampMs = batch.reduce((newest, { sampledAtMs }) => Math.max(newest, sampledAtMs), 0);
+      if (batch.length > 0) nodeClocks.heard(nodeName, stampMs, instantOf(clock));
       for (const sample of batch) {
         // Nobody speaks for another node's volume, or for one that there is not.
         if (caches.layouts.store.get(sample.volumeHandle)?.spec.nodeName !== nodeName) continue;
-        if (registry.sampled(nodeName, sample, nowMs())) evaluate(sample.volumeHandle);
+        if (registry.sampled(nodeName, sample, instantOf(clock))) evaluate(sample.volumeHandle);
       }
     },
     onGone: (nodeName) => log.info({ nodeName }, "an agent's stream has ended"),

@@ -1,6 +1,7 @@
 // One decision from end to end: gather → decide → apply → report, for one volume at a time. Whatever asks (a sample, a changed
 // object, the slow path) comes through `evaluate`; a volume whose last write is still under way is asked again afterwards.
 import { KubeError } from "../../kube/kube-error.ts";
+import { type Clock, instantOf } from "../../process/clock.ts";
 import type { Plan } from "../plan.ts";
 import { advanceRuleTimers } from "../rule-timers.ts";
 import { BATCH_VOLUMES, createDecideBatch, type Decided } from "./decide-batch.ts";
@@ -17,7 +18,7 @@ export interface EngineOptions extends PlanWriting {
   readonly samples: Pick<SampleServer, "guide">;
   /** The leader's epoch, asked right before each write; undefined: this replica only watches. */
   readonly epoch: () => number | undefined;
-  readonly nowMs: () => number;
+  readonly clock: Clock;
 }
 
 export interface Engine {
@@ -32,7 +33,7 @@ export interface Engine {
 }
 
 export function createEngine(options: EngineOptions): Engine {
-  const { registry, world, policies, nowMs, log } = options;
+  const { registry, world, policies, clock, log } = options;
   const onBug = (handle: string, err: unknown): void =>
     log.error({ volume: handle, err }, "a decision failed: this is a bug; the volume's size stays");
   const decideBatch = createDecideBatch(world, policies, onBug);
@@ -42,10 +43,10 @@ export function createEngine(options: EngineOptions): Engine {
     const epoch = options.epoch();
     // A replica that only watches keeps the rules' timers all the same, ready to lead.
     const states = handles.map((handle) => registry.get(handle));
-    for (const decided of decideBatch(states, nowMs())) {
+    for (const decided of decideBatch(states, instantOf(clock))) {
       const { state, policy, plan, gathered } = decided;
       if (policy !== undefined)
-        state.timers = advanceRuleTimers(state.timers, policy, plan.heldRules, gathered.facts.nowMs);
+        state.timers = advanceRuleTimers(state.timers, policy, plan.heldRules, gathered.facts.monotonicMs);
       if (epoch !== undefined) carryOutDecided(decided, epoch);
     }
   };
@@ -91,7 +92,7 @@ export function createEngine(options: EngineOptions): Engine {
         evaluate(all.slice(start, start + BATCH_VOLUMES));
       }
     },
-    look: (handle) => decideBatch([registry.get(handle)], nowMs())[0],
+    look: (handle) => decideBatch([registry.get(handle)], instantOf(clock))[0],
     settled: async () => {
       await Promise.all(underWay);
     },

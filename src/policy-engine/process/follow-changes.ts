@@ -4,6 +4,7 @@ import { claimResizeOf } from "../../api/claim-resize.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { objectKey } from "../../kube/object.ts";
 import type { PersistentVolumeClaim } from "../../kube/resources.ts";
+import { type Clock, type Instant, instantOf } from "../../process/clock.ts";
 import type { Caches } from "./caches.ts";
 import type { Engine } from "./engine.ts";
 import type { VolumeRegistry } from "./volume-registry.ts";
@@ -12,7 +13,7 @@ export interface ChangesFollowed {
   readonly caches: Pick<Caches, "layouts" | "filesystems" | "claims">;
   readonly registry: VolumeRegistry;
   readonly engine: Pick<Engine, "evaluate">;
-  readonly nowMs: () => number;
+  readonly clock: Clock;
   readonly onCountChanged: () => void;
   readonly onEpoch: (epochOfAgent: number) => void;
 }
@@ -23,18 +24,18 @@ export function followChanges(followed: ChangesFollowed): void {
   caches.filesystems.subscribe({
     added: ({ status }) => {
       if (status?.volumeHandle !== undefined && status.scaling !== undefined)
-        registry.recall(status.volumeHandle, status.scaling);
+        registry.recall(status.volumeHandle, status.scaling, instantOf(followed.clock));
     },
   });
   followClaims(followed);
 }
 
-function followLayouts({ caches, registry, engine, nowMs, onCountChanged, onEpoch }: ChangesFollowed): void {
+function followLayouts({ caches, registry, engine, clock, onCountChanged, onEpoch }: ChangesFollowed): void {
   const seen = (layout: FilesystemLayout): void => {
     onEpoch(layout.status?.epoch ?? 0);
-    registry.layoutSeen(layout, nowMs());
+    registry.layoutSeen(layout, instantOf(clock));
     const claim = layout.spec.claimRef && caches.claims.store.get(objectKey(layout.spec.claimRef));
-    if (claim !== undefined) claimSeen(registry, claim, layout, nowMs());
+    if (claim !== undefined) claimSeen(registry, claim, layout, instantOf(clock));
   };
   caches.layouts.subscribe({
     added: (layout) => {
@@ -53,10 +54,10 @@ function followLayouts({ caches, registry, engine, nowMs, onCountChanged, onEpoc
 }
 
 // A claim that is heard of only after its layout is news as well: growth is told by what it had before.
-function followClaims({ caches, registry, engine, nowMs }: ChangesFollowed): void {
+function followClaims({ caches, registry, engine, clock }: ChangesFollowed): void {
   const seen = (claim: PersistentVolumeClaim): void => {
     for (const layout of caches.layouts.store.byIndex("claim", objectKey(claim.metadata))) {
-      claimSeen(registry, claim, layout, nowMs());
+      claimSeen(registry, claim, layout, instantOf(clock));
       engine.evaluate(layout.metadata.name);
     }
   };
@@ -67,9 +68,9 @@ function claimSeen(
   registry: VolumeRegistry,
   claim: PersistentVolumeClaim,
   { metadata, spec }: FilesystemLayout,
-  nowMs: number,
+  at: Instant,
 ): void {
   const isIts = spec.backend === "claim" && spec.claimRef?.uid === claim.metadata.uid;
   const capacityBytes = isIts ? claimResizeOf(claim)?.capacityBytes : undefined;
-  if (capacityBytes !== undefined) registry.claimSeen(metadata.name, capacityBytes, nowMs);
+  if (capacityBytes !== undefined) registry.claimSeen(metadata.name, capacityBytes, at);
 }

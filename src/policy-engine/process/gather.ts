@@ -7,6 +7,7 @@ import { RECORDS } from "../../api/names.ts";
 import { otherAutoscalerOf } from "../../api/other-autoscalers.ts";
 import { objectKey } from "../../kube/object.ts";
 import type { PersistentVolumeClaim } from "../../kube/resources.ts";
+import type { Instant } from "../../process/clock.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import {
   type ClaimFacts,
@@ -18,8 +19,10 @@ import {
   type RefusedShrink,
 } from "../facts.ts";
 import type { Caches } from "./caches.ts";
+import { datedAtMs, recentChanges } from "./changes.ts";
 import { consolidationFacts } from "./consolidation-facts.ts";
 import type { NamespacePromises } from "./namespace-promises.ts";
+import { endInTime } from "./place-in-time.ts";
 import { raisedRequestBytes } from "./raised-request.ts";
 import type { PendingTarget, VolumeState } from "./volume-registry.ts";
 
@@ -28,7 +31,7 @@ export interface World {
   readonly caches: Pick<Caches, "layouts" | "filesystems" | "claims" | "storageClasses">;
   readonly promises: NamespacePromises;
   /** A configured Prometheus has not answered for several intervals. */
-  metricsStale(nowMs: number): boolean;
+  metricsStale(monotonicMs: number): boolean;
 }
 
 export interface Gathered {
@@ -45,7 +48,8 @@ const IN_VAIN_LIMIT_MS = 600_000;
 type ClaimOperations = "mounted" | "operationInProgress" | "lastOperation" | "extendsInVain" | "capacityAtExtendBytes";
 
 /** Undefined while the volume's objects are not all there: there is nothing to decide on, and nobody to tell. */
-export function gather(world: World, state: VolumeState, nowMs: number): Gathered | undefined {
+export function gather(world: World, state: VolumeState, at: Instant): Gathered | undefined {
+  const { nowMs, monotonicMs } = at;
   const { caches } = world;
   const layout = caches.layouts.store.get(state.handle);
   const claim = layout && claimFactsOf(caches, layout);
@@ -57,17 +61,18 @@ export function gather(world: World, state: VolumeState, nowMs: number): Gathere
   if (filesystem === undefined || sizeBytes === undefined) return undefined;
   const facts: Facts = {
     nowMs,
+    monotonicMs,
     claim,
     filesystem: {
-      ...filesystemFacts(state, filesystem, layout, sizeBytes, nowMs),
+      ...filesystemFacts(state, filesystem, layout, sizeBytes, at),
       consolidation: consolidationFacts(filesystem, layout, sizeBytes, nowMs),
-      ...(resize === undefined ? {} : claimOperations(state, layout, resize, nowMs)),
+      ...(resize === undefined ? {} : claimOperations(state, layout, resize, monotonicMs)),
     },
     node: state.node,
     namespaceBytes: sizeBytes + world.promises.othersBytes(state.handle),
-    metricsStale: world.metricsStale(nowMs),
+    metricsStale: world.metricsStale(monotonicMs),
     ruleTimers: state.timers,
-    changes: state,
+    changes: recentChanges(state),
   };
   return { facts, filesystem, layout };
 }
@@ -82,15 +87,15 @@ function claimOperations(
   state: VolumeState,
   { spec }: FilesystemLayout,
   { stage }: ClaimResize,
-  nowMs: number,
+  monotonicMs: number,
 ): Pick<FilesystemFacts, ClaimOperations> {
   const { claimGrowth } = state;
-  const vain = stage === "None" ? targetInVain(state, nowMs) : undefined;
+  const vain = stage === "None" ? targetInVain(state, monotonicMs) : undefined;
   return {
     // Nobody may speak for one that is attached nowhere.
     mounted: spec.nodeName !== undefined && state.reading !== undefined,
     capacityAtExtendBytes: claimGrowth?.capacityBeforeBytes,
-    operationInProgress: stage === "None" ? pendingTarget(state, nowMs)?.kind : "Extend",
+    operationInProgress: stage === "None" ? pendingTarget(state, monotonicMs)?.kind : "Extend",
     lastOperation:
       vain === undefined
         ? endedExtend("Succeeded", claimGrowth?.grownAtMs)
@@ -105,8 +110,8 @@ function endedExtend(outcome: "Succeeded" | "Failed", endedAtMs: number | undefi
 }
 
 /** The target that was set aside: nobody asks the driver for it. */
-function targetInVain({ pending }: VolumeState, nowMs: number): PendingTarget | undefined {
-  const sinceMs = nowMs - (pending?.writtenAtMs ?? Number.NaN);
+function targetInVain({ pending }: VolumeState, monotonicMs: number): PendingTarget | undefined {
+  const sinceMs = monotonicMs - (pending?.writtenAtMs ?? Number.NaN);
   return sinceMs >= PENDING_LIMIT_MS && sinceMs < IN_VAIN_LIMIT_MS ? pending : undefined;
 }
 
@@ -207,10 +212,10 @@ function filesystemFacts(
   filesystem: Filesystem,
   layout: FilesystemLayout,
   sizeBytes: number,
-  nowMs: number,
+  at: Instant,
 ): FilesystemFacts {
   const { status } = layout;
-  const pending = pendingTarget(state, nowMs);
+  const pending = pendingTarget(state, at.monotonicMs);
   return {
     sizeBytes,
     mounted: status?.mounted ?? state.reading !== undefined,
@@ -219,7 +224,7 @@ function filesystemFacts(
     peakWriteBytesPerSecond: state.peakWriteBytesPerSecond,
     // An extend that was asked for while a shrink runs is under way, although the layout still tells of the shrink.
     operationInProgress: pending?.kind === "Extend" ? "Extend" : (status?.operation?.kind ?? operationOf(pending)),
-    lastOperation: status?.lastOperation === undefined ? undefined : lastOperationFacts(status.lastOperation),
+    lastOperation: status?.lastOperation && lastOperationFacts(status.lastOperation, state, at),
     extendsInVain: status?.lastOperation?.outcome === "Failed" ? 1 : 0,
     capacityAtExtendBytes: undefined,
     history: state.history,
@@ -268,16 +273,21 @@ function refusedShrinkOf(
 }
 
 /** The target that was written and is not seen to be carried out yet. */
-export function pendingTarget({ pending }: VolumeState, nowMs: number): PendingTarget | undefined {
-  // Either way: a clock that was set back must not keep it under way for as long as it was ahead.
-  return pending !== undefined && Math.abs(nowMs - pending.writtenAtMs) < PENDING_LIMIT_MS ? pending : undefined;
+export function pendingTarget({ pending }: VolumeState, monotonicMs: number): PendingTarget | undefined {
+  return pending !== undefined && monotonicMs - pending.writtenAtMs < PENDING_LIMIT_MS ? pending : undefined;
 }
 
-function lastOperationFacts(last: LastOperation): LastOperationFacts {
+function lastOperationFacts(
+  last: LastOperation,
+  { lastEnd, reading, stamp }: VolumeState,
+  at: Instant,
+): LastOperationFacts {
+  const { endedAt } = last;
+  const end = lastEnd?.endedAt === endedAt ? lastEnd : { endedAt, seenAtMs: datedAtMs(Date.parse(endedAt), at) };
   return {
     kind: last.kind,
     outcome: last.outcome,
-    endedAtMs: Date.parse(last.endedAt),
+    endedAtMs: endInTime(end, reading && { sampledAtMs: reading.sampledAtMs, stamp }),
     reason: last.reason,
     message: last.message,
     floorBytes: last.floor === undefined ? undefined : parseQuantity(last.floor),

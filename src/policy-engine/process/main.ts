@@ -35,7 +35,7 @@ export async function runPolicyEngine(args: readonly string[]): Promise<void> {
     samples.leading();
   });
   const metrics = createEngineMetrics(leadership.isLeader);
-  const decisions = createDecisions({ client, events, caches, leadership, metrics, config, nowMs, log });
+  const decisions = createDecisions({ client, events, caches, leadership, metrics, config, clock: systemClock, log });
   const samples = createSampleListener({ config, client, events, leadership, nowMs, log });
 
   let ready = false;

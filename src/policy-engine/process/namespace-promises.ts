@@ -1,10 +1,12 @@
 // What each namespace's filesystems have been promised, added up: sizes, targets under way, grants. Kept up by changes, so that
 // asking for a sum costs nothing however many volumes there are. What a node may still act on counts until it is known that it
 // does not: a target until it has ended, a grant until the agent has seen that it was taken back. It decides nothing.
+import { EMERGENCY_LIFE_MS } from "../../api/emergency-life.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { PersistentVolumeClaim } from "../../kube/resources.ts";
 import type { ReadableStore } from "../../kube/store.ts";
+import type { Clock } from "../../process/clock.ts";
 import { promisedBytes, type Stake, shareOf, type Wish } from "../budget.ts";
 import type { Caches } from "./caches.ts";
 import { type HeldGrant, standingGrant, takenBytes } from "./volume-stake.ts";
@@ -14,20 +16,28 @@ export interface NamespacePromises {
   othersBytes(handle: string): number;
   /** The largest size that the budget lets this one's grant have. */
   grantShare(handle: string, budgetBytes: number): number;
-  /** A decision begins: what is still on its way to the API server, and what the clock has ended. */
-  begin(handle: string, pendingBytes: number, nowMs: number): void;
+  /** A decision begins: what is still on its way to the API server, and what time has ended. */
+  begin(handle: string, pendingBytes: number): void;
   /** An extend was decided: it counts from now on, until the next decision knows what became of it. */
   extending(handle: string, sizeBytes: number): void;
   wishing(handle: string, wish: Omit<Wish, "grant">): void;
   /** A grant is being written: it counts from now on, seen on its layout or not. */
-  granting(handle: string, sizeBytes: number, epoch: number, nowMs: number): void;
+  granting(handle: string, sizeBytes: number, epoch: number): void;
 }
 
 /** What was written and is not seen after this long was not written. */
 const WRITE_SEEN_LIMIT_MS = 30_000;
 
+/**
+ * Of a grant whose node has not seen that it was taken back: it may have read the grant right before, and counts from then. The rest is
+ * for two clocks that do not run alike.
+ */
+const TAKEN_BACK_LIMIT_MS = EMERGENCY_LIFE_MS + 60_000;
+
 /** A grant that is on the layout no more; undefined generation: it is not there yet. */
 interface OtherGrant extends HeldGrant {
+  /** On the monotonic clock; from then on nobody can spend it. */
+  readonly endsAtMs: number;
   /** The layout's generation since which it is not there: an agent that has observed this one knows. */
   readonly goneAtGeneration: number | undefined;
 }
@@ -53,12 +63,17 @@ interface NamespaceSum {
   wantedBytes: number;
 }
 
-export function createNamespacePromises({
-  layouts,
-  filesystems,
-  claims,
-}: Pick<Caches, "layouts" | "filesystems" | "claims">): NamespacePromises {
-  const book: Book = { accounts: new Map(), sums: new Map(), filesystems: filesystems.store, claims: claims.store };
+export function createNamespacePromises(
+  { layouts, filesystems, claims }: Pick<Caches, "layouts" | "filesystems" | "claims">,
+  { monotonicMs }: Pick<Clock, "monotonicMs">,
+): NamespacePromises {
+  const book: Book = {
+    accounts: new Map(),
+    sums: new Map(),
+    filesystems: filesystems.store,
+    claims: claims.store,
+    monotonicMs,
+  };
   layouts.subscribe({
     added: (layout) => seeLayout(book, layout),
     updated: (layout) => seeLayout(book, layout),
@@ -88,9 +103,9 @@ export function createNamespacePromises({
       const { wantedBytes, accounts } = account.namespace;
       return wantedBytes <= budgetBytes ? Number.POSITIVE_INFINITY : shareOf(account, accounts, budgetBytes);
     },
-    begin: (handle, pendingBytes, nowMs) =>
+    begin: (handle, pendingBytes) =>
       withAccount(handle, (account) => {
-        if (account.standing !== undefined && account.standing.endsAtMs <= nowMs) account.standing = undefined;
+        const nowMs = monotonicMs();
         if (account.others.length > 0) account.others = account.others.filter(({ endsAtMs }) => endsAtMs > nowMs);
         account.extendingBytes = pendingBytes;
         addUp(account);
@@ -102,9 +117,14 @@ export function createNamespacePromises({
       }),
     wishing: (handle, { wishedBytes, urgency }) =>
       withAccount(handle, (account) => addUp(account, wishedBytes, urgency)),
-    granting: (handle, sizeBytes, epoch, nowMs) =>
+    granting: (handle, sizeBytes, epoch) =>
       withAccount(handle, (account) => {
-        const written = { sizeBytes, epoch, endsAtMs: nowMs + WRITE_SEEN_LIMIT_MS, goneAtGeneration: undefined };
+        const written = {
+          sizeBytes,
+          epoch,
+          endsAtMs: monotonicMs() + WRITE_SEEN_LIMIT_MS,
+          goneAtGeneration: undefined,
+        };
         account.others = [...account.others, written];
         addUp(account);
       }),
@@ -116,6 +136,7 @@ interface Book {
   readonly sums: Map<string, NamespaceSum>;
   readonly filesystems: ReadableStore<Filesystem>;
   readonly claims: ReadableStore<PersistentVolumeClaim>;
+  readonly monotonicMs: () => number;
 }
 
 function seeLayout(book: Book, layout: FilesystemLayout): void {
@@ -127,7 +148,7 @@ function seeLayout(book: Book, layout: FilesystemLayout): void {
   if (namespace === undefined) return;
   const account = book.accounts.get(handle) ?? open(book, handle, namespace);
   const standing = standingGrant(layout);
-  account.others = otherGrants(account, standing, layout);
+  account.others = otherGrants(account, standing, layout, book.monotonicMs());
   account.standing = standing;
   const claim = `${namespace}/${claimRef?.name}`;
   account.recordedBytes = takenBytes(layout, book.filesystems.get(claim), book.claims.get(claim));
@@ -139,11 +160,12 @@ function otherGrants(
   { standing: before, others }: Account,
   standing: HeldGrant | undefined,
   { metadata: { generation = 0 }, status }: FilesystemLayout,
+  nowMs: number,
 ): OtherGrant[] {
-  const written = overtaken(others, standing, generation);
+  const written = overtaken(others, standing, generation, nowMs);
   const all =
     before !== undefined && before.sizeBytes > (standing?.sizeBytes ?? 0)
-      ? [...written, { ...before, goneAtGeneration: generation }]
+      ? [...written, { ...before, goneAtGeneration: generation, endsAtMs: nowMs + TAKEN_BACK_LIMIT_MS }]
       : written;
   const observed = status?.observedGeneration ?? -1;
   return all.filter(({ sizeBytes, epoch, goneAtGeneration }) => {
@@ -158,6 +180,7 @@ function overtaken(
   others: readonly OtherGrant[],
   standing: HeldGrant | undefined,
   generation: number,
+  nowMs: number,
 ): readonly OtherGrant[] {
   if (standing === undefined) return others;
   const seenAt = others.findLastIndex(
@@ -166,7 +189,7 @@ function overtaken(
   );
   return others.map((grant, index) =>
     index < seenAt && grant.goneAtGeneration === undefined
-      ? { ...grant, goneAtGeneration: generation, endsAtMs: standing.endsAtMs }
+      ? { ...grant, goneAtGeneration: generation, endsAtMs: nowMs + TAKEN_BACK_LIMIT_MS }
       : grant,
   );
 }

@@ -52,15 +52,15 @@ function writesOfPlan(
   epoch: number,
   again: () => void,
 ): Promise<void> | undefined {
-  const { nowMs } = gathered.facts;
+  const { monotonicMs } = gathered.facts;
   if (plan.kind !== "hold") {
     const trim = wantedTrim(policy);
-    return writing.clusterRate.take(nowMs) ? change(writing, state, gathered, plan, trim, epoch) : undefined;
+    return writing.clusterRate.take(monotonicMs) ? change(writing, state, gathered, plan, trim, epoch) : undefined;
   }
   const reported = reportedOn(state, gathered);
   if (reported !== undefined && sameConclusion(reported.plan, plan)) return undefined;
   clearTimeout(state.reportTimer);
-  const waitMs = reported === undefined ? 0 : reported.atMs + reportIntervalMs(reported.plan, plan) - nowMs;
+  const waitMs = reported === undefined ? 0 : reported.atMs + reportIntervalMs(reported.plan, plan) - monotonicMs;
   if (waitMs <= 0) return report(writing, state, gathered, plan);
   state.reportTimer = setTimeout(again, waitMs).unref();
   return undefined;
@@ -119,7 +119,7 @@ export function writeOfGrant(
   const shareBytes = budgetBytes === undefined ? Number.POSITIVE_INFINITY : promises.grantShare(handle, budgetBytes);
   const limitBytes = grantLimit(gathered.facts, policy, ceilings);
   const change = newGrant(gathered, grant, { shareBytes, limitBytes }, epoch);
-  if (change?.to !== undefined) promises.granting(handle, change.to.sizeBytes, epoch, gathered.facts.nowMs);
+  if (change?.to !== undefined) promises.granting(handle, change.to.sizeBytes, epoch);
   return change && applyGrant(client, gathered.layout, change.to);
 }
 
@@ -131,7 +131,7 @@ async function change(
   trim: TrimRequest | undefined,
   epoch: number,
 ): Promise<void> {
-  const { nowMs } = gathered.facts;
+  const { nowMs, monotonicMs } = gathered.facts;
   // Merging members takes an extend first, which is decided a moment before.
   const aheadMs = plan.members === undefined ? 0 : STEP_AHEAD_MS;
   const decidedAt = decisionTime(nowMs, gathered.layout, gathered.filesystem, aheadMs);
@@ -141,7 +141,7 @@ async function change(
     sizeBytes: plan.sizeBytes,
     mostBytes: mostBytes(plan),
     decidedAt,
-    writtenAtMs: nowMs,
+    writtenAtMs: monotonicMs,
     capacityBytes: gathered.facts.filesystem.reading?.capacityBytes,
     planned: plannedShrink(plan),
     attempt: gathered.facts.filesystem.extendsInVain + 1,
@@ -164,7 +164,7 @@ function plannedShrink({ sizeBytes, fromBytes, notAfterMs }: ChangePlan): Planne
 
 async function report(writing: PlanWriting, state: VolumeState, gathered: Gathered, plan: Plan): Promise<void> {
   await reportPlan(writing.client, writing.events, gathered.filesystem, plan, state, gathered.facts.nowMs);
-  state.reported = { plan, atMs: gathered.facts.nowMs, filesystemUID: gathered.filesystem.metadata.uid };
+  state.reported = { plan, atMs: gathered.facts.monotonicMs, filesystemUID: gathered.filesystem.metadata.uid };
   writing.metrics.decisions.inc({ plan: plan.kind, reason: plan.reason });
   const { namespace, name } = gathered.filesystem.metadata;
   writing.log.info({ namespace, name, plan: plan.kind, reason: plan.reason, rule: plan.rule }, plan.message);

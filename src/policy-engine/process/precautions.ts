@@ -1,5 +1,6 @@
 // What is arranged ahead of need, so that speed never waits for a decision: the emergency grant on the layout, and the guidance
 // that lets an agent sample slowly while nothing is near. Both are renewed only when they would differ.
+import { EMERGENCY_LIFE_MS } from "../../api/emergency-life.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { grantWithin } from "../budget.ts";
@@ -16,8 +17,10 @@ import type { Guided, VolumeState } from "./volume-registry.ts";
 
 /** Guidance is worked out anew after this long even if size and policy are the same: rules may look at growth and windows. */
 const GUIDANCE_INTERVAL_MS = 5000;
-/** A grant is renewed when less than this is left of its life. */
+/** A grant is renewed when less than this is left of its life … */
 const GRANT_RENEWAL_MS = 12 * 3_600_000;
+/** … or more than all of it by more than this: the clock that dated it was set back since, and its node counts on its own. */
+const GRANT_EXCESS_MS = 60_000;
 /** A grant whose sizes moved by less than this still serves. */
 const GRANT_SLACK_RATIO = 0.1;
 
@@ -28,12 +31,12 @@ export function newGuidance(
   policy: CompiledPolicy | undefined,
   ceilings: Ceilings,
 ): Guided | undefined {
-  const { nowMs } = facts;
+  const { monotonicMs } = facts;
   const { sizeBytes } = facts.filesystem;
-  const isOld = guided === undefined || nowMs - guided.atMs >= GUIDANCE_INTERVAL_MS;
+  const isOld = guided === undefined || monotonicMs - guided.atMs >= GUIDANCE_INTERVAL_MS;
   if (!isOld && guided.policy === policy && guided.sizeBytes === sizeBytes) return undefined;
   const usedBytes = policy === undefined ? 0 : nextExtendUsedBytes(facts, policy, ceilings);
-  return usedBytes === undefined ? undefined : { usedBytes, policy, sizeBytes, atMs: nowMs };
+  return usedBytes === undefined ? undefined : { usedBytes, policy, sizeBytes, atMs: monotonicMs };
 }
 
 /** What was not sent is worked out, and sent, again with the next decision. */
@@ -113,6 +116,7 @@ function serves(standing: GrantToApply | undefined, wanted: GrantToApply | undef
   return (
     standing.epoch === wanted.epoch &&
     standing.expiresAtMs - nowMs > GRANT_RENEWAL_MS &&
+    standing.expiresAtMs - nowMs < EMERGENCY_LIFE_MS + GRANT_EXCESS_MS &&
     // A grant over what is allowed now is taken back at once.
     standing.sizeBytes >= wanted.sizeBytes * (1 - GRANT_SLACK_RATIO) &&
     standing.sizeBytes <= wanted.sizeBytes &&

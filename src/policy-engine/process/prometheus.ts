@@ -5,7 +5,10 @@ import type { HourlyMaximum } from "../usage-history.ts";
 
 /** What one claim's series say; a figure that Prometheus does not have is absent, never 0. */
 export interface PrometheusReading {
-  readonly sampledAtMs: number;
+  /** When it was scraped, by Prometheus' clock: it names the scrape, and says nothing on any other clock. */
+  readonly scrapedAtMs: number;
+  /** How old the scrape was when Prometheus answered, by the same clock. */
+  readonly ageMs: number;
   readonly capacityBytes: number;
   readonly availableBytes: number;
   readonly inodesTotal: number | undefined;
@@ -13,7 +16,10 @@ export interface PrometheusReading {
 }
 
 export interface PrometheusSource {
-  /** Readings by "namespace/claim". Contradictory ones (two series for one claim, or parts of two scrapes) are left out. */
+  /**
+   * Readings by "namespace/claim". Contradictory ones (two series for one claim, parts of two scrapes, or a scrape from after the answer)
+   * are left out.
+   */
   readings(): Promise<Map<string, PrometheusReading>>;
   /** Hourly maxima of used bytes over the last 7 days, by "namespace/claim". */
   hourlyMaxima(nowMs: number): Promise<Map<string, HourlyMaximum[]>>;
@@ -41,24 +47,32 @@ export function createPrometheusSource(baseUrl: string, limitMs = QUERY_LIMIT_MS
   const ask = (path: string, parameters: Record<string, string>): Promise<Series[]> =>
     query(baseUrl, path, parameters, limitMs);
   const instant = async (expression: string): Promise<Map<string, number>> =>
-    byClaim(await ask("query", { query: expression }));
+    byClaim(await ask("query", { query: expression }), ([, text]) => Number(text));
+  /** How many seconds before its answer Prometheus scraped the metric, and when. */
+  const scrapes = async (metric: string): Promise<Map<string, Scrape>> =>
+    byClaim(await ask("query", { query: `timestamp(${metric})` }), ([answeredAt, scrapedAt]) => ({
+      atSeconds: Number(scrapedAt),
+      ageSeconds: answeredAt - Number(scrapedAt),
+    }));
   return {
     readings: async () => {
       const [capacity, available, capacityAt, availableAt, inodes, inodesUsed] = await Promise.all([
         instant("tidemark_filesystem_capacity_bytes"),
         instant("tidemark_filesystem_available_bytes"),
-        instant("timestamp(tidemark_filesystem_capacity_bytes)"),
-        instant("timestamp(tidemark_filesystem_available_bytes)"),
+        scrapes("tidemark_filesystem_capacity_bytes"),
+        scrapes("tidemark_filesystem_available_bytes"),
         instant("tidemark_filesystem_inodes"),
         instant("tidemark_filesystem_inodes_used"),
       ]);
       const readings = new Map<string, PrometheusReading>();
       for (const [claim, capacityBytes] of capacity) {
-        const sampledAt = capacityAt.get(claim);
+        const scrape = capacityAt.get(claim);
         const availableBytes = available.get(claim);
-        if (sampledAt === undefined || availableBytes === undefined || availableAt.get(claim) !== sampledAt) continue;
+        if (scrape === undefined || availableBytes === undefined) continue;
+        if (availableAt.get(claim)?.atSeconds !== scrape.atSeconds || !(scrape.ageSeconds >= 0)) continue;
         readings.set(claim, {
-          sampledAtMs: sampledAt * 1000,
+          scrapedAtMs: scrape.atSeconds * 1000,
+          ageMs: scrape.ageSeconds * 1000,
           capacityBytes,
           availableBytes,
           inodesTotal: inodes.get(claim),
@@ -91,14 +105,22 @@ function maximaOf(one: Series): HourlyMaximum[] {
     .filter(({ usedBytes }) => Number.isFinite(usedBytes) && usedBytes >= 0);
 }
 
+interface Scrape {
+  readonly atSeconds: number;
+  readonly ageSeconds: number;
+}
+
 // A claim with two series is contradictory: nothing is known about it.
-function byClaim(found: readonly Series[]): Map<string, number> {
-  const values = new Map<string, number>();
+function byClaim<T>(
+  found: readonly Series[],
+  read: (value: readonly [atSeconds: number, text: string]) => T,
+): Map<string, T> {
+  const values = new Map<string, T>();
   const twice = new Set<string>();
   for (const one of found) {
     const claim = claimOf(one);
     if (values.has(claim)) twice.add(claim);
-    values.set(claim, Number(one.value?.[1] ?? "NaN"));
+    values.set(claim, read(one.value ?? [Number.NaN, "NaN"]));
   }
   for (const claim of twice) values.delete(claim);
   return values;

@@ -7,8 +7,8 @@ import type { HoldReason } from "../../api/reasons.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import { formatQuantity } from "../../units/quantity.ts";
-import type { RecentChanges } from "../facts.ts";
 import type { ChangePlan, Plan } from "../plan.ts";
+import type { Change, Changes } from "./changes.ts";
 
 /** Holds that somebody should look at; the others are the quiet normal state and make no Event. */
 const NOTABLE_HOLDS: ReadonlySet<HoldReason> = new Set<HoldReason>([
@@ -38,7 +38,7 @@ export async function reportPlan(
   events: EventRecorder,
   filesystem: Filesystem,
   plan: Plan,
-  changes: RecentChanges,
+  changes: Changes,
   nowMs: number,
 ): Promise<void> {
   const { namespace, name, uid } = filesystem.metadata;
@@ -76,10 +76,10 @@ function scalingStatus(plan: Plan, nowMs: number): ScalingStatus {
   };
 }
 
-function changeTimes({ extendsAtMs, shrinksAtMs }: RecentChanges): Pick<ScalingStatus, "extendedAt" | "shrunkAt"> {
-  const texts = (timesMs: readonly number[]): string[] =>
-    timesMs.slice(-CHANGE_TIMES_LIMIT).map((timeMs) => new Date(timeMs).toISOString());
-  return { extendedAt: texts(extendsAtMs), shrunkAt: texts(shrinksAtMs) };
+function changeTimes(changes: Changes): Pick<ScalingStatus, "extendedAt" | "shrunkAt"> {
+  const texts = (of: readonly Change[]): string[] =>
+    of.slice(-CHANGE_TIMES_LIMIT).map(({ stampMs }) => new Date(stampMs).toISOString());
+  return { extendedAt: texts(changes.extends), shrunkAt: texts(changes.shrinks) };
 }
 
 function quantityOrNothing(bytes: number | undefined): string | undefined {

@@ -1,6 +1,8 @@
 // Every evaluation interval: what Prometheus knows goes into the registry, and every volume is decided. Prometheus failing makes
 // metrics stale, which stops shrinks; it never stops the fast path.
+import { type Clock, instantOf } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
+import type { HourlyMaximum } from "../usage-history.ts";
 import { PrometheusError, type PrometheusSource } from "./prometheus.ts";
 import type { VolumeRegistry } from "./volume-registry.ts";
 
@@ -13,7 +15,7 @@ export interface SlowPathOptions {
   readonly evaluateAll: () => Promise<void>;
   readonly intervalMs: number;
   readonly scrapeIntervalMs: number;
-  readonly nowMs: () => number;
+  readonly clock: Clock;
   readonly log: Logger;
   readonly onCycle: (durationMs: number, outcome: "done" | "failed") => void;
 }
@@ -22,13 +24,13 @@ export interface SlowPath {
   start(): void;
   stop(): Promise<void>;
   /** A configured Prometheus has not answered for three intervals. */
-  metricsStale(nowMs: number): boolean;
+  metricsStale(monotonicMs: number): boolean;
 }
 
 const STALE_INTERVALS = 3;
 
 export function createSlowPath(options: SlowPathOptions): SlowPath {
-  const { prometheus, registry, intervalMs, nowMs, log } = options;
+  const { prometheus, registry, intervalMs, clock, log } = options;
   let answeredAtMs = Number.NEGATIVE_INFINITY;
   let backfilled = false;
   let timer: NodeJS.Timeout | undefined;
@@ -36,17 +38,24 @@ export function createSlowPath(options: SlowPathOptions): SlowPath {
   let stopped = false;
 
   const backfill = async (source: PrometheusSource): Promise<void> => {
-    for (const [claim, hours] of await source.hourlyMaxima(nowMs()))
-      for (const handle of options.handlesOf(claim)) registry.get(handle).history.backfill(hours, nowMs());
+    const { nowMs, monotonicMs } = instantOf(clock);
+    const onOurClock = ({ hourStartMs, usedBytes }: HourlyMaximum): HourlyMaximum => ({
+      hourStartMs: hourStartMs + (monotonicMs - nowMs),
+      usedBytes,
+    });
+    for (const [claim, hours] of await source.hourlyMaxima(nowMs))
+      for (const handle of options.handlesOf(claim))
+        registry.get(handle).history.backfill(hours.map(onOurClock), monotonicMs);
     backfilled = true;
   };
   const scrape = async (source: PrometheusSource): Promise<void> => {
     if (!backfilled) await backfill(source);
+    // Before the question: what has come is older than it was when Prometheus answered, never younger.
+    const asked = instantOf(clock);
     const readings = await source.readings();
     for (const [claim, reading] of readings)
-      for (const handle of options.handlesOf(claim))
-        registry.scraped(handle, reading, options.scrapeIntervalMs, nowMs());
-    answeredAtMs = nowMs();
+      for (const handle of options.handlesOf(claim)) registry.scraped(handle, reading, options.scrapeIntervalMs, asked);
+    answeredAtMs = asked.monotonicMs;
   };
   const cycle = async (): Promise<void> => {
     const startMs = performance.now();

@@ -4,17 +4,18 @@ import type { ScalingStatus } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import type { Sample } from "../../gen/tidemark/samples/v1/samples.ts";
+import type { Instant } from "../../process/clock.ts";
 import type { CompiledPolicy } from "../compiled-policy.ts";
 import type { NodeFacts, PlannedShrink, Reading } from "../facts.ts";
-import { MAX_AHEAD_MS } from "../measurements.ts";
 import type { Plan } from "../plan.ts";
 import { NO_RULE_TIMERS, type RuleTimers } from "../rule-timers.ts";
 import { UsageHistory } from "../usage-history.ts";
+import { type Change, type Changes, datedAtMs, noteChanges } from "./changes.ts";
+import type { NodeStamp, SeenEnd } from "./place-in-time.ts";
 import type { PrometheusReading } from "./prometheus.ts";
 
 /** How often an agent sends at least one sample of each filesystem. */
 const AGENT_INTERVAL_MS = 1000;
-const DAY_MS = 86_400_000;
 
 export interface PendingTarget {
   readonly kind: "Extend" | "Shrink";
@@ -22,6 +23,7 @@ export interface PendingTarget {
   /** What it may have meanwhile; 0: nothing more than it has. */
   readonly mostBytes: number;
   readonly decidedAt: string;
+  /** On the monotonic clock, as all times of this file that are no date of the API server. */
   readonly writtenAtMs: number;
   /** What the filesystem showed when it was decided. */
   readonly capacityBytes: number | undefined;
@@ -49,18 +51,21 @@ export interface ClaimGrowth {
   readonly capacityBeforeBytes: number | undefined;
 }
 
-export interface VolumeState {
+export interface VolumeState extends Changes {
   readonly handle: string;
   claimGrowth: ClaimGrowth | undefined;
   readonly history: UsageHistory;
   reading: Reading | undefined;
+  /** What dated the reading: its node's clock, or Prometheus', in which nothing but the same scrape is looked for. */
+  stamp: NodeStamp | undefined;
+  scrapedAtMs: number | undefined;
   growthBytesPerSecond: number | undefined;
   peakWriteBytesPerSecond: number | undefined;
   node: NodeFacts | undefined;
   timers: RuleTimers;
-  readonly extendsAtMs: number[];
-  readonly shrinksAtMs: number[];
-  lastOperationSeen: string | undefined;
+  /** Its layout was seen before: what ends from now on ends when it is heard. */
+  layoutKnown: boolean;
+  lastEnd: SeenEnd | undefined;
   pending: PendingTarget | undefined;
   /** What the API server was last told: reports are written on change only. */
   reported: { readonly plan: Plan; readonly atMs: number; readonly filesystemUID: string | undefined } | undefined;
@@ -76,16 +81,16 @@ export interface VolumeState {
 export interface VolumeRegistry {
   get(handle: string): VolumeState;
   forget(handle: string): void;
-  /** Takes one agent sample in. False when it is older than what is known. */
-  sampled(nodeName: string, sample: Sample, nowMs: number): boolean;
-  /** Takes a Prometheus reading in, unless an agent has said something newer. */
-  scraped(handle: string, reading: PrometheusReading, intervalMs: number, nowMs: number): void;
+  /** Takes one agent sample in. False when it is known: a new stream begins with what the one before it ended with. */
+  sampled(nodeName: string, sample: Sample, at: Instant): boolean;
+  /** Takes a Prometheus reading in that was asked for at that instant, unless an agent has said something newer. */
+  scraped(handle: string, reading: PrometheusReading, intervalMs: number, at: Instant): void;
   /** Notes the operations that the layout says have ended. */
-  layoutSeen(layout: FilesystemLayout, nowMs: number): void;
+  layoutSeen(layout: FilesystemLayout, at: Instant): void;
   /** Notes the size that an ordinary claim says it has. */
-  claimSeen(handle: string, sizeBytes: number, nowMs: number): void;
+  claimSeen(handle: string, sizeBytes: number, at: Instant): void;
   /** Takes up the changes that an earlier engine has reported. */
-  recall(handle: string, reported: ScalingStatus): void;
+  recall(handle: string, reported: ScalingStatus, at: Instant): void;
 }
 
 export function createVolumeRegistry(): VolumeRegistry {
@@ -100,14 +105,14 @@ export function createVolumeRegistry(): VolumeRegistry {
     forget: (handle) => {
       volumes.delete(handle);
     },
-    sampled: (nodeName, sample, nowMs) => takeSample(get(sample.volumeHandle), nodeName, sample, nowMs),
-    scraped: (handle, reading, intervalMs, nowMs) => takeScrape(get(handle), reading, intervalMs, nowMs),
-    layoutSeen: (layout, nowMs) => takeLayout(get(layout.metadata.name), layout, nowMs),
-    claimSeen: (handle, sizeBytes, nowMs) => takeClaim(get(handle), sizeBytes, nowMs),
-    recall: (handle, { extendedAt = [], shrunkAt = [] }) => {
+    sampled: (nodeName, sample, at) => takeSample(get(sample.volumeHandle), nodeName, sample, at),
+    scraped: (handle, reading, intervalMs, at) => takeScrape(get(handle), reading, intervalMs, at),
+    layoutSeen: (layout, at) => takeLayout(get(layout.metadata.name), layout, at),
+    claimSeen: (handle, sizeBytes, at) => takeClaim(get(handle), sizeBytes, at),
+    recall: (handle, { extendedAt = [], shrunkAt = [] }, at) => {
       const state = get(handle);
-      addTimes(state.extendsAtMs, extendedAt);
-      addTimes(state.shrinksAtMs, shrunkAt);
+      noteChanges(state.extends, datedChanges(extendedAt, at), at);
+      noteChanges(state.shrinks, datedChanges(shrunkAt, at), at);
     },
   };
 }
@@ -118,13 +123,16 @@ function newState(handle: string): VolumeState {
     claimGrowth: undefined,
     history: new UsageHistory(),
     reading: undefined,
+    stamp: undefined,
+    scrapedAtMs: undefined,
     growthBytesPerSecond: undefined,
     peakWriteBytesPerSecond: undefined,
     node: undefined,
     timers: NO_RULE_TIMERS,
-    extendsAtMs: [],
-    shrinksAtMs: [],
-    lastOperationSeen: undefined,
+    extends: [],
+    shrinks: [],
+    layoutKnown: false,
+    lastEnd: undefined,
     pending: undefined,
     reported: undefined,
     guided: undefined,
@@ -134,11 +142,15 @@ function newState(handle: string): VolumeState {
   };
 }
 
-function takeSample(state: VolumeState, nodeName: string, sample: Sample, nowMs: number): boolean {
-  if (isOverdue(sample.sampledAtMs, state.reading, nowMs)) return false;
+// A node has one stream, in which the order of arrival is the order of sampling. What its clock says makes no sample new or old.
+function takeSample(state: VolumeState, nodeName: string, sample: Sample, { nowMs, monotonicMs }: Instant): boolean {
+  const { sampledAtMs: stampMs, lastOperationEndedAtMs: afterEndMs } = sample;
+  if (state.node?.name === nodeName && state.stamp?.atMs === stampMs && state.stamp.afterEndMs === afterEndMs)
+    return false;
   const usedBytes = sample.capacityBytes - sample.availableBytes;
   state.reading = {
-    sampledAtMs: sample.sampledAtMs,
+    sampledAtMs: monotonicMs,
+    aheadMs: stampMs - nowMs,
     capacityBytes: sample.capacityBytes,
     availableBytes: sample.availableBytes,
     usedBytes,
@@ -147,36 +159,47 @@ function takeSample(state: VolumeState, nodeName: string, sample: Sample, nowMs:
     source: "agent",
     intervalMs: AGENT_INTERVAL_MS,
   };
+  state.stamp = { atMs: stampMs, afterEndMs };
   state.growthBytesPerSecond = sample.growthBytesPerSecond;
   state.peakWriteBytesPerSecond = sample.peakWriteBytesPerSecond;
   state.node = { name: nodeName, freeBytes: sample.nodeFreeBytes, ioUtilizationRatio: sample.ioUtilizationRatio };
-  if (sample.operationInProgress) state.history.skip(sample.sampledAtMs, AGENT_INTERVAL_MS, nowMs);
-  else state.history.record(sample.sampledAtMs, usedBytes, AGENT_INTERVAL_MS, nowMs);
+  if (sample.operationInProgress) state.history.skip(monotonicMs, AGENT_INTERVAL_MS, monotonicMs);
+  else state.history.record(monotonicMs, usedBytes, AGENT_INTERVAL_MS, monotonicMs);
   return true;
 }
 
-/** Not newer than what is known; a reading from the future, of a clock that was set back since, is known of nobody. */
-function isOverdue(sampledAtMs: number, known: Reading | undefined, nowMs: number): boolean {
-  return known !== undefined && sampledAtMs <= known.sampledAtMs && known.sampledAtMs <= nowMs + MAX_AHEAD_MS;
-}
-
-function takeScrape(state: VolumeState, scraped: PrometheusReading, intervalMs: number, nowMs: number): void {
-  if (isOverdue(scraped.sampledAtMs, state.reading, nowMs)) return;
+// How old a scrape is Prometheus says, by its own clock alone: neither the engine's nor the node's comes into it.
+function takeScrape(
+  state: VolumeState,
+  scraped: PrometheusReading,
+  intervalMs: number,
+  { monotonicMs }: Instant,
+): void {
+  const { ageMs, scrapedAtMs, ...figures } = scraped;
+  const sampledAtMs = monotonicMs - ageMs;
+  const known = state.reading;
+  if (known?.source === "prometheus" && state.scrapedAtMs === scrapedAtMs) return;
+  if (known !== undefined && sampledAtMs <= known.sampledAtMs) return;
   const usedBytes = scraped.capacityBytes - scraped.availableBytes;
-  state.reading = { ...scraped, usedBytes, source: "prometheus", intervalMs };
+  state.reading = { ...figures, sampledAtMs, aheadMs: 0, usedBytes, source: "prometheus", intervalMs };
+  state.stamp = undefined;
+  state.scrapedAtMs = scrapedAtMs;
   state.growthBytesPerSecond = undefined;
   state.peakWriteBytesPerSecond = undefined;
-  state.history.record(scraped.sampledAtMs, usedBytes, intervalMs, nowMs);
+  state.history.record(sampledAtMs, usedBytes, intervalMs, monotonicMs);
 }
 
-function takeLayout(state: VolumeState, layout: FilesystemLayout, nowMs: number): void {
+function takeLayout(state: VolumeState, layout: FilesystemLayout, at: Instant): void {
   const last = layout.status?.lastOperation;
-  if (last !== undefined && last.endedAt !== state.lastOperationSeen) {
-    state.lastOperationSeen = last.endedAt;
+  if (last !== undefined && last.endedAt !== state.lastEnd?.endedAt) {
+    const stampMs = Date.parse(last.endedAt);
+    const seenAtMs = state.layoutKnown ? at.monotonicMs : datedAtMs(stampMs, at);
+    state.lastEnd = { endedAt: last.endedAt, seenAtMs };
     // A shrink that found its floor at once, or was cancelled before its first step, changed nothing.
     if (last.reached !== last.from)
-      noteChange(last.kind === "Extend" ? state.extendsAtMs : state.shrinksAtMs, last.endedAt, nowMs);
+      noteChanges(last.kind === "Extend" ? state.extends : state.shrinks, [{ stampMs, atMs: seenAtMs }], at);
   }
+  state.layoutKnown = true;
   const { pending } = state;
   // Of an ordinary claim's size its layout tells later than the claim.
   if (pending === undefined || layout.spec.backend === "claim") return;
@@ -187,22 +210,19 @@ function takeLayout(state: VolumeState, layout: FilesystemLayout, nowMs: number)
   if (ended) state.pending = undefined;
 }
 
-function takeClaim(state: VolumeState, sizeBytes: number, nowMs: number): void {
+function takeClaim(state: VolumeState, sizeBytes: number, at: Instant): void {
   const known = state.claimGrowth;
   const hasGrown = known !== undefined && sizeBytes > known.sizeBytes;
   state.claimGrowth = hasGrown
-    ? { sizeBytes, grownAtMs: nowMs, capacityBeforeBytes: state.pending?.capacityBytes }
+    ? { sizeBytes, grownAtMs: at.monotonicMs, capacityBeforeBytes: state.pending?.capacityBytes }
     : { sizeBytes, grownAtMs: known?.grownAtMs, capacityBeforeBytes: known?.capacityBeforeBytes };
-  if (hasGrown) noteChange(state.extendsAtMs, new Date(nowMs).toISOString(), nowMs);
+  if (hasGrown) noteChanges(state.extends, [{ stampMs: at.nowMs, atMs: at.monotonicMs }], at);
   if (state.pending !== undefined && sizeBytes >= state.pending.sizeBytes) state.pending = undefined;
 }
 
-function addTimes(changesAtMs: number[], reported: readonly string[]): void {
-  const all = new Set([...changesAtMs, ...reported.map((time) => Date.parse(time))]);
-  changesAtMs.splice(0, changesAtMs.length, ...[...all].filter((timeMs) => timeMs > 0).sort((a, b) => a - b));
-}
-
-function noteChange(changesAtMs: number[], endedAt: string, nowMs: number): void {
-  addTimes(changesAtMs, [endedAt]);
-  while ((changesAtMs[0] ?? nowMs) < nowMs - DAY_MS) changesAtMs.shift();
+function datedChanges(reported: readonly string[], at: Instant): Change[] {
+  return reported.map((time) => {
+    const stampMs = Date.parse(time);
+    return { stampMs, atMs: datedAtMs(stampMs, at) };
+  });
 }

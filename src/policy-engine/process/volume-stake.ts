@@ -6,14 +6,11 @@ import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { budgetedBytes } from "../../api/filesystem-size.ts";
 import type { PersistentVolumeClaim } from "../../kube/resources.ts";
 import { parseQuantity } from "../../units/quantity.ts";
-import { MAX_AHEAD_MS } from "../measurements.ts";
 
-/** Up to this size the node may grow the filesystem by itself, until its clock says so. */
+/** Up to this size the node may grow the filesystem by itself. */
 export interface HeldGrant {
   readonly sizeBytes: number;
   readonly epoch: number;
-  /** On this clock; a node's may be behind. */
-  readonly endsAtMs: number;
 }
 
 /** Bytes: the reported size, or the largest size that is still to be carried out. A shrink frees nothing until it is reported. */
@@ -46,11 +43,9 @@ export function takenBytes(
 export function standingGrant(layout: FilesystemLayout): HeldGrant | undefined {
   const { emergency } = layout.spec;
   if (emergency === undefined || isRemoving(layout)) return undefined;
-  const endsAtMs = Date.parse(emergency.expiry) + MAX_AHEAD_MS;
-  // An expiry that is no date has passed: the agent reads it so, too.
-  return Number.isNaN(endsAtMs)
-    ? undefined
-    : { sizeBytes: readableBytes(emergency.size), epoch: emergency.epoch, endsAtMs };
+  // An expiry that is no date has passed: the agent reads it so, too. One that is says nothing here: the node counts from its reading.
+  if (Number.isNaN(Date.parse(emergency.expiry))) return undefined;
+  return { sizeBytes: readableBytes(emergency.size), epoch: emergency.epoch };
 }
 
 /** What carries no time, or none that can be read, is older than everything. */

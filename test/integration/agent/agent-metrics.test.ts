@@ -9,6 +9,7 @@ import { describeReal } from "../../harness/real-parts.ts";
 const NOW_MS = 1_000_000;
 const reading: SampledReading = {
   sampledAtMs: NOW_MS - 1000,
+  takenMs: NOW_MS - 1000,
   capacityBytes: 1000,
   availableBytes: 400,
   inodesTotal: 50,
@@ -66,7 +67,7 @@ describeReal("the agent's metrics", ["prometheus"], () => {
   it.each<[string, Partial<VolumeState>]>([
     ["that hangs", { hung: true }],
     ["that was never read", { reading: undefined }],
-    ["whose last reading is old", { reading: { ...reading, sampledAtMs: NOW_MS - 60_000 } }],
+    ["whose last reading is old", { reading: { ...reading, takenMs: NOW_MS - 60_000 } }],
   ])("have no series of a filesystem %s: no data is never 0", async (_which, change) => {
     const text = await metricsOf(stateOf(change)).registry.metrics();
     expect(text).not.toContain("tidemark_filesystem_capacity_bytes{");

@@ -25,6 +25,7 @@ import { readConfig } from "../../../src/policy-engine/process/config.ts";
 import { createDecisions } from "../../../src/policy-engine/process/decisions.ts";
 import { createLeadership } from "../../../src/policy-engine/process/leadership.ts";
 import { createEngineMetrics } from "../../../src/policy-engine/process/metrics.ts";
+import { type Clock, systemClock } from "../../../src/process/clock.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { serveOnSocket } from "../../../src/process/grpc.ts";
 import { bootstrap } from "../../../src/standalone/bootstrap.ts";
@@ -53,14 +54,14 @@ export async function startCluster() {
 export type Cluster = Awaited<ReturnType<typeof startCluster>>;
 
 /** One replica of the engine, with the test as the agent of node-1. */
-export async function startEngine(cluster: Cluster, args: readonly string[] = []) {
+export async function startEngine(cluster: Cluster, args: readonly string[] = [], clock: Clock = systemClock) {
   const directory = mkdtempSync(join(tmpdir(), "tidemark-engine-"));
   const config = readConfig(
     ["--server", cluster.url, "--samples-socket", join(directory, "samples.sock"), ...args],
     {},
   );
   const { log, lines } = createRecordingLog();
-  const nowMs = () => Date.now();
+  const { nowMs } = clock;
   const client = createKubeClient({ connection: { server: cluster.url }, effects: directEffects, log });
   const events = createEventRecorder({ client, component: "tidemark-policy-engine", nowMs, log });
   const caches = createCaches(client, log);
@@ -72,7 +73,7 @@ export async function startEngine(cluster: Cluster, args: readonly string[] = []
     leadership,
     metrics: createEngineMetrics(leadership.isLeader),
     config,
-    nowMs,
+    clock,
     log,
   });
   caches.start();

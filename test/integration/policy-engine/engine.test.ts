@@ -5,6 +5,7 @@ import { EPOCH_MAX } from "../../../src/api/schema.ts";
 import { VOLUME_POLICIES } from "../../../src/api/volume-policy.ts";
 import { EVENTS } from "../../../src/kube/resources.ts";
 import { applyTarget } from "../../../src/policy-engine/process/apply.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {
@@ -207,13 +208,12 @@ describe("the policy-engine", () => {
     });
   });
 
-  it("never decides on what it was not told: readings of the future, of long ago, or that cannot be", async () => {
+  it("never decides on what it was not told: readings that cannot be", async () => {
     await applyPolicy(cluster, "breathing", BREATHING);
     const handle = await makeVolume(cluster, "absurd", 4 * GIB);
     const started = await leader();
     const before = await untilFilesystem(cluster, "absurd", "being there", () => true);
     for (const usage of [
-      { sizeBytes: 4 * GIB, usedBytes: 3.9 * GIB, sampledAtMs: Date.now() + 3_600_000 },
       { sizeBytes: 4 * GIB, usedBytes: -GIB },
       { sizeBytes: 4 * GIB, usedBytes: 5 * GIB },
     ])
@@ -335,9 +335,35 @@ describe("the policy-engine", () => {
     await applyPolicy(cluster, "breathing", BREATHING);
     const handle = await makeVolume(cluster, "set-back", GIB);
     const started = await leader();
-    started.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB, sampledAtMs: Date.now() + 3_600_000 });
+    started.send(handle, { sizeBytes: GIB, usedBytes: 500 * MIB, sampledAtMs: Date.now() + 3_600_000 });
     started.send(handle, { sizeBytes: GIB, usedBytes: 850 * MIB });
     await untilFilesystem(cluster, "set-back", "an extend", ({ spec }) => spec.target !== undefined);
+  });
+
+  it.each([
+    ["an-hour-ahead", 3_600_000, "is 1h ahead of"],
+    ["a-day-behind", -86_400_000, "is 1d behind"],
+  ])("grants, extends and warns of a node whose clock is %s", async (name, aheadMs, difference) => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    const handle = await makeVolume(cluster, name, GIB);
+    let passedMs = 0;
+    const clock = { nowMs: systemClock.nowMs, monotonicMs: () => systemClock.monotonicMs() + passedMs };
+    const started = await startEngine(cluster, [], clock);
+    engines.push(started);
+    await waitFor("leadership", () => (started.leadership.isLeader() ? true : undefined));
+    const send = (usedBytes: number): void =>
+      started.send(handle, { sizeBytes: GIB, usedBytes, sampledAtMs: Date.now() + aheadMs });
+    send(300 * MIB);
+    await waitFor("a grant", async () => (await layoutOf(cluster, handle))?.spec.emergency);
+    passedMs = 11_000;
+    send(850 * MIB);
+    await untilFilesystem(cluster, name, "an extend", ({ spec }) => spec.target !== undefined);
+    const warning = await waitFor("the warning", async () => {
+      const { items } = await cluster.client.list(EVENTS, { namespace: "default" });
+      return items.find(({ reason, message }) => reason === "ClockDiffers" && message?.includes(difference));
+    });
+    expect(warning).toMatchObject({ type: "Warning", involvedObject: { kind: "NodeStorage", name: "node-1" } });
+    expect(warning.message).toContain("The clock of node node-1 is");
   });
 
   it("decides after the target that stands, though its own clock is behind that of who decided it", async () => {

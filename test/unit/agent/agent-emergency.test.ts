@@ -3,6 +3,8 @@ import {
   acceptedGrant,
   type EmergencyFacts,
   grantOf,
+  grantRead,
+  isAlive,
   reachableGrant,
   shouldSpendGrant,
 } from "../../../src/agent/emergency.ts";
@@ -11,14 +13,15 @@ import { GIB, MIB } from "../../../src/units/quantity.ts";
 const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
 const offered = { size: "2Gi", minAvailable: "200Mi", expiry: "2026-01-02T00:00:00Z", epoch: 4 };
 const facts = (change: Partial<EmergencyFacts> = {}): EmergencyFacts => ({
-  nowMs: NOW_MS,
+  monotonicMs: 1000,
   sizeBytes: GIB,
   capacityBytes: GIB,
   availableBytes: 199 * MIB,
   memberAhead: false,
   grant: grantOf(offered),
+  alive: true,
   running: undefined,
-  retryAtMs: 0,
+  retryMs: 0,
   ...change,
 });
 
@@ -38,12 +41,11 @@ describe("an emergency grant", () => {
   it.each<[string, Partial<EmergencyFacts>]>([
     ["there is none", { grant: undefined }],
     ["minAvailable is left", { availableBytes: 200 * MIB }],
-    ["it has expired", { nowMs: Date.parse(offered.expiry) }],
-    ["its expiry is no date", { grant: grantOf({ ...offered, expiry: "tomorrow" }) }],
+    ["it lives no longer", { alive: false }],
     ["the size is reached already", { sizeBytes: 2 * GIB }],
     ["the member is larger than granted, its filesystem is not", { sizeBytes: 3 * GIB, memberAhead: true }],
     ["an extend is running", { running: "Extend" }],
-    ["the last attempt failed a moment ago", { retryAtMs: NOW_MS + 1 }],
+    ["the last attempt failed a moment ago", { retryMs: 1001 }],
     ["the reading is no number", { availableBytes: Number.NaN }],
     ["the reading is negative", { availableBytes: -1 }],
     ["the reading has no capacity", { capacityBytes: 0, availableBytes: 0 }],
@@ -90,5 +92,52 @@ describe("an emergency grant", () => {
 
   it("that is withdrawn is gone", () => {
     expect(acceptedGrant(offered, undefined, 5)).toBeUndefined();
+  });
+});
+
+describe("how long a grant lives", () => {
+  const HOUR_MS = 3_600_000;
+  const READ_MS = 5 * HOUR_MS;
+  const read = grantRead(offered, undefined, READ_MS);
+  /** So long after it was read, on a node whose clock shows that much more than it should. */
+  const isAliveAfter = (hours: number, aheadMs: number, known = read): boolean =>
+    isAlive(offered, known, { nowMs: NOW_MS + hours * HOUR_MS + aheadMs, monotonicMs: READ_MS + hours * HOUR_MS });
+
+  it.each([0, HOUR_MS, -HOUR_MS, 24 * HOUR_MS, -24 * HOUR_MS])(
+    "is a day from when its node has read it, with a clock that is %d ms ahead",
+    (aheadMs) => {
+      expect([0, 1, 23.9].map((hours) => isAliveAfter(hours, aheadMs))).toEqual([true, true, true]);
+      expect([24, 25, 48].map((hours) => isAliveAfter(hours, aheadMs))).toEqual([false, false, false]);
+    },
+  );
+
+  it("is no longer for a grant that is heard of again, and begins anew with another", () => {
+    expect(grantRead(offered, read, READ_MS + HOUR_MS)).toEqual(read);
+    expect(grantRead({ ...offered, expiry: "2026-01-03T00:00:00Z" }, read, READ_MS + HOUR_MS)?.monotonicMs).toBe(
+      6 * HOUR_MS,
+    );
+    expect(grantRead({ ...offered, epoch: 5 }, read, READ_MS + HOUR_MS)?.monotonicMs).toBe(6 * HOUR_MS);
+    expect(grantRead(undefined, read, READ_MS)).toBeUndefined();
+  });
+
+  it("is told by its date from a boot on, until the API server has named it again", () => {
+    const booted = { nowMs: NOW_MS, monotonicMs: 60_000 };
+    expect(isAlive(offered, read, booted)).toBe(true);
+    expect(isAlive(offered, read, { ...booted, nowMs: Date.parse(offered.expiry) })).toBe(false);
+    const again = grantRead(offered, read, 60_000);
+    expect(isAlive(offered, again, { ...booted, nowMs: Date.parse(offered.expiry) })).toBe(true);
+  });
+
+  it("is told by its date where another grant was read, or none", () => {
+    const late = { nowMs: Date.parse(offered.expiry), monotonicMs: READ_MS };
+    expect(isAlive(offered, undefined, late)).toBe(false);
+    expect(isAlive({ ...offered, epoch: 9 }, read, late)).toBe(false);
+  });
+
+  it("is none where its expiry is no date", () => {
+    const undated = { ...offered, expiry: "tomorrow" };
+    expect(isAlive(undated, grantRead(undated, undefined, READ_MS), { nowMs: NOW_MS, monotonicMs: READ_MS })).toBe(
+      false,
+    );
   });
 });

@@ -94,6 +94,7 @@ describe("the status of a layout", () => {
       operation: { ...operation, step: "shrunk to 1.5 GiB" },
       cancel: new AbortController(),
       ended: Promise.resolve(),
+      startedMs: 0,
       begun: true,
     };
     const state = mountedState({ running });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import { recordWithLayout } from "../../../src/agent/layout-record.ts";
 import { startNodeMeasurer } from "../../../src/agent/node-measures.ts";
 import { newVolumeState } from "../../../src/agent/volume-state.ts";
-import { wireSample } from "../../../src/agent/wire-sample.ts";
+import { isRecent, wireSample } from "../../../src/agent/wire-sample.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { GIB } from "../../../src/units/quantity.ts";
@@ -12,7 +12,7 @@ import { eventually } from "../../fakes/eventually.ts";
 
 const log = createLogger("test", "silent");
 const reading = {
-  ...{ sampledAtMs: 1, capacityBytes: GIB, availableBytes: GIB / 2, inodesTotal: 0, inodesUsed: 0 },
+  ...{ sampledAtMs: 1, takenMs: 1, capacityBytes: GIB, availableBytes: GIB / 2, inodesTotal: 0, inodesUsed: 0 },
   ...{ growthBytesPerSecond: 0, peakWriteBytesPerSecond: 0 },
 };
 const state = { ...newVolumeState(recordWithLayout(buildLayout(), undefined), true), reading, sizeBytes: GIB };
@@ -31,6 +31,38 @@ describe("a sample", () => {
     await Promise.resolve();
     expect(wireSample(state, measurer.of(state))).toBeUndefined();
     measurer.stop();
+  });
+
+  it.each([
+    ["it was read after that", 5000, "2026-01-01T00:00:00.040Z", Date.parse("2026-01-01T00:00:00.040Z")],
+    ["it was read after that, on whatever date", 5000, "2030-01-01T00:00:00.000Z", Date.parse("2030-01-01T00:00:00Z")],
+    ["it was read before that, on whatever date", 4999, "2020-01-01T00:00:00.000Z", 0],
+  ])("names the operation that ended last where %s", (_what, takenMs, endedAt, named) => {
+    const lastOperation = {
+      kind: "Extend",
+      from: "1Gi",
+      to: "2Gi",
+      reached: "2Gi",
+      outcome: "Succeeded",
+      epoch: 1,
+    } as const;
+    const record = { ...state.record, lastOperation: { ...lastOperation, startedAt: endedAt, endedAt } };
+    const one = { ...state, record, operationEndedMs: 5000, reading: { ...reading, takenMs } };
+    const sample = wireSample(one, { freeBytes: GIB, ioUtilizationRatio: 0 });
+    expect(sample?.lastOperationEndedAtMs).toBe(named);
+    expect(sample).not.toHaveProperty("takenMs");
+  });
+
+  it("names none where none has ended", () => {
+    expect(wireSample(state, { freeBytes: GIB, ioUtilizationRatio: 0 })?.lastOperationEndedAtMs).toBe(0);
+  });
+
+  it("goes to a new stream only while its reading is recent: an engine counts its age from when it comes", () => {
+    expect([isRecent(undefined, 0), isRecent(reading, 10_000), isRecent(reading, 10_001)]).toEqual([
+      false,
+      true,
+      false,
+    ]);
   });
 
   it("is made of a span all the same: the node's own disk is no bound for it", () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import { pino } from "pino";
+import { grantRead } from "../../../src/agent/emergency.ts";
 import type { AgentMetrics } from "../../../src/agent/metrics.ts";
 import type { NodeRecord } from "../../../src/agent/node-records.ts";
 import type { OperationEnvironment } from "../../../src/agent/record-operation.ts";
@@ -22,6 +23,7 @@ const HOUR_MS = 3_600_000;
 const log = pino({ level: "silent" });
 const NEARLY_FULL_READING: SampledReading = {
   sampledAtMs: NOW_MS,
+  takenMs: 1000,
   capacityBytes: GIB,
   availableBytes: 100 * MIB,
   inodesTotal: 0,
@@ -73,21 +75,20 @@ function nearlyFull() {
     } as Partial<StatusReporter> as StatusReporter,
     sampler: { operation: () => undefined } as Partial<Sampler> as Sampler,
     metrics: { operationEnded: () => undefined } as Partial<AgentMetrics> as AgentMetrics,
-    clock: { nowMs: () => NOW_MS, monotonicMs: () => 0 },
+    clock: { nowMs: () => NOW_MS, monotonicMs: () => 1000 },
     log,
     ended: () => undefined,
   };
   const runner = createOperationRunner(environment);
-  const read = (sampledAtMs = NOW_MS): void =>
+  const read = (): void =>
     createSampleSink({
       states: new Map([[state.handle, state]]),
       sampleOf: () => undefined,
       offer: () => undefined,
       spendEmergency: (one) => void spendEmergency({ runner, clock: environment.clock, log }, one),
       changed: () => undefined,
-      nowMs: () => NOW_MS,
       log,
-    }).readings([{ ...NEARLY_FULL_READING, handle: state.handle, sampledAtMs }]);
+    }).readings([{ ...NEARLY_FULL_READING, handle: state.handle }]);
   return { state, runner, done, read, environment };
 }
 
@@ -106,11 +107,20 @@ describe("an emergency", () => {
     },
   );
 
-  it("is met on the first reading after the node's clock was set back, too", async () => {
-    const { state, done, read } = nearlyFull();
-    state.operationEndedAtMs = NOW_MS + HOUR_MS;
-    state.emergencyRetryAtMs = NOW_MS - 1;
-    read();
+  it.each([
+    ["an hour ahead", HOUR_MS],
+    ["an hour behind", -HOUR_MS],
+    ["a day ahead", 24 * HOUR_MS],
+    ["a day behind", -24 * HOUR_MS],
+  ])("is met on the first reading after the node's clock was set to %s", async (_what, aheadMs) => {
+    const { state, done, environment } = nearlyFull();
+    state.record = { ...state.record, grantRead: grantRead(state.record.grant, undefined, 0) };
+    const clock = { ...environment.clock, nowMs: () => NOW_MS + aheadMs };
+    const runner = createOperationRunner({ ...environment, clock });
+    state.operationEndedMs = 900;
+    state.emergencyRetryMs = 1000;
+    state.reading = { ...NEARLY_FULL_READING, sampledAtMs: NOW_MS + aheadMs };
+    await spendEmergency({ runner, clock, log }, state);
     await eventually("the emergency extend", () => done.length > 0);
     expect(done).toEqual(["extended to 2 GiB"]);
   });
@@ -121,7 +131,7 @@ describe("an emergency extend that fails after its member has grown", () => {
   const withHalfExtend = () => {
     const parts = nearlyFull();
     const { storage } = parts.environment;
-    let [memberBytes, attempts, nowMs] = [GIB, 0, NOW_MS];
+    let [memberBytes, attempts, monotonicMs] = [GIB, 0, 0];
     const half: Partial<Storage> = {
       sizeBytes: async () => memberBytes,
       extend: async (volume, sizeBytes) => {
@@ -131,11 +141,11 @@ describe("an emergency extend that fails after its member has grown", () => {
         return storage.extend(volume, sizeBytes);
       },
     };
-    const clock = { nowMs: () => nowMs, monotonicMs: () => 0 };
+    const clock = { nowMs: () => NOW_MS, monotonicMs: () => monotonicMs };
     const runner = createOperationRunner({ ...parts.environment, storage: { ...storage, ...half }, clock });
     const readAt = async (atMs: number) => {
-      nowMs = atMs;
-      parts.state.reading = { ...NEARLY_FULL_READING, sampledAtMs: atMs };
+      monotonicMs = atMs;
+      parts.state.reading = { ...NEARLY_FULL_READING, takenMs: atMs };
       await spendEmergency({ runner, clock, log }, parts.state);
       await eventually("its end", () => parts.state.running === undefined);
     };
@@ -144,14 +154,14 @@ describe("an emergency extend that fails after its member has grown", () => {
 
   it("is tried again after a moment, although the member has the granted size", async () => {
     const { state, done, readAt } = withHalfExtend();
-    await readAt(NOW_MS);
+    await readAt(1000);
     expect(state.record.lastOperation).toMatchObject({ outcome: "Failed", reached: "2Gi" });
     expect(state.sizeBytes).toBe(2 * GIB);
-    await readAt(NOW_MS + EMERGENCY_RETRY_MS - 1);
+    await readAt(1000 + EMERGENCY_RETRY_MS - 1);
     expect(done).toEqual([]);
-    await readAt(NOW_MS + EMERGENCY_RETRY_MS);
+    await readAt(1000 + EMERGENCY_RETRY_MS);
     expect(done).toEqual(["extended to 2 GiB"]);
-    await readAt(NOW_MS + 2 * EMERGENCY_RETRY_MS);
+    await readAt(1000 + 2 * EMERGENCY_RETRY_MS);
     expect(done).toEqual(["extended to 2 GiB"]);
   });
 });

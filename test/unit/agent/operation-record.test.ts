@@ -173,16 +173,16 @@ describe("an operation", () => {
 
     it("is not begun on a reading from before the last operation's end, which says nothing of the present size", async () => {
       await start({ emergency });
-      const before = Date.now();
+      const before = systemClock.monotonicMs();
       want("1200Mi", "1Gi");
       await eventually("the extend", () => node.ended.length > 0);
       await eventually("the look after it", () => node.told.at(-1) === "idle");
       // The moment of its end itself counts as after it.
-      node.read({ sampledAtMs: Math.min(before, node.state().operationEndedAtMs - 1), availableBytes: 100 * MIB });
+      node.read({ takenMs: Math.min(before, node.state().operationEndedMs - 1), availableBytes: 100 * MIB });
       await spend();
       expect(node.state().running).toBeUndefined(); // one that is spent has begun by then
       expect([node.ended.length, await node.sizeBytes()]).toEqual([1, 1200 * MIB]);
-      node.read({ sampledAtMs: node.state().operationEndedAtMs, availableBytes: 100 * MIB });
+      node.read({ takenMs: node.state().operationEndedMs, availableBytes: 100 * MIB });
       await spend();
       await eventually("the emergency extend", () => node.ended.length === 2);
       expect([node.ended[1]?.reason, await node.sizeBytes()]).toEqual(["EmergencySpent", 2 * GIB]);

@@ -24,6 +24,12 @@ interface Case {
 }
 
 const HOUR_MS = 3_600_000;
+const WRONG_CLOCKS = {
+  "an hour ahead": HOUR_MS,
+  "an hour behind": -HOUR_MS,
+  "a day ahead": 24 * HOUR_MS,
+  "a day behind": -24 * HOUR_MS,
+};
 const full = { usedRatio: 0.9 };
 const empty = { usedRatio: 0.1 };
 const extendedAt = (...extendsAtMs: number[]): RecentChanges => ({ extendsAtMs, shrinksAtMs: [] });
@@ -1007,6 +1013,66 @@ const cases: Record<string, Case> = {
     ceilings: ceilings({ max: "1Ti", bytesPerNamespace: "100Gi" }),
     plan: "hold",
     reason: "CeilingReached",
+  },
+  ...Object.fromEntries(
+    Object.entries(WRONG_CLOCKS).flatMap(([what, aheadMs]): [string, Case][] => [
+      [
+        `extends on a node whose clock is ${what}`,
+        { facts: aVolume({ ...full, reading: { aheadMs } }), plan: "extend", reason: "RuleFired", sizeBytes: 15 * GIB },
+      ],
+      [
+        `extends beyond a running shrink on a node whose clock is ${what}`,
+        {
+          facts: aVolume({ usedRatio: 0.999, reading: { aheadMs }, filesystem: { operationInProgress: "Shrink" } }),
+          plan: "extend",
+          reason: "BelowMinAvailable",
+        },
+      ],
+      [
+        `shrinks nothing on a node whose clock is ${what}`,
+        {
+          facts: aVolume({ ...empty, reading: { aheadMs } }),
+          plan: "hold",
+          reason: "ClockDiffers",
+          rule: "shrink-below-30",
+          message: new RegExp(`set the clocks right: that of node node-a is 1[hd] ${what.split(" ")[2]}`),
+        },
+      ],
+    ]),
+  ),
+  "says what else holds a shrink, whatever the clocks": {
+    facts: aVolume({ ...empty, reading: { aheadMs: HOUR_MS }, facts: { changes: extendedAt(NOW_MS - 60_000) } }),
+    plan: "hold",
+    reason: "CoolingDown",
+  },
+  "says that no rule holds, whatever the clocks": {
+    facts: aVolume({ reading: { aheadMs: HOUR_MS } }),
+    plan: "hold",
+    reason: "WithinBounds",
+  },
+  "shrinks where the clocks differ by no more than 5 s ahead": {
+    facts: aVolume({ ...empty, reading: { aheadMs: 5000 } }),
+    plan: "shrink",
+    reason: "RuleFired",
+  },
+  "shrinks where the clocks differ by no more than 10 s behind, as a network delays": {
+    facts: aVolume({ ...empty, reading: { aheadMs: -10_000 } }),
+    plan: "shrink",
+    reason: "RuleFired",
+  },
+  "shrinks nothing where the node's clock shows no time": {
+    facts: aVolume({ ...empty, reading: { aheadMs: Number.NaN } }),
+    plan: "hold",
+    reason: "ClockDiffers",
+  },
+  "waits out a cooldown whatever the wall clock shows, and says until when it does": {
+    facts: aVolume({
+      ...empty,
+      facts: { nowMs: NOW_MS + 30 * HOUR_MS, changes: extendedAt(NOW_MS - HOUR_MS) },
+    }),
+    plan: "hold",
+    reason: "CoolingDown",
+    nextEligibleMs: NOW_MS + 35 * HOUR_MS,
   },
   "never shrinks while Prometheus is down": {
     facts: aVolume({ ...empty, facts: { metricsStale: true } }),

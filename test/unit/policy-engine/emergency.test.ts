@@ -5,6 +5,7 @@ import { GIB } from "../../../src/units/quantity.ts";
 import { aVolume } from "../../builders/facts.ts";
 import { aPolicy, EXTEND_AT_80 } from "../../builders/policy.ts";
 
+const HOUR = 3_600_000;
 const MIN_AVAILABLE = { limits: { min: "1Gi", max: "100Gi", minAvailable: "1Gi" } };
 
 describe("the emergency grant", () => {
@@ -61,6 +62,12 @@ describe("the emergency grant", () => {
     expect(isGrantInDoubt(aVolume())).toBe(false);
     expect(isGrantInDoubt(aVolume({ reading: "none" }))).toBe(true);
     expect(isGrantInDoubt(aVolume({ filesystem: { operationInProgress: "Shrink" } }))).toBe(true);
+  });
+
+  it.each([HOUR, -HOUR, 24 * HOUR, -24 * HOUR])("is given on a node whose clock differs by %d ms", (aheadMs) => {
+    const facts = aVolume({ reading: { aheadMs } });
+    expect(isGrantInDoubt(facts)).toBe(false);
+    expect(emergencyGrant(facts, aPolicy(MIN_AVAILABLE), NO_CEILINGS)?.sizeBytes).toBe(15 * GIB);
   });
 
   it("is limited by what is written down, whatever is measured", () => {

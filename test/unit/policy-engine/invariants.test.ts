@@ -75,6 +75,28 @@ describe("decide, for any facts", () => {
   );
 
   property(
+    "never shrinks while the clocks of node and engine differ, and extends all the same (I13)",
+    { runs: RUNS, reaches: { "a shrink but for that": 0.15, "an extend": 0.15 } },
+    [
+      fc.oneof(emptyFacts, fullFacts),
+      fc.constantFrom(-86_400_000, -10_001, 5001, 3_600_000, Number.NaN),
+      mixedPolicy,
+      anyCeilings,
+    ],
+    (reach, facts, aheadMs, compiled, bounds) => {
+      const { filesystem } = facts;
+      const reading = filesystem.reading && { ...filesystem.reading, aheadMs };
+      const before = decide(facts, compiled, bounds);
+      const plan = decide({ ...facts, filesystem: { ...filesystem, reading } }, compiled, bounds);
+      if (before.kind === "shrink") reach("a shrink but for that");
+      expect(plan.kind).not.toBe("shrink");
+      if (before.kind !== "extend") return;
+      reach("an extend");
+      expect(plan).toEqual(before);
+    },
+  );
+
+  property(
     "never shrinks under used + reserve, under the window's peak or under the minimum (I1)",
     { runs: RUNS, reaches: { "a shrink": 0.3, "one by the window's peak": 0.1, "one to the minimum": 0.02 } },
     [fc.oneof(emptyFacts, emptyFacts, mixedFacts), mixedPolicy, anyCeilings],

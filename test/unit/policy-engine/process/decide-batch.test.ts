@@ -114,15 +114,15 @@ describe("a batch of decisions", () => {
     for (const name of names)
       registry.scraped(
         name,
-        { sampledAtMs: NOW_MS, capacityBytes: GIB, availableBytes: 100 * MIB, inodesTotal: 0, inodesUsed: 0 },
+        { scrapedAtMs: NOW_MS, ageMs: 0, capacityBytes: GIB, availableBytes: 100 * MIB, inodesTotal: 0, inodesUsed: 0 },
         1000,
-        NOW_MS,
+        { nowMs: NOW_MS, monotonicMs: NOW_MS },
       );
     const bugs: unknown[] = [];
     const decideBatch = createDecideBatch(worldOf(names), book, (_handle, error) => bugs.push(error));
     const decided = decideBatch(
       names.map((name) => registry.get(name)),
-      NOW_MS,
+      { nowMs: NOW_MS, monotonicMs: NOW_MS },
     );
     expect(decided.map(({ plan }) => `${plan.kind} ${plan.reason}`)).toEqual([
       "extend RuleFired",

@@ -21,7 +21,7 @@ function followed() {
     caches: caches as unknown as ChangesFollowed["caches"],
     registry,
     engine: { evaluate: (handle) => evaluated.push(handle) },
-    nowMs: () => NOW_MS,
+    clock: { nowMs: () => NOW_MS, monotonicMs: () => NOW_MS },
     onCountChanged: () => {},
     onEpoch: () => {},
   });

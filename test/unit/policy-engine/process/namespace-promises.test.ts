@@ -29,7 +29,8 @@ function promised() {
     filesystems: cacheOf<Filesystem>(),
     claims: cacheOf<PersistentVolumeClaim>(),
   };
-  const promises = createNamespacePromises(caches as never);
+  const promises = createNamespacePromises(caches as never, { monotonicMs: () => nowMs });
+  let nowMs = NOW_MS;
   let generation = 1;
   caches.layouts.put({ ...buildLayout(), metadata: { name: "other" } });
   const see = (
@@ -53,7 +54,8 @@ function promised() {
     caches.layouts.put({ ...layout, metadata: { name: "one", generation } });
   };
   const gib = (afterS = 0, pendingBytes = 0): number => {
-    promises.begin("one", pendingBytes, NOW_MS + afterS * 1000);
+    nowMs = NOW_MS + afterS * 1000;
+    promises.begin("one", pendingBytes);
     return promises.othersBytes("other") / GIB;
   };
   return { promises, caches, see, gib, generation: () => generation };
@@ -73,8 +75,16 @@ describe("what a filesystem is promised", () => {
     ["is its size until a shrink is done", 10, [{ target: target("5Gi", 1) }, {}, target("5Gi", 1)]],
     ["is no target of a claim that was made anew", 10, [{}, {}, target("15Gi", 1), "another"]],
     ["is its grant", 14, [grant("14Gi", 60)]],
-    ["is a grant that has just expired: the node's clock may be behind", 14, [grant("14Gi", -4)]],
-    ["is no grant that has expired", 10, [grant("14Gi", -6)]],
+    [
+      "is its grant whatever the date of its expiry: its node counts from when it has read it",
+      14,
+      [grant("14Gi", -90_000)],
+    ],
+    [
+      "is no grant whose expiry is no date: no node spends it",
+      10,
+      [{ emergency: { ...grant("14Gi", 0).emergency, expiry: "soon" } }],
+    ],
     ["is nothing more while it is removed", 10, [{ ...removed, ...grant("14Gi", 60), target: target("15Gi", 1) }]],
   ])("%s", (_name, gib, seen) => {
     const one = promised();
@@ -127,16 +137,17 @@ describe("what a filesystem is promised", () => {
   it("is a grant that is being written, until it is on the layout or has not come", () => {
     const { see, gib, promises } = promised();
     see({});
-    promises.granting("one", 14 * GIB, 1, NOW_MS);
+    promises.granting("one", 14 * GIB, 1);
     expect(gib(29)).toBe(14);
     expect(gib(31)).toBe(10);
-    promises.granting("one", 14 * GIB, 1, NOW_MS);
+    expect(gib()).toBe(10);
+    promises.granting("one", 14 * GIB, 1);
     see(grant("14Gi", 60));
     see({}, { observedGeneration: 99 });
     expect(gib()).toBe(10);
   });
 
-  it("is a grant that was taken back, until the agent has seen that or it has expired", () => {
+  it("is a grant that was taken back, until the agent has seen that, or can have it no longer", () => {
     const { see, gib, generation } = promised();
     see(grant("14Gi", 60));
     see(grant("12Gi", 60), { observedGeneration: generation() });
@@ -145,14 +156,16 @@ describe("what a filesystem is promised", () => {
     expect(gib()).toBe(12);
     see({}, { observedGeneration: generation() });
     expect(gib()).toBe(12);
-    expect(gib(66)).toBe(10);
+    // It may have read the grant right before, and counts a day from then.
+    expect(gib(86_400)).toBe(12);
+    expect(gib(86_461)).toBe(10);
   });
 
   it("is a grant that a smaller one replaced before any cache showed it, until the agent has seen that", () => {
     const { see, gib, promises, generation } = promised();
     see({});
-    promises.granting("one", 14 * GIB, 1, NOW_MS);
-    promises.granting("one", 12 * GIB, 1, NOW_MS);
+    promises.granting("one", 14 * GIB, 1);
+    promises.granting("one", 12 * GIB, 1);
     see(grant("12Gi", 60));
     expect(gib(31)).toBe(14);
     see(grant("12Gi", 60), { observedGeneration: generation() });

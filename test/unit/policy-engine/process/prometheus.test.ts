@@ -10,6 +10,7 @@ const HOUR_SECONDS = 3600;
 let prometheus: FakePrometheus;
 beforeEach(async () => {
   prometheus = await startFakePrometheus();
+  prometheus.nowSeconds = AT_SECONDS + 5;
 });
 afterEach(() => prometheus.stop());
 
@@ -23,7 +24,7 @@ const usable = (claim: string): FakeSeries[] => [
   figure(claim, "capacity_bytes", GIB),
   figure(claim, "available_bytes", 300 * MIB),
 ];
-const READ = { sampledAtMs: AT_SECONDS * 1000, capacityBytes: GIB, availableBytes: 300 * MIB };
+const READ = { scrapedAtMs: AT_SECONDS * 1000, ageMs: 5000, capacityBytes: GIB, availableBytes: 300 * MIB };
 
 const readings = () => createPrometheusSource(prometheus.url).readings();
 
@@ -61,6 +62,10 @@ describe("a claim's reading", () => {
         figure("bad", "capacity_bytes", 2 * GIB, another),
         figure("bad", "capacity_bytes", 2 * GIB, { labels: { node: "node-3" } }),
       ],
+    ],
+    [
+      "whose scrape Prometheus dates after its answer",
+      usable("bad").map((one) => ({ ...one, atSeconds: AT_SECONDS + 6 })),
     ],
     ["without a capacity", [figure("bad", "available_bytes", GIB)]],
     ["without what is available", [figure("bad", "capacity_bytes", GIB)]],

@@ -14,6 +14,7 @@ import type { World } from "../../../../src/policy-engine/process/gather.ts";
 import { createEngineMetrics } from "../../../../src/policy-engine/process/metrics.ts";
 import { createNamespacePromises } from "../../../../src/policy-engine/process/namespace-promises.ts";
 import { createVolumeRegistry } from "../../../../src/policy-engine/process/volume-registry.ts";
+import { type Clock, instantOf } from "../../../../src/process/clock.ts";
 import { formatQuantity, GIB, MIB } from "../../../../src/units/quantity.ts";
 import { NOW_MS } from "../../../builders/facts.ts";
 import { aPolicy } from "../../../builders/policy.ts";
@@ -28,6 +29,9 @@ const policy = aPolicy({
   rules: [{ name: "shrink-below-30", action: "Shrink", when: "volume.usedRatio < 0.3", targetUsed: "50%" }],
   behavior: { shrink: { cooldown: "2s" } },
 });
+
+/** Both of its clocks run alike here; the engine has run for two days when it begins. */
+const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs - NOW_MS + 172_800_000 };
 
 let nowMs: number;
 let usedBytes: number;
@@ -65,7 +69,7 @@ function startEngine() {
     registry,
     world: {
       caches: caches as unknown as World["caches"],
-      promises: createNamespacePromises(caches as unknown as World["caches"]),
+      promises: createNamespacePromises(caches as unknown as World["caches"], clock),
       metricsStale: () => false,
     },
     policies: {
@@ -77,7 +81,7 @@ function startEngine() {
     metrics: createEngineMetrics(() => true),
     clusterRate: { take: () => true },
     epoch: () => 3,
-    nowMs: () => nowMs,
+    clock,
     log: createRecordingLog().log,
   });
   caches.claims.put({
@@ -96,10 +100,10 @@ async function secondsPass(seconds: number): Promise<void> {
     nowMs += 1000;
     const figures = { capacityBytes: sizeBytes(), availableBytes: sizeBytes() - usedBytes, sizeBytes: sizeBytes() };
     const sample = { volumeHandle: HANDLE, sampledAtMs: nowMs - 100, nodeFreeBytes: 4096 * GIB, ...figures };
-    engine.registry.sampled(NODE, Sample.fromPartial(sample), nowMs);
+    engine.registry.sampled(NODE, Sample.fromPartial(sample), instantOf(clock));
     engine.caches.filesystems.put(filesystem);
     engine.caches.layouts.put(layout);
-    engine.registry.layoutSeen(layout, nowMs);
+    engine.registry.layoutSeen(layout, instantOf(clock));
     await engine.decide();
     const { target } = filesystem.spec;
     if (target !== undefined && target.decidedAt !== layout.status?.lastOperation?.decidedAt) carryOut(target);

@@ -11,6 +11,8 @@ import { waitFor } from "../../../harness/wait-for.ts";
 
 /** Each round is begun by hand: the next would begin only after the test. */
 const INTERVAL_MS = 600_000;
+/** The engine has run for an hour. */
+const MONOTONIC_MS = 3_600_000;
 const HANDLE = "fs-a";
 
 let prometheus: FakePrometheus;
@@ -38,11 +40,11 @@ async function oneRound(hasPrometheus = true) {
     },
     intervalMs: INTERVAL_MS,
     scrapeIntervalMs: 15_000,
-    nowMs: () => NOW_MS,
+    clock: { nowMs: () => NOW_MS, monotonicMs: () => MONOTONIC_MS },
     log: createRecordingLog().log,
     onCycle: (_durationMs, outcome) => outcomes.push(outcome),
   });
-  const staleBefore = slowPath.metricsStale(NOW_MS);
+  const staleBefore = slowPath.metricsStale(MONOTONIC_MS);
   slowPath.start();
   await waitFor("the round to end", () => outcomes[0]);
   return { registry, outcome: outcomes[0], evaluations, staleBefore };
@@ -50,16 +52,19 @@ async function oneRound(hasPrometheus = true) {
 
 describe("Prometheus' figures", () => {
   it("are stale until it has answered, and again three intervals after its last answer", async () => {
-    const atSeconds = NOW_MS / 1000 - 1;
+    // A day behind the engine's: only the difference of its own times counts.
+    prometheus.nowSeconds = NOW_MS / 1000 - 86_400;
+    const atSeconds = prometheus.nowSeconds - 4;
     prometheus.series = [
       { metric: "tidemark_filesystem_capacity_bytes", claim: "a", value: String(GIB), atSeconds },
       { metric: "tidemark_filesystem_available_bytes", claim: "a", value: String(300 * MIB), atSeconds },
     ];
     const { registry, staleBefore, outcome } = await oneRound();
-    expect([staleBefore, outcome, slowPath.metricsStale(NOW_MS)]).toEqual([true, "done", false]);
-    expect(slowPath.metricsStale(NOW_MS + 3 * INTERVAL_MS)).toBe(false);
-    expect(slowPath.metricsStale(NOW_MS + 3 * INTERVAL_MS + 1)).toBe(true);
+    expect([staleBefore, outcome, slowPath.metricsStale(MONOTONIC_MS)]).toEqual([true, "done", false]);
+    expect(slowPath.metricsStale(MONOTONIC_MS + 3 * INTERVAL_MS)).toBe(false);
+    expect(slowPath.metricsStale(MONOTONIC_MS + 3 * INTERVAL_MS + 1)).toBe(true);
     expect(registry.get(HANDLE).reading).toMatchObject({ capacityBytes: GIB, usedBytes: GIB - 300 * MIB });
+    expect(registry.get(HANDLE).reading).toMatchObject({ sampledAtMs: MONOTONIC_MS - 4000, aheadMs: 0 });
   });
 
   it.each(["fails", "is silent"] as const)(
@@ -67,14 +72,14 @@ describe("Prometheus' figures", () => {
     async (how) => {
       prometheus.behaviour = how;
       const { outcome, evaluations, registry } = await oneRound();
-      expect([outcome, evaluations, slowPath.metricsStale(NOW_MS)]).toEqual(["failed", 1, true]);
+      expect([outcome, evaluations, slowPath.metricsStale(MONOTONIC_MS)]).toEqual(["failed", 1, true]);
       expect(registry.get(HANDLE).reading).toBeUndefined();
     },
   );
 
   it("are not stale where no Prometheus is configured", async () => {
     const { staleBefore, evaluations } = await oneRound(false);
-    expect([staleBefore, evaluations, slowPath.metricsStale(NOW_MS)]).toEqual([false, 1, false]);
+    expect([staleBefore, evaluations, slowPath.metricsStale(MONOTONIC_MS)]).toEqual([false, 1, false]);
     expect(prometheus.asked()).toBe(0);
   });
 });

@@ -50,7 +50,7 @@ export interface SampleBatch {
 /** One reading of one mounted filesystem. Byte figures as in docs/glossary.md. */
 export interface Sample {
   volumeHandle: string;
-  /** Unix time, milliseconds */
+  /** Unix time, milliseconds, by the node's clock: it orders, and tells no age */
   sampledAtMs: number;
   /** sum of the members' sizes */
   sizeBytes: number;
@@ -64,7 +64,7 @@ export interface Sample {
   /** the highest growth of the last 60 s */
   peakWriteBytesPerSecond: number;
   operationInProgress: boolean;
-  /** 0: none since the mount */
+  /** When the operation ended that this reading was taken after, as the layout's status dates it, which names it; 0: none is known. */
   lastOperationEndedAtMs: number;
   /** of the member device, 0..1 */
   ioUtilizationRatio: number;
