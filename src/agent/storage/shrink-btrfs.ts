@@ -4,6 +4,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { formatBytes, MIB } from "../../units/quantity.ts";
 import type { BlockHost, MemberRoom, OneMemberVolume } from "./block-member.ts";
+import { countSubvolumes, lastChunkEnd } from "./btrfs-sharing.ts";
 import { cutMember } from "./cut-member.ts";
 import { stopExclusiveOperation } from "./exclusive-operation.ts";
 import { syncFilesystem } from "./fresh-reading.ts";
@@ -11,6 +12,8 @@ import { assertWritable, onlyDevid, requireMember } from "./grow.ts";
 import { type FilesystemReading, openReader, type Reader } from "./read-filesystem.ts";
 import {
   afterForeignCancel,
+  type Immovable,
+  MOVED_SUBVOLUMES_MAX,
   nextShrinkMove,
   roomProblem,
   type ShrinkFacts,
@@ -27,7 +30,7 @@ import {
   type ShrinkResult,
   StorageError,
 } from "./storage.ts";
-import { expectSuccess, type Finished } from "./tools.ts";
+import { expectSuccess, type Finished, type Tools } from "./tools.ts";
 import { untilAborted } from "./until-aborted.ts";
 import { runWatched, type WatchedEnd } from "./watched-command.ts";
 
@@ -49,6 +52,7 @@ interface Shrink {
   readonly devid: string;
   /** Where the member lies, at this moment. */
   readonly room: () => MemberRoom | undefined;
+  readonly immovable: () => Promise<Immovable | undefined>;
   readonly targetBytes: number;
   readonly control: ShrinkControl;
   readonly reader: Reader;
@@ -75,7 +79,8 @@ export async function shrinkBtrfs<V extends OneMemberVolume>(
     const devid = onlyDevid(volume);
     const cut = (): Promise<number> => cutMember(host, volume, devid, reader, control.signal);
     const room = (): MemberRoom | undefined => host.members.room(volume);
-    return await walkDown({ host, volume, cut, grainBytes, devid, room, targetBytes, control, reader });
+    const immovable = (): Promise<Immovable | undefined> => readImmovable(host.tools, volume);
+    return await walkDown({ host, volume, cut, grainBytes, devid, room, immovable, targetBytes, control, reader });
   } finally {
     reader.close();
   }
@@ -119,7 +124,7 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
 }
 
 async function gather(
-  { host, volume, devid, room, targetBytes, grainBytes, control }: Shrink,
+  { host, volume, devid, room, immovable, targetBytes, grainBytes, control }: Shrink,
   { capacityBytes, availableBytes }: FilesystemReading,
   progress: Progress,
 ): Promise<ShrinkFacts> {
@@ -132,7 +137,14 @@ async function gather(
   const usedBytes = capacityBytes - availableBytes;
   const reserveBytes = control.reserveBytes();
   const space = { availableBytes, usedBytes, reserveBytes, filesystemMinBytes, room: room() };
-  return { ...progress, targetBytes, grainBytes, ...space };
+  return { ...progress, targetBytes, grainBytes, ...space, immovable: await immovable() };
+}
+
+/** Asked before each step: whoever uses the filesystem makes snapshots when he likes. */
+async function readImmovable(tools: Tools, volume: Mounted<OneMemberVolume>): Promise<Immovable | undefined> {
+  const subvolumes = await countSubvolumes(tools, volume);
+  if (subvolumes <= MOVED_SUBVOLUMES_MAX) return undefined;
+  return { subvolumes, endBytes: await lastChunkEnd(tools, volume) };
 }
 
 function resize(shrink: Shrink, toBytes: number): Promise<WatchedEnd> {

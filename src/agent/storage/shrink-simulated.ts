@@ -33,6 +33,7 @@ export async function shrinkSimulated(
       grainBytes: BLOCK_GRAIN_BYTES,
       balancesDone: 0,
       room: undefined,
+      immovable: undefined,
     };
     const move = nextShrinkMove({ ...facts, ...limits });
     if (move.kind === "reached") return { outcome: "Succeeded", sizeBytes };

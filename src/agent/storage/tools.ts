@@ -7,6 +7,7 @@ import { StorageError } from "./storage.ts";
 
 /** An image of the agent has all of them. */
 export const PROGRAMS = [
+  "blockdev",
   "btrfs",
   "e2fsck",
   "fstrim",
@@ -43,7 +44,7 @@ export interface Tools {
     signal?: AbortSignal,
   ): Promise<Finished>;
   /** Runs a program that only reads, or writes out what is pending. */
-  query(program: Program, args: readonly string[], timeLimitMs?: number): Promise<Finished>;
+  query(program: Program, args: readonly string[], timeLimitMs?: number, outputLimitBytes?: number): Promise<Finished>;
 }
 
 const DIRECTORIES = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"] as const;
@@ -59,8 +60,8 @@ export function createTools(commands: CommandPort): Tools {
   return {
     run: (point, program, args, timeLimitMs = TIME_LIMIT_MS, signal) =>
       finish(program, args, () => commands.run(point, pathOf(program), args, { timeLimitMs, signal })),
-    query: (program, args, timeLimitMs = TIME_LIMIT_MS) =>
-      finish(program, args, () => commands.query(pathOf(program), args, { timeLimitMs })),
+    query: (program, args, timeLimitMs = TIME_LIMIT_MS, outputLimitBytes = undefined) =>
+      finish(program, args, () => commands.query(pathOf(program), args, { timeLimitMs, outputLimitBytes })),
   };
 }
 

@@ -85,6 +85,32 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
     await expectWhole();
   });
 
+  it("moves nothing where many snapshots may share it, and gives back what lies behind its last chunk", async () => {
+    scatterInReserved(mounted.mountPath, manifest, 150, 3);
+    const snapshot = (index: number): string => join(mounted.mountPath, `snapshot-${index}`);
+    for (let index = 0; index < 20; index += 1)
+      execFileSync("btrfs", ["subvolume", "snapshot", mounted.mountPath, snapshot(index)], { stdio: "ignore" });
+    expect(await fixture.storage.extend(mounted, 4 * GIB)).toBe(4 * GIB);
+    const physicalOf = (): string =>
+      execFileSync("btrfs", ["inspect-internal", "dump-tree", "-t", "chunk", mounted.device], { encoding: "utf8" });
+    const before = physicalOf().match(/CHUNK_ITEM \d+/g);
+    const result = await fixture.storage.shrink(mounted, 1 * GIB, makeShrinkControl());
+    expect(result).toMatchObject({ outcome: "FloorReached", message: expect.stringContaining("21 subvolumes") });
+    expect(result.sizeBytes).toBeLessThan(4 * GIB);
+    expect(result.sizeBytes).toBeGreaterThan(1 * GIB);
+    execFileSync("blockdev", ["--flushbufs", mounted.device]);
+    expect(physicalOf().match(/CHUNK_ITEM \d+/g)).toEqual(before);
+    await expectWhole();
+    for (let index = 0; index < 20; index += 1)
+      execFileSync("btrfs", ["subvolume", "delete", "--commit-after", snapshot(index)], { stdio: "ignore" });
+    await waitFor("the snapshots to be cleaned up", () => {
+      const left = execFileSync("btrfs", ["subvolume", "list", "-d", mounted.mountPath], { encoding: "utf8" });
+      return left === "" ? true : undefined;
+    });
+    expect((await shrinkUntilDone(1536 * MIB)).sizeBytes).toBeLessThan(result.sizeBytes);
+    await expectWhole();
+  });
+
   it("grows and shrinks over and over under a writer, and loses nothing", async () => {
     const writer = write({ megabytesPerSecond: 100, keptFiles: 40 });
     for (let round = 0; round < 3; round += 1) {

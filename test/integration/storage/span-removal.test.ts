@@ -169,6 +169,21 @@ describeReal("members that shall leave a span", LOOP_PARTS, () => {
     expect([1, 2, 3, 4].map((index) => sumOf(`file-${index}`))).toEqual(sums);
   });
 
+  it("stay where many snapshots may share what they hold; one that holds nothing leaves", async () => {
+    const [m0, m1, m2] = [0, 1, 2].map((index) => makeMember(fixture, `m${index}`, GIB));
+    if (m0 === undefined || m1 === undefined || m2 === undefined) throw new Error("bug: three members");
+    const mounted = await stage([m0, m1, m2]);
+    const sum = written("kept", 1100);
+    for (let index = 0; index <= 16; index += 1)
+      execFileSync("btrfs", ["subvolume", "snapshot", mountPath, join(mountPath, `s${index}`)], { stdio: "ignore" });
+    const result = await shrink(mounted, [m0, leaving(m1), leaving(m2)]);
+    expect(result).toMatchObject({ outcome: "FloorReached", message: expect.stringContaining("18 subvolumes") });
+    expect(devices()).toContain(deviceOf(m1));
+    expect(sumOf("kept")).toBe(sum);
+    for (let index = 0; index <= 16; index += 1)
+      execFileSync("btrfs", ["subvolume", "delete", join(mountPath, `s${index}`)], { stdio: "ignore" });
+  });
+
   it("leave where btrfs has refused another of them for want of space, which stays", async () => {
     const [m0, m1, m2] = [0, 1, 2].map((index) => makeMember(fixture, `m${index}`, GIB));
     if (m0 === undefined || m1 === undefined || m2 === undefined) throw new Error("bug: three members");

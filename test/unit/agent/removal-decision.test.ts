@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
+import { MOVED_SUBVOLUMES_MAX } from "../../../src/agent/storage/shrink-decision.ts";
 import { chunkRoomBytes } from "../../../src/agent/storage/span/chunk-room.ts";
 import {
   type DeviceRoom,
@@ -26,7 +27,16 @@ const facts = (
   const sum = (of: (one: DeviceRoom) => number): number => all.reduce((bytes, one) => bytes + of(one), 0);
   const capacityBytes = sum(({ sizeBytes }) => sizeBytes);
   const availableBytes = sum(({ unallocatedBytes }) => unallocatedBytes);
-  return { staying, leaving, capacityBytes, availableBytes, reserveBytes: 256 * MIB, balancesDone: 3, ...change };
+  return {
+    staying,
+    leaving,
+    capacityBytes,
+    availableBytes,
+    reserveBytes: 256 * MIB,
+    balancesDone: 3,
+    subvolumes: 1,
+    ...change,
+  };
 };
 /** What each step does until nothing more can be had: data goes to the devices with the most unallocated space, as the kernel has it. */
 function leftBy(first: RemovalFacts): { readonly out: readonly string[]; readonly facts: RemovalFacts } {
@@ -86,6 +96,23 @@ describe("taking a device out of a btrfs", () => {
     ["then for half empty ones", two(TIGHT, { balancesDone: 2 }), { kind: "balance", usagePercent: 50 }],
   ])("%s", (_what, given, expected) => {
     expect(nextRemovalMove(given)).toEqual(expected);
+  });
+
+  describe("where many subvolumes may share what it holds", () => {
+    const many = { subvolumes: MOVED_SUBVOLUMES_MAX + 1, balancesDone: 0 };
+
+    it("is not done, and no chunks are repacked for it", () => {
+      expect(nextRemovalMove(two(8 * GIB, many))).toEqual({
+        kind: "floor",
+        floorBytes: 20 * GIB,
+        message: expect.stringMatching(/^member m1 \(10Gi\) stays: 1Gi would be moved; it has 17 subvolumes/),
+      });
+    });
+
+    it("is done for one that holds nothing", () => {
+      const empty = facts([device("m0", 10 * GIB, GIB)], [device("m1", GIB, GIB / 2), device("m2", GIB, 0)], many);
+      expect(leftBy(empty).out).toEqual(["m2"]);
+    });
   });
 
   // A tenth of what stays, in whole 16 MiB, is the largest chunk; there are three.

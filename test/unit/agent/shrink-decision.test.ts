@@ -4,6 +4,7 @@ import {
   afterForeignCancel,
   cancelReason,
   DEVICE_MIN_BYTES,
+  MOVED_SUBVOLUMES_MAX,
   nextShrinkMove,
   roomProblem,
   type ShrinkFacts,
@@ -29,6 +30,7 @@ function makeFacts(overrides: Partial<ShrinkFacts> = {}): ShrinkFacts {
     grainBytes: 4096,
     balancesDone: 0,
     room: undefined,
+    immovable: undefined,
     ...overrides,
   };
 }
@@ -113,6 +115,40 @@ describe("nextShrinkMove", () => {
       makeFacts({ sizeBytes: 4 * GIB, usedBytes: 3 * GIB, reserveBytes: GIB, filesystemMinBytes: 4 * GIB }),
     );
     expect(move.kind).toBe("floor");
+  });
+
+  describe("of a filesystem whose data must not be moved", () => {
+    const immovable = { subvolumes: MOVED_SUBVOLUMES_MAX + 1, endBytes: 3 * GIB };
+
+    it("gives back what lies behind its last chunk, and no more", () => {
+      expect(nextShrinkMove(makeFacts({ sizeBytes: 3.5 * GIB, immovable }))).toEqual({
+        kind: "resize",
+        toBytes: 3 * GIB,
+      });
+      expect(nextShrinkMove(makeFacts({ sizeBytes: 3 * GIB, immovable }))).toMatchObject({
+        kind: "floor",
+        floorBytes: 3 * GIB,
+      });
+    });
+
+    it("repacks no chunks", () => {
+      const move = nextShrinkMove(makeFacts({ sizeBytes: 3 * GIB, filesystemMinBytes: 3 * GIB, immovable }));
+      expect(move.kind).toBe("floor");
+    });
+
+    it("still never plans under used + reserve, nor under the filesystem's own minimum", () => {
+      const facts = { sizeBytes: 8 * GIB, usedBytes: 5 * GIB, reserveBytes: GIB, immovable };
+      expect(nextShrinkMove(makeFacts({ ...facts, sizeBytes: 6 * GIB })).kind).toBe("floor");
+      expect(
+        nextShrinkMove(makeFacts({ ...facts, usedBytes: GIB, sizeBytes: 6 * GIB, filesystemMinBytes: 6 * GIB })).kind,
+      ).toBe("floor");
+    });
+
+    it("says why, with the number of its subvolumes", () => {
+      const move = nextShrinkMove(makeFacts({ sizeBytes: 3 * GIB, immovable }));
+      if (move.kind !== "floor") throw new Error(move.kind);
+      for (const text of ["17 subvolumes", "read-only", "ends at 3Gi"]) expect(move.message).toContain(text);
+    });
   });
 
   it("names the floor and what it is made of", () => {

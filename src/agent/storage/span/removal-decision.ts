@@ -1,6 +1,7 @@
 // Which member leaves a btrfs next, of those that shall. Pure: figures in, a move out. A removal for which there is too little room
 // elsewhere forces the filesystem read-only; so what moves, and room beside it, must fit before it begins.
 import { formatBytes } from "../../../units/quantity.ts";
+import { MOVED_SUBVOLUMES_MAX, sharingText } from "../shrink-decision.ts";
 import { chunkRoomBytes, leastLeftBytes } from "./chunk-room.ts";
 
 /** As a shrink's: chunks emptier than this are repacked first, each at most once; never metadata. */
@@ -22,6 +23,8 @@ export interface RemovalFacts {
   readonly availableBytes: number;
   readonly reserveBytes: number;
   readonly balancesDone: number;
+  /** The top level and all others. */
+  readonly subvolumes: number;
 }
 
 export type RemovalMove =
@@ -40,11 +43,15 @@ export function nextRemovalMove(facts: RemovalFacts): RemovalMove {
   const emptiestFirst = { ...facts, leaving: [...facts.leaving].reverse().sort(byAllocated) };
   const now = bestOrder(emptiestFirst, hasRoom);
   const usagePercent = BALANCE_USAGE_PERCENTS[facts.balancesDone];
-  if (usagePercent !== undefined && sizeOf(bestOrder(emptiestFirst, hasSpace)) > sizeOf(now))
+  if (usagePercent !== undefined && mayMove(facts) && sizeOf(bestOrder(emptiestFirst, hasSpace)) > sizeOf(now))
     return { kind: "balance", usagePercent };
   const [next] = now;
   if (next !== undefined) return { kind: "remove", member: next.member };
-  return { kind: "floor", floorBytes: floorOf(facts), message: floorMessage(emptiestFirst) };
+  return {
+    kind: "floor",
+    floorBytes: mayMove(facts) ? floorOf(facts) : facts.capacityBytes,
+    message: floorMessage(emptiestFirst),
+  };
 }
 
 /** Goes on from `order` as far as it may. At most 5 members: 325 orders. */
@@ -74,7 +81,13 @@ function hasSpace(facts: RemovalFacts, order: Order): boolean {
  * as a whole, and only room on those.
  */
 function hasRoom(facts: RemovalFacts, order: Order): boolean {
+  if (!mayMove(facts) && allocatedOf(order) > 0) return false;
   return hasSpace(facts, order) && roomBytes(facts, order) >= neededBytes(facts, order);
+}
+
+/** What many subvolumes may share is not moved; a member that holds nothing leaves all the same. */
+function mayMove({ subvolumes }: RemovalFacts): boolean {
+  return subvolumes <= MOVED_SUBVOLUMES_MAX;
 }
 
 function roomBytes({ leaving, staying }: RemovalFacts, order: Order): number {
@@ -113,6 +126,8 @@ function floorMessage(facts: RemovalFacts): string {
       `${stays}: the other members have ${formatBytes(leftBytes)}, less than ${formatBytes(capacityBytes - availableBytes)} used + ` +
       `a reserve of ${formatBytes(reserveBytes)}`
     );
+  if (!mayMove(facts))
+    return `${stays}: ${formatBytes(allocatedOf([easiest]))} would be moved; ${sharingText(facts.subvolumes)}`;
   return (
     `${stays}: the other members have ${formatBytes(roomBytes(facts, [easiest]))} unallocated, and taking it out safely needs ` +
     `${formatBytes(neededBytes(facts, [easiest]))} (${formatBytes(allocatedOf([easiest]))} to move, and room for new chunks)`

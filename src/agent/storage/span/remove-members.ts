@@ -1,6 +1,7 @@
 // The shrink of a span: members that shall leave are taken out of the mounted btrfs, one after the other, under watch (R1, R2),
 // and let go of (R3). Nothing begins for which the other members have too little room; where not all can leave, as many as can do.
 import { formatBytes } from "../../../units/quantity.ts";
+import { countSubvolumes } from "../btrfs-sharing.ts";
 import { stopExclusiveOperation } from "../exclusive-operation.ts";
 import { syncFilesystem } from "../fresh-reading.ts";
 import { assertWritable } from "../grow.ts";
@@ -54,7 +55,8 @@ async function removeAll(shrink: Shrink): Promise<ShrinkResult> {
   for (let balancesDone = 0; ; ) {
     if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
     const inside = await readInside(shrink);
-    const facts = factsOf(shrink, inside, refused, balancesDone);
+    const subvolumes = await countSubvolumes(shrink.host.tools, shrink.volume);
+    const facts = factsOf(shrink, inside, refused, { balancesDone, subvolumes });
     if (facts.leaving.length === 0) return ended(shrink, [...refused.values()]);
     const move = nextRemovalMove(facts);
     if (move.kind === "floor") return floor(shrink, move.floorBytes, move.message);
@@ -96,7 +98,7 @@ function factsOf(
   { control, reader }: Shrink,
   inside: readonly InsideMember[],
   refused: ReadonlyMap<string, string>,
-  balancesDone: number,
+  known: Pick<RemovalFacts, "balancesDone" | "subvolumes">,
 ): RemovalFacts {
   const isLeaving = ({ member }: InsideMember): boolean => member.wanted === "Removed" && !refused.has(member.name);
   const roomOf = ({ member, usage: { sizeBytes, unallocatedBytes } }: InsideMember): DeviceRoom => ({
@@ -111,7 +113,7 @@ function factsOf(
     capacityBytes,
     availableBytes,
     reserveBytes: control.reserveBytes(),
-    balancesDone,
+    ...known,
   };
 }
 
