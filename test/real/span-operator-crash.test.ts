@@ -47,7 +47,7 @@ async function openWorld(): Promise<CrashingOperator> {
   controlPlane = await startApiUnderTest({ port: 0, log });
   client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   await bootstrap(client, {
-    crdDirectory: "kustomize/base/crds",
+    crdDirectory: "kustomize/foundation/crds",
     nodeName: NODE_NAME,
     initialSize: "1Gi",
     fsType: "btrfs",
