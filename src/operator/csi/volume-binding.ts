@@ -50,7 +50,7 @@ export async function refusalOfDeletion(binding: Binding, handle: string): Promi
     if (live?.spec.persistentVolumeReclaimPolicy === "Retain")
       return new Refusal(
         "FAILED_PRECONDITION",
-        `${handle} is kept: PersistentVolume ${volume.metadata.name} says Retain; set it to Delete, or delete it, first`,
+        `${handle} is kept: PersistentVolume ${volume.metadata.name} says Retain; set it to Delete first`,
       );
   }
   return undefined;

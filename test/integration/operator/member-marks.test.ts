@@ -165,7 +165,7 @@ describe("members of a class that lets them carry labels and annotations", () =>
     await cluster.client.delete("test/delete", PERSISTENT_VOLUME_CLAIMS, { namespace: "shop", name: "retained" });
     await expect(span.remove(handle)).rejects.toMatchObject({
       code: status.FAILED_PRECONDITION,
-      details: `${handle} is kept: PersistentVolume ${volumeName} says Retain; set it to Delete, or delete it, first`,
+      details: `${handle} is kept: PersistentVolume ${volumeName} says Retain; set it to Delete first`,
     });
     const uids = (objects: readonly KubeObject[]) => objects.map(({ metadata }) => metadata.uid);
     const after = await objectsOf(handle);
