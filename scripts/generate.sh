@@ -4,7 +4,7 @@
 set -euo pipefail
 root=$(realpath "${1:-$(dirname "$0")/..}")
 cd "$(dirname "$0")/.."
-mkdir -p "$root/kustomize/base/crds" "$root/test"
+mkdir -p "$root/kustomize/foundation/crds" "$root/test"
 node_modules/.bin/buf generate --output "$root"
-node --import tsx scripts/generate-crds.ts "$root/kustomize/base/crds"
+node --import tsx scripts/generate-crds.ts "$root/kustomize/foundation/crds"
 node --import tsx scripts/generate-effect-points.ts "$root/test/effect-points.json"

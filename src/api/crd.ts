@@ -1,4 +1,4 @@
-// Turns a zod schema into the CustomResourceDefinition that is committed under kustomize/base/crds. Pure: text and objects only.
+// Turns a zod schema into the CustomResourceDefinition that is committed under kustomize/foundation/crds. Pure: text and objects only.
 import { z } from "zod";
 import { GROUP, VERSION } from "./names.ts";
 

@@ -1,4 +1,4 @@
-// Our kinds as the API server is told of them: names, columns, schemas. `make generate` writes them to kustomize/base/crds.
+// Our kinds as the API server is told of them: names, columns, schemas. `make generate` writes them to kustomize/foundation/crds.
 import type { CrdDescription, PrinterColumn } from "./crd.ts";
 import { filesystemSpec, filesystemStatus } from "./filesystem.ts";
 import { filesystemLayoutSpec, filesystemLayoutStatus } from "./filesystem-layout.ts";

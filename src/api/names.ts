@@ -38,6 +38,8 @@ export const RECORDS = {
   maxMembers: "tidemark.dev/max-members",
   spareMembers: "tidemark.dev/spare-members",
   strategy: "tidemark.dev/strategy",
+  memberLabels: "tidemark.dev/member-labels",
+  memberAnnotations: "tidemark.dev/member-annotations",
   deviceClass: "tidemark.dev/device-class",
   logicalVolume: "tidemark.dev/logical-volume",
 } as const;

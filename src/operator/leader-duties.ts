@@ -12,6 +12,7 @@ import { consolidationSight } from "./consolidation/consolidation-sight.ts";
 import { createConsolidations } from "./consolidation/consolidations.ts";
 import type { Duty } from "./led-queue.ts";
 import { createGuardKeeper } from "./member/guard-keeper.ts";
+import { createMarkKeeper } from "./member/mark-keeper.ts";
 import { createPace } from "./member/pace.ts";
 import type { Turns } from "./member/turns.ts";
 import type { OperatorMetrics } from "./metrics.ts";
@@ -70,10 +71,11 @@ export function createLeaderDuties(parts: DutyParts, log: Logger): NamedDuty[] {
   );
   consolidations.onChange(ofVolumes.add);
   const capacities = createCapacityLoop(client, capacityCaches, config.leaseNamespace, log);
-  const lossSynced = Promise.all([volumes.synced, claimCaches.synced]).then(() => undefined);
+  const allSynced = Promise.all([volumes.synced, claimCaches.synced]).then(() => undefined);
+  const marks = createMarkKeeper({ client, caches: volumes, claims }, allSynced, log);
   const settleMs = config.nodeLossDelayMs;
   const losing = { client, caches: volumes, claims, events, metrics, clock, settleMs };
-  const nodeLoss = createNodeLossLoop(losing, lossSynced, log);
+  const nodeLoss = createNodeLossLoop(losing, allSynced, log);
   const pendingClaims = createPendingClaims(claims, capacityCaches, events, log);
   return [
     { name: "reconciler", duty: ofVolumes },
@@ -82,6 +84,7 @@ export function createLeaderDuties(parts: DutyParts, log: Logger): NamedDuty[] {
     { name: "capacities", duty: capacities },
     { name: "pending claims", duty: pendingClaims },
     { name: "node loss", duty: nodeLoss },
+    { name: "marks of members", duty: marks },
     ...(guard === undefined ? [] : [{ name: "guard of members", duty: guard }]),
   ];
 }

@@ -57,7 +57,9 @@ export function readConfig(args: readonly string[]): StandaloneConfig {
 /** Beside the bundle (dist/tidemark.mjs); run from the sources, the file is one directory deeper. */
 export function defaultCrdDirectory(): string {
   const here = dirname(fileURLToPath(import.meta.url));
-  const candidates = ["../kustomize/base/crds", "../../kustomize/base/crds"].map((path) => join(here, path));
+  const candidates = ["../kustomize/foundation/crds", "../../kustomize/foundation/crds"].map((path) =>
+    join(here, path),
+  );
   const found = candidates.find((path) => existsSync(path));
   if (found === undefined)
     throw new Error(`the CustomResourceDefinitions are not in ${candidates.join(" nor in ")}; give --crd-directory`);

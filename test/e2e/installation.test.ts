@@ -55,7 +55,7 @@ describeOn("any", "Tidemark installed in a cluster", ["bundle"], () => {
   }, LIMIT_MS);
 
   it(
-    "is there after one kubectl apply, with every pod Ready",
+    "is there after the two commands of an install, with every pod Ready",
     async () => {
       await install(tested);
       expect((await podNames(tested)).length).toBeGreaterThanOrEqual(6);

@@ -1,4 +1,5 @@
-// Tidemark in a cluster as its users install it: its image on the nodes, and one `kubectl apply -k`. Nothing here knows what the
+// Tidemark in a cluster as its users install it: its image on the nodes, and `kubectl apply -k` of the foundation and of
+// an overlay. Nothing here knows what the
 // manifests contain but the namespace.
 import { fileURLToPath } from "node:url";
 import { parseAllDocuments } from "yaml";
@@ -16,6 +17,8 @@ import type { ClusterUnderTest } from "./cluster-under-test.ts";
 import { isShared, standingOverlay } from "./shared-state.ts";
 
 export const SYSTEM_NAMESPACE = "tidemark-system";
+/** What protects data: applied before each overlay, and in none of them. */
+export const FOUNDATION = fileURLToPath(new URL("../../kustomize/foundation", import.meta.url));
 export const OVERLAY = overlay("e2e");
 /** With lvmd beside each agent, on the volume groups of test/e2e/lvm-in-cluster.ts. */
 export const LVM_OVERLAY = overlay("e2e-lvm");
@@ -66,6 +69,7 @@ export async function install(
 }
 
 async function apply({ kubectl }: Pick<ClusterUnderTest, "kubectl">, overlayPath: string): Promise<void> {
+  await kubectl("apply", "--server-side", "--kustomize", FOUNDATION);
   await kubectl("--namespace", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", overlayPath);
 }
 

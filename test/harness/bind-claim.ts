@@ -20,6 +20,7 @@ export async function bindToSpan(
     metadata: { name: volumeName },
     spec: {
       capacity: { storage },
+      persistentVolumeReclaimPolicy: "Delete",
       accessModes: ["ReadWriteOnce"],
       claimRef: { kind: "PersistentVolumeClaim", namespace, name, uid },
       csi: {

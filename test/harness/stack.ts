@@ -62,7 +62,7 @@ export interface Stack {
 const BASE = "/dev/shm/tidemark-test";
 const LOG_TAIL_LINES = 12;
 const INTERRUPTED_EXIT_CODE = 130;
-const CRD_DIRECTORY = fileURLToPath(new URL("../../kustomize/base/crds", import.meta.url));
+const CRD_DIRECTORY = fileURLToPath(new URL("../../kustomize/foundation/crds", import.meta.url));
 const commands = createCommandPort(directEffects);
 
 /** The control plane is running, the other processes are made but not started. */

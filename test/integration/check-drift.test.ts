@@ -9,7 +9,7 @@ const SOURCES = [
   "src",
   "proto",
   "scripts",
-  "kustomize/base/crds",
+  "kustomize/foundation/crds",
   "test/effect-points.json",
   "buf.yaml",
   "buf.gen.yaml",
@@ -41,8 +41,8 @@ function entriesOf(directory: string): string[] {
 }
 
 it("names each file that is not what its source generates, or has no source, and writes nothing to the tree, not even for a moment", () => {
-  const changed = ["kustomize/base/crds/tidemark.dev_filesystems.yaml", "test/effect-points.json"];
-  const stale = ["kustomize/base/crds/tidemark.dev_formers.yaml", "src/gen/tidemark/former.ts"];
+  const changed = ["kustomize/foundation/crds/tidemark.dev_filesystems.yaml", "test/effect-points.json"];
+  const stale = ["kustomize/foundation/crds/tidemark.dev_formers.yaml", "src/gen/tidemark/former.ts"];
   for (const path of [...changed, ...stale]) appendFileSync(join(tree, path), "# nobody generates this\n");
   const before = entriesOf(tree);
   const { status, stdout } = spawnSync("scripts/check-drift.sh", { cwd: tree, encoding: "utf8" });

@@ -73,7 +73,7 @@ async function openWorld(): Promise<CrashingOperator> {
   directory = mkdtempSync(join(tmpdir(), "tidemark-lvm-crash-"));
   controlPlane = await startApiUnderTest({ port: 0, log });
   client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
-  const crdDirectory = "kustomize/base/crds";
+  const crdDirectory = "kustomize/foundation/crds";
   await bootstrap(client, { crdDirectory, nodeName: NODE_NAME, initialSize: "1Gi", fsType: "btrfs" });
   const object = (kind: string, name: string) => ({ apiVersion: "v1", kind, metadata: { name } });
   await client.create("test/namespace", NAMESPACES, object("Namespace", NAMESPACE));

@@ -29,7 +29,7 @@ beforeAll(async () => {
   controlPlane = await startApiUnderTest({ port: 0, log });
   client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   const places = {
-    crdDirectory: "kustomize/base/crds",
+    crdDirectory: "kustomize/foundation/crds",
     nodeName: "node-1",
     initialSize: "1Gi",
     fsType: "btrfs",

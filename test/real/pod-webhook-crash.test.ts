@@ -35,7 +35,7 @@ async function openWorld(): Promise<CrashingOperator> {
   directory = mkdtempSync(join(tmpdir(), "tidemark-webhook-crash-"));
   cluster = await startWebhookCluster();
   port = await freePort();
-  const crdDirectory = "kustomize/base/crds";
+  const crdDirectory = "kustomize/foundation/crds";
   await bootstrap(cluster.client, { crdDirectory, nodeName: "node-1", initialSize: "1Gi", fsType: "btrfs" });
   operator = await createCrashingOperator({
     directory,

@@ -8,9 +8,11 @@ import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayoutStatus } from "../../src/api/filesystem-layout.ts";
 import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/http-client.ts";
+import type { KubeObject } from "../../src/kube/object.ts";
 import {
   NAMESPACES,
   PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
   type PersistentVolumeClaim,
   STORAGE_CLASSES,
 } from "../../src/kube/resources.ts";
@@ -47,7 +49,7 @@ async function openWorld(): Promise<CrashingOperator> {
   controlPlane = await startApiUnderTest({ port: 0, log });
   client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   await bootstrap(client, {
-    crdDirectory: "kustomize/base/crds",
+    crdDirectory: "kustomize/foundation/crds",
     nodeName: NODE_NAME,
     initialSize: "1Gi",
     fsType: "btrfs",
@@ -122,6 +124,31 @@ it("members' claims that were deleted with the layout come back for their volume
   expect({ volumes: volumes(after), claims: await span.claims(handle), diedAt: doomed.diedAt() }).toEqual({
     ...{ volumes: volumes(), claims: [claim.name], diedAt: passages },
   });
+}, 120_000);
+
+it("members carry what their volume's claim says, also when the operator dies over each of them", async () => {
+  const passages = ["claim", "volume"].flatMap((of) => [`member/mark-${of}/before`, `member/mark-${of}/after`]);
+  const doomed = await startDoomed(operator, passages, directory);
+  const persistent: SpanUnderTest = {
+    ...span,
+    create: (request) => persist(() => span.create(request)),
+    publish: (volumeId, nodeId) => persist(() => span.publish(volumeId, nodeId)),
+  };
+  const { handle } = await provisionedSpan({ client }, persistent, "marked", { memberLabels: "team" });
+  const labels = { team: "red" };
+  const ofUser = { namespace: "shop", name: "marked" };
+  await client.mergePatch("test/label", PERSISTENT_VOLUME_CLAIMS, ofUser, { metadata: { labels } });
+  const isMarked = ({ metadata }: KubeObject): boolean => metadata.labels?.["team"] === "red";
+  await untilClaim("m0's claim has the label", `${handle}-m0`, isMarked);
+  await untilRead(
+    "its PersistentVolume has the label",
+    async () =>
+      (await client.list(PERSISTENT_VOLUMES)).items.find(({ spec }) => spec.claimRef?.name === `${handle}-m0`),
+    (volume) => volume !== undefined && isMarked(volume) && doomed.left().length === 0,
+  );
+  await doomed.stop();
+  noteDeaths("span-operator-crash-marks", { killsAt: passages, diedAt: doomed.diedAt() });
+  expect(doomed.diedAt()).toEqual(passages);
 }, 120_000);
 
 /** Made, used, extended by a member, shrunk by it again, given a spare, then a smaller one, grown in place, unmounted, deleted. */

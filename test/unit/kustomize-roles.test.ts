@@ -13,6 +13,7 @@ import * as builtIn from "../../src/kube/resources.ts";
 import { hasKubectl, kustomize, kustomizeWith, manifestsOf, type Rule, rulesOf } from "../harness/kustomize.ts";
 
 const describeWithKubectl = hasKubectl() ? describe : describe.skip;
+const foundation = hasKubectl() ? manifestsOf(kustomize("foundation")) : [];
 const manifests = hasKubectl() ? manifestsOf(kustomize("base")) : [];
 const placementManifests = hasKubectl() ? manifestsOf(kustomizeWith("base", {}, ["components/placement"])) : [];
 
@@ -132,7 +133,7 @@ describeWithKubectl("the roles in kustomize/base", () => {
   });
 
   it("have no wildcard, and no verb that gives rights away", () => {
-    const rules = placementManifests.flatMap((object) => object.rules ?? []);
+    const rules = [...foundation, ...placementManifests].flatMap((object) => object.rules ?? []);
     expect(rules.length).toBeGreaterThan(20);
     for (const { apiGroups, resources, verbs } of rules) {
       for (const text of [...apiGroups, ...resources, ...verbs]) expect(text).not.toContain("*");

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
 import { readConfig as readAgentConfig } from "../../src/agent/config.ts";
@@ -7,7 +7,6 @@ import { LOCAL } from "../../src/csi/driver.ts";
 import { readConfig as readOperatorConfig } from "../../src/operator/config.ts";
 import { parseVolumeParameters } from "../../src/operator/csi/volume-parameters.ts";
 import { readConfig as readEngineConfig } from "../../src/policy-engine/process/config.ts";
-import { csiDriver } from "../../src/standalone/bootstrap.ts";
 import {
   type Container,
   hasKubectl,
@@ -22,10 +21,7 @@ const DEFAULT_NAMESPACE = "tidemark-system";
 const OWN_NAMESPACE = "storage-team";
 const DIGEST = `sha256:${"0".repeat(64)}`;
 const PROCESSES = ["agent", "operator", "policy-engine"] as const;
-const CLUSTER_SCOPED = new Set([
-  ...["Namespace", "CustomResourceDefinition", "CSIDriver", "StorageClass", "ClusterRole", "ClusterRoleBinding"],
-  ...["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"],
-]);
+const CLUSTER_SCOPED = new Set(["Namespace", "StorageClass", "ClusterRole", "ClusterRoleBinding"]);
 
 const found = hasKubectl();
 if (!found) process.stderr.write("NOT TESTED: kubectl is not installed, so no kustomization was built\n");
@@ -45,31 +41,21 @@ describeWithKubectl("the minimal overlay", () => {
     return container;
   };
 
-  it("installs exactly this", () => {
+  it("installs exactly this, on top of the foundation", () => {
     const names = manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`).sort();
     expect(names).toEqual([
-      "CSIDriver local.tidemark.dev",
-      "CSIDriver span.tidemark.dev",
       "ClusterRole tidemark-agent",
       "ClusterRole tidemark-csi-attacher",
       "ClusterRole tidemark-csi-provisioner",
       "ClusterRole tidemark-csi-resizer",
-      "ClusterRole tidemark-edit",
       "ClusterRole tidemark-operator",
       "ClusterRole tidemark-policy-engine",
-      "ClusterRole tidemark-view",
       "ClusterRoleBinding tidemark-agent",
       "ClusterRoleBinding tidemark-csi-attacher",
       "ClusterRoleBinding tidemark-csi-provisioner",
       "ClusterRoleBinding tidemark-csi-resizer",
       "ClusterRoleBinding tidemark-operator",
       "ClusterRoleBinding tidemark-policy-engine",
-      "CustomResourceDefinition clustervolumepolicies.tidemark.dev",
-      "CustomResourceDefinition filesystemlayouts.tidemark.dev",
-      "CustomResourceDefinition filesystems.tidemark.dev",
-      "CustomResourceDefinition logicalvolumes.tidemark.dev",
-      "CustomResourceDefinition nodestorages.tidemark.dev",
-      "CustomResourceDefinition volumepolicies.tidemark.dev",
       "DaemonSet agent",
       "Deployment operator",
       "Deployment policy-engine",
@@ -89,14 +75,6 @@ describeWithKubectl("the minimal overlay", () => {
       "ServiceAccount operator",
       "ServiceAccount policy-engine",
       "StorageClass tidemark-loop",
-      "ValidatingAdmissionPolicy tidemark-definitions-guard",
-      "ValidatingAdmissionPolicy tidemark-member-guard",
-      "ValidatingAdmissionPolicy tidemark-node-scope",
-      "ValidatingAdmissionPolicy tidemark-root-guard",
-      "ValidatingAdmissionPolicyBinding tidemark-definitions-guard",
-      "ValidatingAdmissionPolicyBinding tidemark-member-guard",
-      "ValidatingAdmissionPolicyBinding tidemark-node-scope",
-      "ValidatingAdmissionPolicyBinding tidemark-root-guard",
     ]);
   });
 
@@ -124,23 +102,6 @@ describeWithKubectl("the minimal overlay", () => {
 
   it("has no text that Flux would substitute", () => {
     expect(text).not.toContain("${");
-  });
-
-  it("keeps GitOps tools from deleting the definitions, and with them all objects", () => {
-    const kept = manifests
-      .filter(({ kind }) => kind === "CustomResourceDefinition")
-      .map(({ metadata }) => metadata.annotations);
-    expect(kept).toHaveLength(6);
-    for (const annotations of kept)
-      expect(annotations).toMatchObject({
-        "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
-        "kustomize.toolkit.fluxcd.io/prune": "disabled",
-      });
-  });
-
-  it("takes every definition from kustomize/base/crds", () => {
-    const files = readdirSync("kustomize/base/crds").filter((name) => name.startsWith("tidemark.dev_"));
-    expect(files).toHaveLength(manifests.filter(({ kind }) => kind === "CustomResourceDefinition").length);
   });
 
   it("gives the agent alone privileges and the node's directories", () => {
@@ -232,11 +193,6 @@ describeWithKubectl("the minimal overlay", () => {
       backend: "loop",
       fsType: "btrfs",
     });
-  });
-
-  it("says of the driver what standalone says", () => {
-    const driver = manifests.find(({ kind, metadata }) => kind === "CSIDriver" && metadata.name === LOCAL_DRIVER);
-    expect(driver?.spec).toMatchObject(csiDriver()["spec"] as object);
   });
 });
 

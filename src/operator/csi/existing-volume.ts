@@ -78,8 +78,9 @@ function describeDifferences(pairs: readonly Pair[]): string[] {
 
 function rulesText(rules: MemberRules | undefined): string | undefined {
   if (rules === undefined) return undefined;
-  const { className, maxMembers, spareMembers, strategy } = rules;
-  return `${maxMembers} of class ${className}, ${spareMembers} spare, ${strategy}`;
+  const { className, maxMembers, spareMembers, strategy, carried } = rules;
+  const carries = carried && [...carried.labels, ...carried.annotations].join(", ");
+  return `${maxMembers} of class ${className}, ${spareMembers} spare, ${strategy}${carries ? `, with ${carries}` : ""}`;
 }
 
 function text(bytes: number | undefined): string | undefined {

@@ -1,13 +1,22 @@
 // The parameters of a StorageClass of span.tidemark.dev that say how members are made. Pure.
 import { MEMBER_CLASS_PARAMETER as CLASS_NAME } from "../../csi/class-parameters.ts";
-import type { Refusal } from "../../csi/refusal.ts";
-import { invalidArgument } from "../../csi/refusal.ts";
+import { invalidArgument, Refusal } from "../../csi/refusal.ts";
+import { carriedKeys, parseCarriedKeys } from "../member/carried-keys.ts";
 import { countOf, MEMBERS_LIMIT, type MemberRules, STRATEGIES } from "../member/member-rules.ts";
 
 const MAX_MEMBERS = "maxMembers";
 const SPARE_MEMBERS = "spareMembers";
 const STRATEGY = "strategy";
-export const MEMBER_PARAMETERS: readonly string[] = [CLASS_NAME, MAX_MEMBERS, SPARE_MEMBERS, STRATEGY];
+const LABELS = "memberLabels";
+const ANNOTATIONS = "memberAnnotations";
+export const MEMBER_PARAMETERS: readonly string[] = [
+  CLASS_NAME,
+  MAX_MEMBERS,
+  SPARE_MEMBERS,
+  STRATEGY,
+  LABELS,
+  ANNOTATIONS,
+];
 
 /** It becomes part of a path on the API server: nothing that climbs out of it. */
 export const OBJECT_NAME = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/;
@@ -34,5 +43,15 @@ export function parseMemberParameters(parameters: Readonly<Record<string, string
   const strategy = STRATEGIES.find((one) => one === asked);
   if (strategy === undefined)
     return invalidArgument(`parameter ${STRATEGY} is "${asked}"; there are: ${STRATEGIES.join(", ")}`);
-  return { className, maxMembers, spareMembers, strategy };
+  const labels = keysOf(parameters, LABELS);
+  if (labels instanceof Refusal) return labels;
+  const annotations = keysOf(parameters, ANNOTATIONS);
+  if (annotations instanceof Refusal) return annotations;
+  const carried = carriedKeys(labels, annotations);
+  return { className, maxMembers, spareMembers, strategy, ...(carried && { carried }) };
+}
+
+function keysOf(parameters: Readonly<Record<string, string>>, parameter: string): string[] | Refusal {
+  const keys = parseCarriedKeys(parameters[parameter] ?? "");
+  return typeof keys === "string" ? invalidArgument(`parameter ${parameter}: ${keys}`) : keys;
 }

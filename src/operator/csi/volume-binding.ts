@@ -4,7 +4,12 @@ import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { objectKey } from "../../kube/object.ts";
-import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolume, type PersistentVolumeClaim } from "../../kube/resources.ts";
+import {
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+} from "../../kube/resources.ts";
 import type { VolumeCaches } from "../volume/volume-caches.ts";
 import type { VolumeOrder } from "./volume-order.ts";
 
@@ -27,7 +32,10 @@ export async function claimUIDOf(client: KubeClient, order: VolumeOrder): Promis
   );
 }
 
-/** A volume is not deleted under a claim that is bound to it, nor while two PersistentVolumes say that it is theirs. */
+/**
+ * A volume is not deleted under a claim that is bound to it, nor while two PersistentVolumes say that it is theirs, nor once its
+ * PersistentVolume says Retain, as the API server has it now: a caller may have read it before somebody decided so.
+ */
 export async function refusalOfDeletion(binding: Binding, handle: string): Promise<Refusal | undefined> {
   const volumes = volumesOf(binding, handle);
   if (volumes.length > 1) return contested(handle, volumes);
@@ -37,6 +45,12 @@ export async function refusalOfDeletion(binding: Binding, handle: string): Promi
       return new Refusal(
         "FAILED_PRECONDITION",
         `${handle} is in use: claim ${objectKey(claim.metadata)} is bound to its PersistentVolume ${volume.metadata.name}; delete the claim first`,
+      );
+    const live = await binding.client.get(PERSISTENT_VOLUMES, { name: volume.metadata.name });
+    if (live?.spec.persistentVolumeReclaimPolicy === "Retain")
+      return new Refusal(
+        "FAILED_PRECONDITION",
+        `${handle} is kept: PersistentVolume ${volume.metadata.name} says Retain; set it to Delete first`,
       );
   }
   return undefined;

@@ -1,4 +1,4 @@
-// Keeps the ConfigMap that the admission policies of kustomize/base/member-guard.yaml ask: whether there are members, logical volumes
+// Keeps the ConfigMap that the admission policies of kustomize/foundation/member-guard.yaml ask: whether there are members, logical volumes
 // among them, and who may take one away. While it is missing nothing of a member may be deleted, so it is looked for again and again.
 import { FIELD_MANAGERS, MEMBER_NAMESPACE } from "../../api/names.ts";
 import { shows } from "../../kube/apply.ts";

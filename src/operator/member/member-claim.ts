@@ -2,6 +2,7 @@
 import type { MemberSpec } from "../../api/filesystem-layout.ts";
 import { SELECTED_NODE } from "../../api/names.ts";
 import type { PersistentVolume, PersistentVolumeClaim } from "../../kube/resources.ts";
+import type { Marks } from "./decide-marks.ts";
 import { memberClaimName, memberLabels } from "./member-names.ts";
 
 /** GitOps tools leave alone what they find: a member holds data, whatever a repository says. */
@@ -16,20 +17,26 @@ export interface ClaimOrder {
   readonly className: string;
   /** For classes that wait for a consumer: the provisioner makes the volume for this node. */
   readonly selectedNode: string | undefined;
+  /** Of the volume's own claim. */
+  readonly marks?: Marks | undefined;
 }
 
 export function memberClaim(
   order: ClaimOrder,
   { name, size }: Pick<MemberSpec, "name" | "size">,
 ): PersistentVolumeClaim {
-  const { handle, volumeUID, className, selectedNode } = order;
+  const { handle, volumeUID, className, selectedNode, marks } = order;
   return {
     apiVersion: "v1",
     kind: "PersistentVolumeClaim",
     metadata: {
       ...memberClaimName(handle, name),
-      labels: memberLabels(volumeUID, name),
-      annotations: { ...KEPT_BY_GITOPS, ...(selectedNode === undefined ? {} : { [SELECTED_NODE]: selectedNode }) },
+      labels: { ...marks?.labels, ...memberLabels(volumeUID, name) },
+      annotations: {
+        ...marks?.annotations,
+        ...KEPT_BY_GITOPS,
+        ...(selectedNode === undefined ? {} : { [SELECTED_NODE]: selectedNode }),
+      },
     },
     spec: {
       accessModes: ["ReadWriteOnce"],

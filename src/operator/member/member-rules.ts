@@ -1,6 +1,7 @@
 // How the members of a span volume are made, as its StorageClass said when the volume was made: kept with the volume, since
 // classes are deleted and made anew. Pure.
 import { RECORDS } from "../../api/names.ts";
+import { type CarriedKeys, carriedOfRecords, recordsOfCarried } from "./carried-keys.ts";
 
 /** Auto: a member grows in place where its class allows that, and else one is added. */
 export const STRATEGIES = ["Auto", "GrowMember", "AddMember"] as const;
@@ -13,6 +14,8 @@ export interface MemberRules {
   readonly maxMembers: number;
   readonly spareMembers: number;
   readonly strategy: Strategy;
+  /** What members have of their volume's own claim; absent: nothing. */
+  readonly carried?: CarriedKeys;
 }
 
 export const MEMBERS_LIMIT = 4;
@@ -26,6 +29,7 @@ export function recordsOfRules(rules: MemberRules | undefined): Record<string, s
     [RECORDS.maxMembers]: String(rules.maxMembers),
     [RECORDS.spareMembers]: String(rules.spareMembers),
     [RECORDS.strategy]: rules.strategy,
+    ...recordsOfCarried(rules.carried),
   };
 }
 
@@ -33,11 +37,13 @@ export function recordsOfRules(rules: MemberRules | undefined): Record<string, s
 export function rulesOfRecords(records: Readonly<Record<string, string>> | undefined): MemberRules | undefined {
   const className = records?.[RECORDS.memberClass];
   if (!className) return undefined;
+  const carried = carriedOfRecords(records);
   return {
     className,
     maxMembers: countOf(records[RECORDS.maxMembers], 1, MEMBERS_LIMIT) ?? MEMBERS_LIMIT,
     spareMembers: countOf(records[RECORDS.spareMembers], 0, 1) ?? 0,
     strategy: STRATEGIES.find((strategy) => strategy === records[RECORDS.strategy]) ?? "Auto",
+    ...(carried && { carried }),
   };
 }
 

@@ -12,6 +12,7 @@ import {
   type PersistentVolumeClaim,
   VOLUME_ATTACHMENTS,
 } from "../../kube/resources.ts";
+import { type Marks, marksOf } from "./decide-marks.ts";
 import { KEPT_BY_GITOPS, memberClaim } from "./member-claim.ts";
 import { attachmentName, labelledHandle, memberLabels } from "./member-names.ts";
 import { rulesOfRecords } from "./member-rules.ts";
@@ -75,7 +76,17 @@ export async function createMemberClaim(
   selectedNode?: string,
 ): Promise<PersistentVolumeClaim> {
   const order = orderOf(layout);
-  return placeClaim(client, memberClaim({ ...order, selectedNode: selectedNode ?? order.selectedNode }, member));
+  const marks = await readMarks(client, layout);
+  return placeClaim(client, memberClaim({ ...order, marks, selectedNode: selectedNode ?? order.selectedNode }, member));
+}
+
+/** Of the volume's own claim, for the member to have from its beginning. */
+async function readMarks(client: KubeClient, { metadata, spec }: FilesystemLayout): Promise<Marks | undefined> {
+  const carried = rulesOfRecords(metadata.annotations)?.carried;
+  const { namespace, name, uid } = spec.claimRef ?? {};
+  if (carried === undefined || !namespace || !name) return undefined;
+  const claim = await client.get(PERSISTENT_VOLUME_CLAIMS, { namespace, name });
+  return claim === undefined || claim.metadata.uid !== uid ? undefined : marksOf(carried, claim);
 }
 
 /** The claim, or one of its name that carries the same labels. */

@@ -106,6 +106,8 @@ const OWN_ANNOTATIONS: readonly string[] = [
   RECORDS.maxMembers,
   RECORDS.spareMembers,
   RECORDS.strategy,
+  RECORDS.memberLabels,
+  RECORDS.memberAnnotations,
   SELECTED_NODE_ANNOTATION,
   NEXT_MEMBER_ANNOTATION,
 ];

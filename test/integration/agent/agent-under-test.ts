@@ -175,7 +175,7 @@ async function takeAway(directory: string): Promise<void> {
 }
 
 async function applyDefinitions(client: ConnectedKubeClient): Promise<void> {
-  const directory = join(REPOSITORY, "kustomize/base/crds");
+  const directory = join(REPOSITORY, "kustomize/foundation/crds");
   for (const file of readdirSync(directory).filter((name) => name.startsWith("tidemark.dev_"))) {
     const definition = parse(readFileSync(join(directory, file), "utf8")) as Parameters<typeof client.apply>[2];
     await client.apply("test/definition", CUSTOM_RESOURCE_DEFINITIONS, definition, { fieldManager: "test" });

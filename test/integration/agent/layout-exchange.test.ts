@@ -22,7 +22,12 @@ let claimsHeard = 0;
 beforeAll(async () => {
   controlPlane = await startApiUnderTest({ port: 0, log });
   client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
-  const places = { crdDirectory: "kustomize/base/crds", nodeName: NODE, initialSize: "1Gi", fsType: "btrfs" } as const;
+  const places = {
+    crdDirectory: "kustomize/foundation/crds",
+    nodeName: NODE,
+    initialSize: "1Gi",
+    fsType: "btrfs",
+  } as const;
   await bootstrap(client, places);
   exchange = createLayoutExchange({ nodeName: NODE, states: new Map(), client, clock: systemClock, log });
   const claimsChanged = (): void => {

@@ -37,7 +37,7 @@ describeReal("the extender as a process", ["bundle"], () => {
     controlPlane = await startApiUnderTest({ port: 0, log });
     client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
     await bootstrap(client, {
-      crdDirectory: "kustomize/base/crds",
+      crdDirectory: "kustomize/foundation/crds",
       nodeName: "node-0",
       initialSize: "1Gi",
       fsType: "btrfs",

@@ -15,7 +15,7 @@ export async function startApiServer(nodeName: string): Promise<ApiServer> {
   const log = createLogger("test", "silent");
   const controlPlane = await startApiUnderTest({ port: 0, log });
   const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
-  await bootstrap(client, { crdDirectory: "kustomize/base/crds", nodeName, initialSize: "1Gi", fsType: "btrfs" });
+  await bootstrap(client, { crdDirectory: "kustomize/foundation/crds", nodeName, initialSize: "1Gi", fsType: "btrfs" });
   return {
     client,
     stop: async () => {

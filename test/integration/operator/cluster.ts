@@ -48,7 +48,7 @@ export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Pro
   const controlPlane = await startApiUnderTest({ port: 0, log });
   const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   await bootstrap(client, {
-    crdDirectory: "kustomize/base/crds",
+    crdDirectory: "kustomize/foundation/crds",
     nodeName: NODE_NAME,
     initialSize: "1Gi",
     fsType: "btrfs",

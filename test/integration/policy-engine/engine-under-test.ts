@@ -40,7 +40,12 @@ export async function startCluster() {
   const { log } = createRecordingLog();
   const controlPlane = await startApiUnderTest({ port: 0, log });
   const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
-  await bootstrap(client, { crdDirectory: "kustomize/base/crds", nodeName: NODE, initialSize: "1Gi", fsType: "btrfs" });
+  await bootstrap(client, {
+    crdDirectory: "kustomize/foundation/crds",
+    nodeName: NODE,
+    initialSize: "1Gi",
+    fsType: "btrfs",
+  });
   return {
     client,
     url: controlPlane.url,

@@ -34,7 +34,7 @@ describe("the API server, asked to keep a policy", () => {
     const { log } = createRecordingLog();
     client = createKubeClient({ connection: { server: target.baseUrl }, effects: directEffects, log });
     const setup = { nodeName: "node-1", initialSize: "1Gi", fsType: "btrfs" } as const;
-    await bootstrap(client, { crdDirectory: "kustomize/base/crds", ...setup });
+    await bootstrap(client, { crdDirectory: "kustomize/foundation/crds", ...setup });
   });
   afterAll(async () => {
     await client.close();

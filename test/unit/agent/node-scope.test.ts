@@ -12,7 +12,7 @@ interface Policy {
   };
 }
 
-const policy = parseAllDocuments(readFileSync("kustomize/base/node-scope.yaml", "utf8"))
+const policy = parseAllDocuments(readFileSync("kustomize/foundation/node-scope.yaml", "utf8"))
   .map((document) => document.toJS() as Policy)
   .find(({ kind }) => kind === "ValidatingAdmissionPolicy");
 const expressions = (policy?.spec.matchConditions ?? []).map(({ expression }) => expression);

@@ -27,7 +27,7 @@ function* fieldsOf(schema: Schema, path: string): Generator<[string, Schema]> {
 const WITHOUT_LISTS = ["logicalvolumes"];
 
 describe.each(KINDS.map((kind) => [kind.kind, kind.plural] as const))("the CRD of %s", (_kind, plural) => {
-  const crd = parse(readFileSync(`kustomize/base/crds/tidemark.dev_${plural}.yaml`, "utf8")) as Schema;
+  const crd = parse(readFileSync(`kustomize/foundation/crds/tidemark.dev_${plural}.yaml`, "utf8")) as Schema;
   const nodes = [...nodesOf(crd, "crd")];
 
   it("is a structural schema: no $ref, no closed objects, no union of types", () => {

@@ -27,7 +27,7 @@ interface Policy {
   };
 }
 
-const policies = parseAllDocuments(readFileSync("kustomize/base/member-guard.yaml", "utf8"))
+const policies = parseAllDocuments(readFileSync("kustomize/foundation/member-guard.yaml", "utf8"))
   .map((document) => document.toJS() as Policy)
   .filter(({ kind }) => kind === "ValidatingAdmissionPolicy");
 const policy = policies.find(({ metadata }) => metadata.name === "tidemark-member-guard");
@@ -136,6 +136,8 @@ it.each<[string, Deletion, string[]]>([
   ["a definition", { resource: DEFINITIONS, name: FILESYSTEMS, labels: OURS }, ["root", "definitions"]],
   ["a definition that has lost its label", { resource: DEFINITIONS, name: FILESYSTEMS }, ["root"]],
   ["a definition with its whole collection", { resource: DEFINITIONS, labels: OURS }, ["definitions"]],
+  ["our CSIDriver", { resource: "csidrivers", name: "span.tidemark.dev" }, ["root"]],
+  ["somebody else's CSIDriver", { resource: "csidrivers", name: "csi.example.com" }, []],
   ["somebody else's definition", { resource: DEFINITIONS, name: "widgets.example.com" }, []],
 ])("the deletion of %s is held against the guards that it concerns, and no others", (_what, deletion, guards) => {
   expect(guardsOf(deletion)).toEqual(guards.map((guard) => `tidemark-${guard}-guard`));
