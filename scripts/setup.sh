@@ -31,7 +31,7 @@ fi
 # package:a program that it brings
 wanted=(btrfs-progs:mkfs.btrfs e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs util-linux:losetup mount:mount)
 tests=(lvm2:lvm prometheus:prometheus strace:strace openssl:openssl procps:ps)
-vm=(user-mode-linux:linux.uml kmod:modprobe busybox-static:busybox dmsetup:dmsetup thin-provisioning-tools:thin_check)
+vm=(attr:setfattr user-mode-linux:linux.uml kmod:modprobe busybox-static:busybox dmsetup:dmsetup thin-provisioning-tools:thin_check)
 cluster=(containerd:containerd runc:runc containernetworking-plugins:/usr/lib/cni/ptp nftables:nft iproute2:ip openssl:openssl
   busybox-static:busybox)
 case $purpose in

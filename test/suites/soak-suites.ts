@@ -5,6 +5,8 @@ export const SOAK_SUITES = [
   "test/soak/real-api.test.ts",
   "test/real/power-cut.test.ts",
   "test/real/kill-matrix.test.ts",
+  "test/soak/hostile-shrinks-vm.test.ts",
+  "test/real/hostile-shrinks.test.ts",
   "test/real/power-cut-unmounted.test.ts",
   "test/real/power-cut-span.test.ts",
   "test/real/power-cut-loop.test.ts",

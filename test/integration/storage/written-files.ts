@@ -54,8 +54,8 @@ export function startWriter(directory: string, manifest: string, settings: Write
  * Fills with `count` files of 8 MiB and deletes all but every `nth`, so that what stays lies all over the device: nothing is
  * deleted before all of it has its place there, which on a machine with much memory it would not have yet.
  */
-export function scatterFiles(directory: string, manifest: string, count: number, nth: number): void {
-  scatter(directory, manifest, count, nth, (path, content) => writeFileSync(path, content));
+export function scatterFiles(directory: string, manifest: string, count: number, nth: number, prefix = ""): void {
+  scatter(directory, manifest, count, nth, (path, content) => writeFileSync(path, content), prefix);
 }
 
 /** The same for a filesystem whose free space nobody looks at: what will be deleted gets its place and no content, which is most of the work. */
@@ -73,13 +73,15 @@ function scatter(
   count: number,
   nth: number,
   write: (path: string, content: Buffer, isKept: boolean) => void,
+  /** Of its names in the manifest. */
+  prefix = "",
 ): void {
   const content = randomBytes(SCATTERED_BYTES);
   const isKept = (index: number): boolean => index % nth === 0;
   for (let index = 0; index < count; index += 1) {
     content.writeUInt32LE(index, 0);
     write(join(directory, `s${index}`), content, isKept(index));
-    if (isKept(index)) appendFileSync(manifest, `s${index} ${checksum(content)}\n`);
+    if (isKept(index)) appendFileSync(manifest, `${prefix}s${index} ${checksum(content)}\n`);
   }
   execFileSync("sync", ["--file-system", directory]);
   for (let index = 0; index < count; index += 1) if (!isKept(index)) rmSync(join(directory, `s${index}`));

@@ -10,6 +10,7 @@ import {
   StorageError,
 } from "../../../src/agent/storage/storage.ts";
 import type { LoopMemberDriver } from "../../harness/loop-member-driver.ts";
+import { waitFor } from "../../harness/wait-for.ts";
 import { leaving, spanMountPath, withMembers } from "../../integration/storage/span-fixture.ts";
 import { makeShrinkControl } from "../../integration/storage/storage-fixture.ts";
 import { STATE, say, sh } from "./node-in-machine.ts";
@@ -48,6 +49,16 @@ export interface SpanWork {
   /** Members that shall leave are out, wiped and given back, and their volumes are deleted. */
   removeLeaving(span: WorkedSpan): Promise<WorkedSpan>;
   unmountAndForget(span: WorkedSpan): Promise<void>;
+}
+
+/** As kubelet asks again. On a slow machine the driver may need longer for its first answer than a node waits for it. */
+async function stageOnceAnswered(storage: Storage<SpanVolume>, volume: SpanVolume): Promise<MountedSpan | undefined> {
+  try {
+    return await storage.stage(volume, 0, spanMountPath(STATE, volume));
+  } catch (error) {
+    if (error instanceof StorageError && error.code === "WaitingForMember") return undefined;
+    throw error;
+  }
 }
 
 /** Of the span that has this name outside. */
@@ -97,7 +108,7 @@ export function createSpanWork(name: SpanName, storage: Storage<SpanVolume>, dri
     },
     mount: async (known, left) => {
       const volume = volumeOf(known);
-      const mounted = await storage.stage(volume, 0, spanMountPath(STATE, volume));
+      const mounted = await waitFor("the members' driver to answer", () => stageOnceAnswered(storage, volume));
       await storage.recover(mounted);
       await storage.settle(mounted);
       expectSameDevices(left, await storage.members(mounted));

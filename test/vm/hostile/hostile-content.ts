@@ -1,0 +1,89 @@
+// What ordinary but hostile users keep in a btrfs, by a seed: snapshots, reflinks, tiny files, files without copy-on-write, compressed ones, extended
+// attributes and quota groups, on a filesystem that is nearly empty or nearly full.
+import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { MIB } from "../../integration/storage/storage-fixture.ts";
+import { scatterFiles } from "../../integration/storage/written-files.ts";
+
+export interface HostileContent {
+  /** Of the size, 0 to 1. */
+  readonly fullness: number;
+  readonly snapshots: number;
+  /** Each of all files there were. */
+  readonly reflinkCopies: number;
+  readonly tinyFiles: number;
+  readonly nocow: boolean;
+  readonly compressed: boolean;
+  readonly attributes: number;
+  readonly quotaGroups: boolean;
+  readonly writerMegabytesPerSecond: number;
+}
+
+export type Random = () => number;
+
+/** Half of them have more snapshots than data is moved with. */
+export function contentOf(random: Random): HostileContent {
+  const pick = <T>(...values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
+  // Each of its changes is counted for every snapshot: with hundreds of them the kernel is at it for minutes.
+  const quotaGroups = random() < 0.25;
+  return {
+    fullness: 0.1 + random() * 0.85,
+    snapshots: quotaGroups
+      ? pick(0, 10, 20)
+      : pick(0, 0, Math.floor(random() * 16), 15, 17, 20, Math.floor(random() * 500), 500),
+    reflinkCopies: pick(0, 0, 3, quotaGroups ? 3 : 30),
+    tinyFiles: pick(0, 500, 3000),
+    nocow: random() < 0.3,
+    compressed: random() < 0.3,
+    attributes: pick(0, 0, 500),
+    quotaGroups,
+    writerMegabytesPerSecond: pick(0, 4, 20, 60),
+  };
+}
+
+const SCATTERED_BYTES = 8 * MIB;
+const HOT_BYTES = 16 * MIB;
+
+/** Files with checksums go into the manifest, by names below the mount path. */
+export function fill(mountPath: string, manifest: string, content: HostileContent, random: Random): void {
+  if (content.quotaGroups) run("btrfs", "quota", "enable", mountPath);
+  const scattered = directoryIn(mountPath, "scattered", content);
+  const { blocks, bsize } = statfsSync(mountPath);
+  const wantedFiles = Math.floor((blocks * bsize * Math.min(content.fullness, 0.8)) / SCATTERED_BYTES);
+  // What is deleted again leaves holes between what stays.
+  scatterFiles(scattered, manifest, wantedFiles, content.fullness < 0.5 ? 3 : 1, "scattered/");
+  const tiny = directoryIn(mountPath, "tiny", content);
+  for (let index = 0; index < content.tinyFiles; index += 1) writeFileSync(join(tiny, `t${index}`), randomBytes(1500));
+  if (content.attributes > 0) {
+    const script = 'for i in $(seq "$2"); do setfattr -n user.k$i -v "$(printf %0200d "$i")" "$1" || exit; done';
+    for (let index = 0; index < content.attributes / 50; index += 1) {
+      writeFileSync(join(tiny, `a${index}`), "a");
+      run("sh", "-c", script, "sh", join(tiny, `a${index}`), "50");
+    }
+  }
+  for (let copy = 0; copy < content.reflinkCopies; copy += 1)
+    run("cp", "--recursive", "--reflink=always", join(scattered, "."), directoryIn(mountPath, `copy${copy}`, content));
+  const hot = join(mountPath, "hot");
+  writeFileSync(hot, randomBytes(HOT_BYTES));
+  mkdirSync(join(mountPath, "snapshots"));
+  const snapshotsAndWrites =
+    'for i in $(seq "$2"); do btrfs subvolume snapshot "$1" "$1/snapshots/$i" >/dev/null || exit; ' +
+    'dd if=/dev/urandom of="$1/hot" bs=4k count=50 seek=$((i * 7 % 4000)) conv=notrunc status=none || exit; done';
+  if (content.snapshots > 0) run("sh", "-c", snapshotsAndWrites, "sh", mountPath, String(content.snapshots));
+  if (random() < 0.3) rmSync(join(mountPath, "tiny"), { recursive: true });
+  run("sync", "--file-system", mountPath);
+}
+
+function directoryIn(mountPath: string, name: string, { nocow, compressed }: HostileContent): string {
+  const directory = join(mountPath, name);
+  mkdirSync(directory);
+  if (nocow) run("chattr", "+C", directory);
+  else if (compressed) run("btrfs", "property", "set", directory, "compression", "zstd");
+  return directory;
+}
+
+function run(program: string, ...args: readonly string[]): void {
+  execFileSync(program, args, { stdio: ["ignore", "ignore", "pipe"] });
+}
