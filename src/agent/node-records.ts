@@ -1,13 +1,13 @@
 // What the agent remembers of its volumes on the node's own disk: enough to go on after a restart, and to avert a full disk,
 // without the API server. One JSON file per volume; the files of other programs in the directory are left alone.
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { claimReference } from "../api/filesystem.ts";
 import { emergencyGrant, FS_TYPES, lastOperation, operation, VOLUME_MODES } from "../api/filesystem-layout.ts";
 import { volumeUIDOf } from "../api/identity.ts";
 import { lastTrim } from "../api/trim.ts";
-import type { Durability, FilePort } from "../process/file-port.ts";
+import { type Durability, type FilePort, syncedPath } from "../process/file-port.ts";
 import { spanMember } from "./member/span-member.ts";
 
 const commonFields = {
@@ -74,9 +74,12 @@ function withBackend(record: unknown): unknown {
 }
 
 export interface NodeRecords {
-  /** All readable records; one that cannot be read is reported and left as it is. */
+  /**
+   * All readable records; one that cannot be read is reported and left as it is. In its place comes what was synced of it before: a power cut
+   * may leave a newer one empty that was not synced.
+   */
   readAll(): NodeRecord[];
-  /** In the order of the calls. What has just begun need not outlive a power cut: nothing is mounted after one. */
+  /** In the order of the calls. Beginnings and ends of operations need not outlive a power cut: nothing is mounted after one. */
   write(record: NodeRecord, durability: Durability): Promise<void>;
   remove(handle: string): Promise<void>;
 }
@@ -116,11 +119,18 @@ function readRecords(directory: string, reportUnreadable: (path: string, error: 
     .filter((name) => name.endsWith(SUFFIX))
     .flatMap((name) => {
       const path = join(directory, name);
-      try {
-        return [nodeRecord.parse(JSON.parse(readFileSync(path, "utf8")))];
-      } catch (error) {
-        reportUnreadable(path, error);
-        return [];
-      }
+      const record = readRecord(path, reportUnreadable);
+      if (record !== undefined) return [record];
+      const synced = syncedPath(path);
+      return existsSync(synced) ? (readRecord(synced, reportUnreadable) ?? []) : [];
     });
+}
+
+function readRecord(path: string, reportUnreadable: (path: string, error: unknown) => void): NodeRecord | undefined {
+  try {
+    return nodeRecord.parse(JSON.parse(readFileSync(path, "utf8")));
+  } catch (error) {
+    reportUnreadable(path, error);
+    return undefined;
+  }
 }

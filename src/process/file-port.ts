@@ -1,11 +1,19 @@
 // The one place that writes files: each write is an effect. Reading is free and done with node:fs where it is needed.
 import { constants } from "node:fs";
-import { mkdir, open, rename, rm, rmdir, truncate } from "node:fs/promises";
+import { link, mkdir, open, rename, rm, rmdir, truncate } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { EffectPoint, Effects } from "./effects.ts";
 
-/** What a written file must outlive; syncing for a power cut can wait for seconds on a busy disk. */
+/**
+ * What a written file must outlive; syncing for a power cut can wait for seconds on a busy disk. After one, a file that need outlive the process
+ * alone may be empty: what was synced before it stays at `syncedPath` until the next synced write.
+ */
 export type Durability = "ProcessDeath" | "PowerCut";
+
+/** Where the last synced contents of a file are while newer ones are not synced; none there: the file itself has them, or never had any. */
+export function syncedPath(path: string): string {
+  return `${path}.synced`;
+}
 
 export interface FileRange {
   readonly offsetBytes: number;
@@ -14,7 +22,8 @@ export interface FileRange {
 
 export interface FilePort {
   /**
-   * Replaces the file as a whole, or not at all: written to a second file, synced (for "PowerCut", the default), renamed. Its directory is
+   * Replaces the file as a whole, or not at all: written to a second file, synced (for "PowerCut", the default), renamed. Where it is not
+   * synced, its last synced contents stay at `syncedPath`. Its directory is
    * made again where somebody has removed it.
    */
   writeWhole(point: EffectPoint, path: string, text: string, mode?: number, durability?: Durability): Promise<void>;
@@ -49,7 +58,7 @@ export interface FilePort {
     rewritten: (block: Buffer, range: FileRange) => Buffer | undefined,
   ): Promise<void>;
   makeDirectory(point: EffectPoint, path: string, mode?: number): Promise<void>;
-  /** Removes a file or an empty directory tree of ours; no error when there is none. */
+  /** Removes a file, with what was synced of it, or an empty directory tree of ours; no error when there is none. */
   remove(point: EffectPoint, path: string): Promise<void>;
   /** Removes a directory of ours if nothing is in it at that moment. */
   removeEmpty(point: EffectPoint, path: string): Promise<void>;
@@ -70,7 +79,10 @@ export function createFilePort(effects: Effects): FilePort {
       effects.run(point, async () => {
         await mkdir(path, { recursive: true, mode });
       }),
-    remove: (point, path) => effects.run(point, () => rm(path, { force: true, recursive: true })),
+    remove: (point, path) =>
+      effects.run(point, async () => {
+        for (const each of [path, syncedPath(path)]) await rm(each, { force: true, recursive: true });
+      }),
     removeEmpty: (point, path) => effects.run(point, () => removeEmpty(path)),
   };
 }
@@ -108,8 +120,25 @@ async function writeWhole(path: string, text: string, mode: number, durability: 
     },
     mode,
   );
+  if (durability === "ProcessDeath") await keepSynced(path);
   await rename(beside, path);
-  if (durability === "PowerCut") await syncDirectory(dirname(path));
+  if (durability === "ProcessDeath") return;
+  await syncDirectory(dirname(path));
+  await rm(syncedPath(path), { force: true });
+}
+
+const NO_LINKS = ["EPERM", "ENOTSUP"];
+
+/**
+ * The journal of a filesystem has this link before the rename that follows it. One that is there already is of a synced write, too. A
+ * filesystem without links has none.
+ */
+async function keepSynced(path: string): Promise<void> {
+  try {
+    await link(path, syncedPath(path));
+  } catch (error) {
+    if (!["EEXIST", "ENOENT", ...NO_LINKS].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+  }
 }
 
 async function removeEmpty(path: string): Promise<void> {

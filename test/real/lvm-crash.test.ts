@@ -182,6 +182,7 @@ describeReal("storage on logical volumes after kill -9", LOOP_PARTS, () => {
       sizeBytes: GIB,
       volume: () => makeLvmVolume("ext4", "thin"),
       passes: [
+        "unmounted-shrink/reset-mount-count",
         "unmounted-shrink/record-begun",
         "stage/tag-volume",
         "logical-volume/snapshot",

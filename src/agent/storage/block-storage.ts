@@ -1,9 +1,9 @@
 // The storage port on real filesystems of one member. This file only puts the operations together and keeps them one at a time per
 // volume; what each does is in the file of its name.
 import type { BlockHost, OneMemberVolume } from "./block-member.ts";
-import { stopExclusiveOperation } from "./exclusive-operation.ts";
 import { freshReading } from "./fresh-reading.ts";
 import { grow, type Linger } from "./grow.ts";
+import { stopLeftoverOperations } from "./leftover-btrfs.ts";
 import { mountsOfDevice } from "./mount-table.ts";
 import { shrinkBtrfs } from "./shrink-btrfs.ts";
 import { findOwn, stage } from "./stage.ts";
@@ -47,7 +47,7 @@ export function createBlockStorage<V extends OneMemberVolume>(
       ),
     recover: (volume) =>
       queue.run(volume.handle, async () => {
-        await stopExclusiveOperation(host.tools, volume);
+        await stopLeftoverOperations(host.tools, volume);
         // After an interrupted shrink the filesystem may end before its member: growing it back loses nothing, cutting the
         // member could. Whoever recorded the shrink goes on from there.
         return extend(volume, 0);

@@ -21,6 +21,7 @@ const FREE_BLOCKS_LOW_OFFSET = 0xc;
 const FREE_BLOCKS_HIGH_OFFSET = 0x158;
 const MOUNTED_AT_OFFSET = 0x2c;
 const MOUNTED_AT_HIGH_OFFSET = 0x275;
+const MOUNT_COUNT_OFFSET = 0x34;
 const STATE_OFFSET = 0x3a;
 const STATE_VALID = 0x1;
 const STATE_ERRORS = 0x2;
@@ -42,6 +43,8 @@ export interface Ext4State {
   readonly isClean: boolean;
   /** When it was last mounted to be written, Unix time in seconds; nothing but such a mount changes it. */
   readonly mountedAtSeconds: number;
+  /** Such mounts, since it was set to 0: e2fsck does so, and tune2fs; resize2fs does not. */
+  readonly mountCount: number;
 }
 
 /** Bytes of all its blocks; undefined when the device carries no ext4. */
@@ -66,6 +69,7 @@ export function readExt4State(device: string): Ext4State | undefined {
     blockBytes,
     isClean: (state & (STATE_VALID | STATE_ERRORS)) === STATE_VALID && !mustReplay,
     mountedAtSeconds: block.readUInt32LE(MOUNTED_AT_OFFSET) + block.readUInt8(MOUNTED_AT_HIGH_OFFSET) * 2 ** 32,
+    mountCount: block.readUInt16LE(MOUNT_COUNT_OFFSET),
   };
 }
 

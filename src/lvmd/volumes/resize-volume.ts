@@ -13,7 +13,7 @@ import { askedBytes, refuseShortage, refuseSize } from "./sizes.ts";
 import { classOf, freshVolumeOf, type VolumeHost, volumeOf, withDevice } from "./volume-host.ts";
 import { refuseWiped } from "./wipe-mark.ts";
 
-/** The size now: what was asked for, in whole extents, or what it was when that is not less. */
+/** The size now: what was asked for, in whole extents, or what it was when that is not less, as it is for 0 bytes. */
 export async function resizeVolume(
   host: VolumeHost,
   tokens: ReduceTokens,
@@ -23,7 +23,7 @@ export async function resizeVolume(
 ): Promise<number | Refusal> {
   const deviceClass = classOf(host, className);
   if (deviceClass instanceof Refusal) return deviceClass;
-  const refusal = refuseVolumeName(name) ?? refuseSize(sizeBytes);
+  const refusal = refuseVolumeName(name) ?? (sizeBytes === 0 ? undefined : refuseSize(sizeBytes));
   if (refusal !== undefined) return refusal;
   for (let attempt = 0; ; attempt += 1) {
     const turn = (): Promise<Resized> => resizeInTurn(host, tokens, deviceClass, name, sizeBytes);

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { readExt4Bytes } from "../../../src/agent/storage/ext4-superblock.ts";
+import { readExt4Bytes, readExt4State } from "../../../src/agent/storage/ext4-superblock.ts";
 import type { LvmVolume } from "../../../src/agent/storage/storage.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { THIN_POOL } from "../../builders/device-class.ts";
@@ -39,6 +39,12 @@ describeReal("a shrink of an unmounted ext4 in a thin pool", LOOP_PARTS, () => {
   });
   const shrink = (of: LvmVolume, sizeBytes = GIB) =>
     fixture.storage.shrinkUnmounted(of, sizeBytes, makeShrinkControl());
+  function mountByHand(of: LvmVolume): void {
+    const path = join(fixture.directory, "by-hand");
+    mkdirSync(path, { recursive: true });
+    execFileSync("mount", [deviceOf(of), path]);
+    execFileSync("umount", [path]);
+  }
   const recordsOf = ({ volumeID }: LvmVolume): string[] =>
     readdirSync(fixture.recordDirectory).filter((name) => name.startsWith(volumeID));
 
@@ -102,6 +108,37 @@ describeReal("a shrink of an unmounted ext4 in a thin pool", LOOP_PARTS, () => {
     await fixture.storage.unstage(volume, mountPath);
     expect(recordsOf(volume)).not.toContain(`${volume.volumeID}.unmounted-shrink.json`);
   });
+
+  it.each([true, false])(
+    "is never taken back once the filesystem was mounted again, also in the second of its last mount by a clock that began anew (mounted: %p)",
+    async (isMounted) => {
+      mountByHand(volume);
+      const mountedAt = readExt4State(deviceOf(volume))?.mountedAtSeconds ?? 0;
+      const cancel = new AbortController();
+      fixture.lvmd.before.set("CreateLVSnapshot", async () => {
+        fixture.lvmd.refusals.set("GetVolume", { code: status.UNAVAILABLE, details: "power cut" });
+        cancel.abort("power cut");
+      });
+      const { signal } = cancel;
+      const shrinking = fixture.storage.shrinkUnmounted(volume, GIB, makeShrinkControl({ signal }));
+      await expect(shrinking).rejects.toThrow("power cut");
+      fixture.lvmd.before.clear();
+      fixture.lvmd.refusals.clear();
+      if (isMounted) {
+        mountByHand(volume);
+        execFileSync("debugfs", ["-w", "-R", `set_super_value mtime @${mountedAt}`, deviceOf(volume)], {
+          stdio: "ignore",
+        });
+        expect(readExt4State(deviceOf(volume))).toMatchObject({ mountedAtSeconds: mountedAt, mountCount: 1 });
+        await expect(fixture.storage.finishUnmounted(volume)).rejects.toThrow(/mounted since/);
+        // Nothing else stood in the way.
+        execFileSync("tune2fs", ["-C", "0", deviceOf(volume)], { stdio: "ignore" });
+      }
+      await fixture.storage.finishUnmounted(volume);
+      expect(bytesOf(volume)).toEqual({ volume: 2 * GIB, filesystem: 2 * GIB });
+      expect(recordsOf(volume)).toEqual([]);
+    },
+  );
 
   it.each([
     ["taken back", "GetVolume", true, 2 * GIB],

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
@@ -53,7 +53,31 @@ describe("the node's records", () => {
     const writes = Array.from({ length: 20 }, (_, epoch) => records.write({ ...record, epoch }, "ProcessDeath"));
     await Promise.all(writes);
     expect(records.readAll()).toMatchObject([{ epoch: 19 }]);
-    expect(readdirSync(directory)).toHaveLength(1);
+  });
+
+  it.each(["empty", "cut off"])(
+    "that a power cut leaves %s, since they were not synced, are as they were synced last",
+    async (what) => {
+      const synced = { ...record, memberMade: true, epoch: 1 };
+      await records.write({ ...record, epoch: 0 }, "PowerCut");
+      await records.write(synced, "PowerCut");
+      const path = join(directory, `${record.handle}.json`);
+      for (const epoch of [2, 3]) await records.write({ ...synced, epoch }, "ProcessDeath");
+      truncateSync(path, what === "empty" ? 0 : 20);
+      expect(records.readAll()).toEqual([synced]);
+      expect(unreadable).toEqual([path]);
+      // An unsynced one that comes then does not take the place of what was synced.
+      await records.write({ ...synced, epoch: 4 }, "ProcessDeath");
+      truncateSync(path, 0);
+      expect(records.readAll()).toEqual([synced]);
+    },
+  );
+
+  it("leave nothing older behind once they were synced", async () => {
+    await records.write(record, "PowerCut");
+    await records.write({ ...record, epoch: 1 }, "ProcessDeath");
+    await records.write({ ...record, epoch: 2 }, "PowerCut");
+    expect(readdirSync(directory)).toEqual([`${record.handle}.json`]);
   });
 
   it("report one that cannot be read, and read the others", async () => {
@@ -69,8 +93,9 @@ describe("the node's records", () => {
 
   it("are gone after a removal, which may be repeated", async () => {
     await records.write(record, "PowerCut");
+    await records.write(record, "ProcessDeath");
     await records.remove(record.handle);
     await records.remove(record.handle);
-    expect(records.readAll()).toEqual([]);
+    expect(readdirSync(directory)).toEqual([]);
   });
 });

@@ -17,6 +17,7 @@ const FILESYSTEM = {
   blockBytes: 4096,
   isClean: true,
   mountedAtSeconds: 1000,
+  mountCount: 0,
 };
 
 describe("planUnmountedShrink", () => {
@@ -82,9 +83,15 @@ describe("finishOf", () => {
     toBytes: 2 * GIB,
     filesystemBytes: 8 * GIB,
     mountedAtSeconds: 1000,
+    mountCount: 0,
   });
-  const NOT_SINCE = { mountedAtSeconds: 1000 };
-  const SINCE = { mountedAtSeconds: 1001 };
+  const formerRecord = (phase: UnmountedShrinkRecord["phase"]): UnmountedShrinkRecord => {
+    const { mountCount: _absent, ...former } = record(phase);
+    return former;
+  };
+  const NOT_SINCE = { mountedAtSeconds: 1000, mountCount: 0 };
+  const SINCE = { mountedAtSeconds: 1001, mountCount: 1 };
+  const SINCE_IN_THAT_SECOND = { ...NOT_SINCE, mountCount: 1 };
 
   it.each<[string, Partial<InterruptionFacts>, Finish["act"]]>([
     ["nothing where nothing was begun", { tagged: false, record: undefined }, "Nothing"],
@@ -102,6 +109,21 @@ describe("finishOf", () => {
       "doubt where it was mounted while being rolled back",
       { record: record("RollingBack"), filesystem: SINCE },
       "Doubt",
+    ],
+    [
+      "doubt where it was mounted behind the snapshot in the same second by a clock that began anew",
+      { record: record("Guarded"), filesystem: SINCE_IN_THAT_SECOND },
+      "Doubt",
+    ],
+    [
+      "doubt where it was mounted since and checked, which sets the count to 0 again",
+      { record: record("Guarded"), filesystem: { ...SINCE, mountCount: 0 } },
+      "Doubt",
+    ],
+    [
+      "roll back by the time alone what a former agent has recorded",
+      { record: formerRecord("Guarded"), filesystem: SINCE_IN_THAT_SECOND },
+      "RollBack",
     ],
     ["doubt where no superblock tells", { record: record("Guarded"), filesystem: undefined }, "Doubt"],
     ["doubt where it is mounted behind the snapshot", { record: record("Guarded"), mounted: true }, "Doubt"],

@@ -97,7 +97,7 @@ export async function startLvmdUnderTest(classes: string, flags: readonly string
 /** What an lvmd in this directory is started with. */
 export function writeSettings(
   directory: string,
-  recorder: LvmRecorder,
+  recorder: Pick<LvmRecorder, "program">,
   classes: string,
   flags: readonly string[] = [],
 ): { readonly socket: string; readonly settingsFile: string; readonly args: string[] } {

@@ -4,6 +4,7 @@ import { open } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { DeviceClass, WatchClassesResponse } from "../../../src/gen/tidemark/lvmd/v1/lvmd.ts";
+import { callsOn, makeCall, readComparedRows } from "../../harness/compared-calls.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import { callsOf, GIB, type LvmdUnderTest, MIB, refusalOf, sh, startLvmdUnderTest } from "./lvmd-under-test.ts";
 
@@ -137,6 +138,12 @@ describe("volumes of a thin class", () => {
     ["of a negative size", "s", "one", "rw", -1, "INVALID_ARGUMENT"],
   ])("have no snapshot %s", async (_case, name, source, access, sizeBytes, code) => {
     expect(await refusalOf(calls.snapshot(name, source, access, sizeBytes, ""))).toMatchObject({ code });
+  });
+
+  it.each(callsOn("thin"))("are answered for as the page says beside TopoLVM: %s", async (call) => {
+    const row = readComparedRows().find((candidate) => candidate.call === call);
+    expect(await makeCall(call, { clients: lvmd, group: "a" })).toBe(row?.here);
+    lvmd.recorder.taken();
   });
 
   it("get back what they held when a snapshot was taken of them, and are active afterwards", async () => {

@@ -27,10 +27,10 @@ export const sh = (script: string): string =>
     env: { ...process.env, LVM_SUPPRESS_FD_WARNINGS: "1" },
   });
 
-/** An ext4, made by the first boot; mounted at `path`. */
-export function openDisk(disk: string, path: string): void {
+/** An ext4, made by the first boot; mounted at `path` with these options of the mount. */
+export function openDisk(disk: string, path: string, options = "defaults"): void {
   if (settings.boot === 0) sh(`mkfs.ext4 -q ${disk}`);
-  sh(`mkdir -p ${path}; mount ${disk} ${path}`);
+  sh(`mkdir -p ${path}; mount -o ${options} ${disk} ${path}`);
 }
 
 /** For volumes and for STATE. "Direct": what the guest has sent to its disk is on it. Else the host has what a flush, or the guest's write-back, has brought there. */

@@ -83,13 +83,16 @@ function refuseForPool({ dataBytes, metadataBytes }: PoolBytes, pool: PoolRoom):
   };
 }
 
+/** What each mount that writes changes, and neither e2fsck nor resize2fs. The time alone: a clock may begin anew at each boot. */
+type MountMarks = Pick<Ext4State, "mountedAtSeconds" | "mountCount">;
+
 export interface InterruptionFacts {
   readonly record: UnmountedShrinkRecord | undefined;
   /** The volume says that a shrink was begun on it. */
   readonly tagged: boolean;
   readonly mounted: boolean;
   /** Undefined: none that can be read as this volume's. "Inactive": there is no device to read it from. */
-  readonly filesystem: Pick<Ext4State, "mountedAtSeconds"> | "Inactive" | undefined;
+  readonly filesystem: MountMarks | "Inactive" | undefined;
 }
 
 export type Finish =
@@ -122,9 +125,14 @@ export function finishOf({ record, tagged, mounted, filesystem }: InterruptionFa
   }
   if (filesystem === undefined)
     return doubt("a shrink of it was interrupted, and no superblock tells whether somebody has mounted it since");
-  if (filesystem.mountedAtSeconds !== record.mountedAtSeconds)
+  if (isMountedSince(record, filesystem))
     return doubt("a shrink of it was interrupted, and it was mounted since: rolling back would lose what was written");
   return { act: "RollBack" };
+}
+
+function isMountedSince(record: UnmountedShrinkRecord, { mountedAtSeconds, mountCount }: MountMarks): boolean {
+  if (mountedAtSeconds !== record.mountedAtSeconds) return true;
+  return record.mountCount !== undefined && mountCount !== record.mountCount;
 }
 
 const NOTHING: Finish = { act: "Nothing" };

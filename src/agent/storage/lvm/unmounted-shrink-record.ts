@@ -22,6 +22,8 @@ const unmountedShrinkRecord = z.object({
   /** Of the filesystem, before. */
   filesystemBytes: z.int(),
   mountedAtSeconds: z.int(),
+  /** 0: it is set so before a shrink begins. Absent in records of former agents. */
+  mountCount: z.int().optional(),
 });
 export type UnmountedShrinkRecord = z.infer<typeof unmountedShrinkRecord>;
 

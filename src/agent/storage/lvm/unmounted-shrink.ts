@@ -55,6 +55,7 @@ export async function shrinkUnmounted(
   if (plan.act === "FloorReached")
     return { outcome: "FloorReached", sizeBytes, floorBytes: plan.floorBytes, message: plan.message };
   if (control.signal.aborted) return refused(sizeBytes, String(control.signal.reason));
+  const mountCount = await resetMountCount(host, subject);
   const record: UnmountedShrinkRecord = {
     phase: "Begun",
     snapshot: `before-shrink-${randomUUID()}`,
@@ -62,6 +63,7 @@ export async function shrinkUnmounted(
     toBytes: plan.toBytes,
     filesystemBytes: filesystem.sizeBytes,
     mountedAtSeconds: filesystem.mountedAtSeconds,
+    mountCount,
   };
   // Others of the pool that are looked at from here on, as all are when a node is drained, find less room in it.
   const { guards } = host;
@@ -97,6 +99,16 @@ async function look(host: LvmHost, volume: LvmVolume): Promise<Subject | string>
 /** Whoever mounts it from then on leaves another time on it. */
 function isPast({ clock }: LvmHost, seconds: number): Promise<boolean> {
   return waitUntil(() => Math.floor(clock.nowMs() / 1000) > seconds, CLOCK_LIMIT_MS, CLOCK_INTERVAL_MS);
+}
+
+/**
+ * e2fsck sets it to 0 as well, so that another number could not be compared afterwards. A death right after it leaves that number, which
+ * says only how many mounts there were since a check.
+ */
+async function resetMountCount({ tools }: LvmHost, { volume, device }: Subject): Promise<number> {
+  const finished = await tools.run("unmounted-shrink/reset-mount-count", "tune2fs", ["-C", "0", device]);
+  expectSuccess(finished, `setting the mount count of ${nameOf(volume)} of ${volume.handle} to 0`);
+  return 0;
 }
 
 const MINIMUM = /minimum size of the filesystem: (\d+)/;

@@ -6,8 +6,8 @@ import type { CommandPort } from "../../../process/command-port.ts";
 import type { FilePort } from "../../../process/file-port.ts";
 import type { Logger } from "../../../process/log.ts";
 import type { MemberDevices } from "../../member/member-devices.ts";
-import { stopExclusiveOperation } from "../exclusive-operation.ts";
 import { freshReading } from "../fresh-reading.ts";
+import { stopLeftoverOperations } from "../leftover-btrfs.ts";
 import { mountsOfBtrfs } from "../mount-table.ts";
 import { NO_UNMOUNTED_SHRINKS } from "../no-unmounted-shrinks.ts";
 import type { SpanVolume, Storage } from "../storage.ts";
@@ -69,7 +69,7 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
     recover: (volume) =>
       queue.run(volume.handle, async () => {
         // Members that are out already are let go of by settle: a driver that does not take one back holds nothing up.
-        await stopExclusiveOperation(host.tools, volume);
+        await stopLeftoverOperations(host.tools, volume);
         assertOnlyMembers(host, volume);
         await restoreDevices(host, volume);
         return capacityBytes(volume);

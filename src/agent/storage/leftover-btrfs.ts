@@ -1,0 +1,55 @@
+// A btrfs command that a dead agent has begun, and that has not reached the kernel yet: nothing but the list of processes shows it, and
+// it would resize a filesystem that nobody watches.
+import { basename } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { runningCommands } from "../../process/running-commands.ts";
+import { stopExclusiveOperation } from "./exclusive-operation.ts";
+import { type MountedFilesystem, StorageError } from "./storage.ts";
+import type { Tools } from "./tools.ts";
+
+const LIMIT_MS = 60_000;
+const INTERVAL_MS = 10;
+
+/**
+ * Returns once no exclusive operation of btrfs runs and no such command is left that could begin one. It ends no process: a person may have
+ * begun it. Throws DeviceBusy where one stays.
+ */
+export async function stopLeftoverOperations(tools: Tools, volume: MountedFilesystem): Promise<void> {
+  if (volume.fsType !== "btrfs") return;
+  const deadlineMs = performance.now() + LIMIT_MS;
+  for (;;) {
+    // Order matters: what is not seen here has ended, or has reached the kernel, where the next line finds it.
+    const leftover = leftoverCommand(volume.mountPath);
+    await stopExclusiveOperation(tools, volume);
+    if (leftover === undefined) return;
+    if (performance.now() >= deadlineMs)
+      throw new StorageError(
+        "DeviceBusy",
+        `${leftover} of a former agent, or of a person, still runs on ${volume.mountPath} (${volume.handle}); wait until it has ended, or end it`,
+      );
+    await pause(INTERVAL_MS);
+  }
+}
+
+function leftoverCommand(mountPath: string): string | undefined {
+  for (const { pid, words } of runningCommands()) {
+    const [program = "", ...args] = words;
+    if (basename(program) === "btrfs" && args.includes(mountPath) && beginsOperation(args))
+      return `"${words.join(" ").trim()}" (process ${pid})`;
+  }
+  return undefined;
+}
+
+/** Only those that the agent gives. */
+function beginsOperation([group, command, argument]: readonly string[]): boolean {
+  switch (`${group} ${command}`) {
+    case "filesystem resize":
+    case "device remove":
+      return argument !== "cancel";
+    case "balance start":
+    case "device add":
+      return true;
+    default:
+      return false;
+  }
+}
