@@ -114,6 +114,8 @@ export interface Reading {
   /** 0: unlimited (btrfs); undefined: not measured. */
   readonly inodesTotal: number | undefined;
   readonly inodesUsed: number | undefined;
+  /** Of a btrfs whose data has copies (data-profiles.ts), which capacityBytes is divided by; absent: it has none, or nobody has said. */
+  readonly dataProfiles?: number | undefined;
   readonly source: ReadingSource;
   /** How often the source samples: what "stale" and "gap" are measured in. */
   readonly intervalMs: number;

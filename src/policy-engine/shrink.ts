@@ -1,5 +1,6 @@
 // Whether a filesystem should be smaller, and how small. In doubt it stays: every figure is known, every Extend rule is known
 // not to hold, and what is left fits the window's peak, the reserve and the minimum. When it may happen is pace.ts' question.
+import { describeProfiles, isPlain, NO_DATA_PROFILES } from "../api/data-profiles.ts";
 import type { HoldReason } from "../api/reasons.ts";
 import { formatDuration } from "../units/duration.ts";
 import { formatBytes, MIB } from "../units/quantity.ts";
@@ -27,7 +28,7 @@ interface Obstacle {
 function obstacleTo({ facts }: Question, policy: CompiledPolicy): Obstacle | undefined {
   switch (facts.claim.fsType) {
     case "btrfs":
-      return undefined;
+      return profileObstacle(facts.filesystem.reading?.dataProfiles);
     case "ext4": {
       const text = unmountedObstacle(facts, policy);
       return text === undefined ? undefined : { reason: "ShrinkNotCrashSafe", text };
@@ -35,6 +36,13 @@ function obstacleTo({ facts }: Question, policy: CompiledPolicy): Obstacle | und
     case "xfs":
       return { reason: "ShrinkUnsupported", text: "xfs cannot shrink; use btrfs where volumes should" };
   }
+}
+
+/** What a person has converted has been proven to shrink by nobody. */
+function profileObstacle(dataProfiles: number = NO_DATA_PROFILES): Obstacle | undefined {
+  if (isPlain(dataProfiles)) return undefined;
+  const text = `its data has the profile ${describeProfiles(dataProfiles)}, and only single shrinks: btrfs balance start -dconvert=single`;
+  return { reason: "ShrinkUnsupported", text };
 }
 
 /** After a shrink that was not finished, however short the cooldown: trying again moves data again. */

@@ -6,7 +6,7 @@ import { exclusiveOperation, stopExclusiveOperation } from "./exclusive-operatio
 import { readExt4Bytes } from "./ext4-superblock.ts";
 import { deviceSizeBytes } from "./loop-device.ts";
 import { mountAt } from "./mount-table.ts";
-import { openReader } from "./read-filesystem.ts";
+import { deviceBytesOf, hasGrownTo, openReader } from "./read-filesystem.ts";
 import { wholeGrains } from "./size-grain.ts";
 import { type Mounted, type MountedFilesystem, StorageError } from "./storage.ts";
 import { expectSuccess, type Finished } from "./tools.ts";
@@ -106,7 +106,7 @@ async function growFilesystem(host: FilesystemHost, volume: MountedFilesystem, g
 // first of the two counts. A failure after the size was visible can only be the commit's; the mount is read-only then.
 async function growBtrfs(host: FilesystemHost, volume: MountedFilesystem, growth: Growth): Promise<void> {
   const reader = openReader(volume);
-  const shown = (): boolean => reader.read().capacityBytes >= growth.toBytes;
+  const shown = (): boolean => hasGrownTo(reader.read(), growth.toBytes);
   try {
     if (shown()) return;
     const args = ["filesystem", "resize", `${onlyDevid(volume)}:max`, volume.mountPath];
@@ -122,7 +122,7 @@ async function growBtrfs(host: FilesystemHost, volume: MountedFilesystem, growth
     if (!shown())
       throw new StorageError(
         "CommandFailed",
-        `${growth.task}: it still shows ${formatBytes(reader.read().capacityBytes)}; see dmesg on the node`,
+        `${growth.task}: it still shows ${formatBytes(deviceBytesOf(reader.read()))}; see dmesg on the node`,
       );
   } finally {
     reader.close();

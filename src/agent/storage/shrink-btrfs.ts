@@ -4,6 +4,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { formatBytes, MIB } from "../../units/quantity.ts";
 import type { BlockHost, MemberRoom, OneMemberVolume } from "./block-member.ts";
+import { foreignProfile } from "./btrfs-profiles.ts";
 import { cutMember } from "./cut-member.ts";
 import { stopExclusiveOperation } from "./exclusive-operation.ts";
 import { syncFilesystem } from "./fresh-reading.ts";
@@ -73,6 +74,8 @@ export async function shrinkBtrfs<V extends OneMemberVolume>(
   const reader = openReader(volume);
   try {
     const devid = onlyDevid(volume);
+    const foreign = foreignProfile(volume.fsid);
+    if (foreign !== undefined) return foreignFloor(reader, requireMember(host, volume), foreign);
     const cut = (): Promise<number> => cutMember(host, volume, devid, reader, control.signal);
     const room = (): MemberRoom | undefined => host.members.room(volume);
     return await walkDown({ host, volume, cut, grainBytes, devid, room, targetBytes, control, reader });
@@ -96,6 +99,9 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
   const { control, reader } = shrink;
   let progress: Progress = { sizeBytes: await shrink.cut(), ...NOTHING_DONE };
   while (!control.signal.aborted) {
+    // Somebody may have begun to convert it between two steps.
+    const foreign = foreignProfile(shrink.volume.fsid);
+    if (foreign !== undefined) return foreignFloor(reader, progress.sizeBytes, foreign);
     const { sizeBytes: fromBytes, balancesDone, foreignCancels } = progress;
     const before = reader.read();
     const move = nextShrinkMove(await gather(shrink, before, progress));
@@ -202,6 +208,19 @@ async function judgeCancelled(shrink: Shrink, step: Step, sizeBytes: number, mes
   // Not the filesystem's floor alone: with the writer quiet it may go further another time.
   if (writerSeen) return cancelled;
   return passingFloor(sizeBytes, `${message}, while data was moved`);
+}
+
+/** With its use: nothing smaller is asked for until that has changed, or a day has passed. */
+function foreignFloor(reader: Reader, sizeBytes: number, why: string): ShrinkResult {
+  const { capacityBytes, availableBytes } = reader.read();
+  const message = `the size stays at ${formatBytes(sizeBytes)}: ${why}`;
+  return {
+    outcome: "FloorReached",
+    sizeBytes,
+    floorBytes: sizeBytes,
+    usedBytes: capacityBytes - availableBytes,
+    message,
+  };
 }
 
 function floor({ reader }: Shrink, sizeBytes: number, floorBytes: number, message: string): ShrinkResult {

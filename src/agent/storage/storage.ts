@@ -87,6 +87,8 @@ export interface Reading {
   /** 0: unlimited. */
   readonly inodesTotal: number;
   readonly inodesUsed: number;
+  /** Of btrfs (data-profiles.ts): statfs divides the devices' bytes by their copies. */
+  readonly dataProfiles: number;
 }
 
 export type StorageErrorCode =

@@ -144,6 +144,7 @@ function takeSample(state: VolumeState, nodeName: string, sample: Sample, nowMs:
     usedBytes,
     inodesTotal: sample.inodesTotal,
     inodesUsed: sample.inodesUsed,
+    dataProfiles: sample.dataProfiles,
     source: "agent",
     intervalMs: AGENT_INTERVAL_MS,
   };

@@ -1,10 +1,11 @@
 // The shrink of a span: members that shall leave are taken out of the mounted btrfs, one after the other, under watch (R1, R2),
 // and let go of (R3). Nothing begins for which the other members have too little room; where not all can leave, as many as can do.
 import { formatBytes } from "../../../units/quantity.ts";
+import { foreignProfile } from "../btrfs-profiles.ts";
 import { stopExclusiveOperation } from "../exclusive-operation.ts";
 import { syncFilesystem } from "../fresh-reading.ts";
 import { assertWritable } from "../grow.ts";
-import { openReader, type Reader } from "../read-filesystem.ts";
+import { deviceBytesOf, openReader, type Reader } from "../read-filesystem.ts";
 import { stoppedMessage } from "../shrink-decision.ts";
 import { type MountedSpan, type ShrinkControl, type ShrinkResult, StorageError } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
@@ -53,6 +54,8 @@ async function removeAll(shrink: Shrink): Promise<ShrinkResult> {
   const refused = new Map<string, string>();
   for (let balancesDone = 0; ; ) {
     if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
+    const foreign = foreignProfile(shrink.volume.fsid);
+    if (foreign !== undefined) return floor(shrink, deviceBytesOf(reader.read()), `the members stay: ${foreign}`);
     const inside = await readInside(shrink);
     const facts = factsOf(shrink, inside, refused, balancesDone);
     if (facts.leaving.length === 0) return ended(shrink, [...refused.values()]);
@@ -185,10 +188,11 @@ function ended(shrink: Shrink, [refusal]: readonly string[]): ShrinkResult {
 }
 
 function floor({ reader }: Shrink, floorBytes: number, message: string): ShrinkResult {
-  const { capacityBytes: sizeBytes, availableBytes } = reader.read();
-  return { outcome: "FloorReached", sizeBytes, floorBytes, usedBytes: sizeBytes - availableBytes, message };
+  const reading = reader.read();
+  const usedBytes = reading.capacityBytes - reading.availableBytes;
+  return { outcome: "FloorReached", sizeBytes: deviceBytesOf(reading), floorBytes, usedBytes, message };
 }
 
 function cancelled({ reader }: Shrink, message: string): ShrinkResult {
-  return { outcome: "Cancelled", sizeBytes: reader.read().capacityBytes, message };
+  return { outcome: "Cancelled", sizeBytes: deviceBytesOf(reader.read()), message };
 }

@@ -15,7 +15,7 @@ import { createTools } from "../tools.ts";
 import { trim } from "../trim.ts";
 import { createVolumeQueue } from "../volume-queue.ts";
 import { readDeviceUsage } from "./device-usage.ts";
-import { capacityBytes, extendSpan } from "./extend-span.ts";
+import { deviceBytes, extendSpan } from "./extend-span.ts";
 import { findMembers } from "./find-members.ts";
 import { findOwnSpan } from "./find-span.ts";
 import { prepareSpares } from "./prepare-spares.ts";
@@ -72,7 +72,7 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
         await stopExclusiveOperation(host.tools, volume);
         assertOnlyMembers(host, volume);
         await restoreDevices(host, volume);
-        return capacityBytes(volume);
+        return deviceBytes(volume);
       }),
     settle: (volume) => queue.run(volume.handle, () => settleMembers(host, volume)),
     prepareSpares: (volume, signal = new AbortController().signal) =>
