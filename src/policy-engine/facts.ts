@@ -57,6 +57,8 @@ export interface FilesystemFacts {
   readonly peakWriteBytesPerSecond: number | undefined;
   /** The operation that runs on it now. */
   readonly operationInProgress: OperationKind | undefined;
+  /** A shrink that a policy has asked for runs, or is about to; "Stopping": it was asked to stop. Absent: none of a policy's. */
+  readonly policyShrink?: "Running" | "Stopping" | undefined;
   readonly lastOperation: LastOperationFacts | undefined;
   /** How many extends in a row came to nothing, the last one included; 0: none did. */
   readonly extendsInVain: number;

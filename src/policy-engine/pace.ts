@@ -30,7 +30,7 @@ export function admit(question: Question, wanted: WantedChange): Plan {
 // A raised request is the claim's own promise: no policy's mode stands against it.
 function holdForMode(question: Question, wanted: WantedChange): HoldPlan | undefined {
   if (wanted.reason === "RequestRaised" || question.policy === undefined) return undefined;
-  const { mode, by } = effectiveMode(question, wanted);
+  const { mode, by } = effectiveMode(question, wanted.direction);
   if (mode === "Enforce") return undefined;
   const details = detailsOf(wanted, { preview: preview(question, wanted) });
   if (mode === "Approve")
@@ -38,7 +38,11 @@ function holdForMode(question: Question, wanted: WantedChange): HoldPlan | undef
   return question.hold("Recommended", `${wanted.because}; the mode is Recommend${by}: nothing is changed`, details);
 }
 
-function effectiveMode({ policy, ceilings }: Question, { direction }: WantedChange): { mode: Mode; by: string } {
+/** The policy's mode, or the ceiling's where that is stricter; `by` names that one. */
+export function effectiveMode(
+  { policy, ceilings }: Question,
+  direction: WantedChange["direction"],
+): { mode: Mode; by: string } {
   const mode = policy?.mode[direction] ?? "Enforce";
   const ceiling = ceilings.modes[direction];
   if (ceiling === undefined || freedom(ceiling.value) >= freedom(mode)) return { mode, by: "" };

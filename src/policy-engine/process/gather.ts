@@ -20,6 +20,7 @@ import {
 import type { Caches } from "./caches.ts";
 import { consolidationFacts } from "./consolidation-facts.ts";
 import type { NamespacePromises } from "./namespace-promises.ts";
+import { policyShrinkOf } from "./policy-shrink.ts";
 import { raisedRequestBytes } from "./raised-request.ts";
 import type { PendingTarget, VolumeState } from "./volume-registry.ts";
 
@@ -219,6 +220,7 @@ function filesystemFacts(
     peakWriteBytesPerSecond: state.peakWriteBytesPerSecond,
     // An extend that was asked for while a shrink runs is under way, although the layout still tells of the shrink.
     operationInProgress: pending?.kind === "Extend" ? "Extend" : (status?.operation?.kind ?? operationOf(pending)),
+    policyShrink: policyShrinkOf(filesystem, layout, pending),
     lastOperation: status?.lastOperation === undefined ? undefined : lastOperationFacts(status.lastOperation),
     extendsInVain: status?.lastOperation?.outcome === "Failed" ? 1 : 0,
     capacityAtExtendBytes: undefined,
