@@ -62,6 +62,8 @@ export interface FilesystemFacts {
   readonly lastOperation: LastOperationFacts | undefined;
   /** How many extends in a row came to nothing, the last one included; 0: none did. */
   readonly extendsInVain: number;
+  /** How many shrinks in a row failed, or found somebody else at work; absent: none did. */
+  readonly shrinksInVain?: number | undefined;
   /** What it showed when the extend was decided that its volume has followed; of ordinary claims only, which others grow. */
   readonly capacityAtExtendBytes: number | undefined;
   readonly history: UsageWindows;

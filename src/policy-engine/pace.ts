@@ -5,7 +5,7 @@ import { formatDuration } from "../units/duration.ts";
 import { formatBytes } from "../units/quantity.ts";
 import { freedom } from "./ceilings.ts";
 import type { Pace } from "./compiled-policy.ts";
-import type { RecentChanges } from "./facts.ts";
+import type { FilesystemFacts, RecentChanges } from "./facts.ts";
 import type { HoldPlan, Plan } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
 
@@ -17,6 +17,7 @@ export const MAX_CHANGES_PER_HOUR = 60;
 const FAILURE_BACKOFF_MS = 10_000;
 /** … up to this. */
 const FAILURE_BACKOFF_MAX_MS = 160_000;
+const SHRINK_BACKOFF_MAX_MS = HOUR_MS;
 
 /** The change as a plan, or why it is not made now. */
 export function admit(question: Question, wanted: WantedChange): Plan {
@@ -68,12 +69,23 @@ function holdAfterFailure(question: Question, wanted: WantedChange): HoldPlan | 
   const { nowMs, filesystem } = question.facts;
   const last = filesystem.lastOperation;
   if (last?.outcome !== "Failed" || last.kind.toLowerCase() !== wanted.direction) return undefined;
-  const doublings = Math.max(0, filesystem.extendsInVain - 1);
-  const backOffMs = Math.min(FAILURE_BACKOFF_MAX_MS, FAILURE_BACKOFF_MS * 2 ** doublings);
+  const backOffMs =
+    wanted.direction === "shrink"
+      ? shrinkBackOffMs(filesystem)
+      : doubled(Math.max(0, filesystem.extendsInVain - 1), FAILURE_BACKOFF_MAX_MS);
   const nextEligibleMs = last.endedAtMs + backOffMs;
   if (nowMs >= nextEligibleMs) return undefined;
   const message = `the last ${wanted.direction} failed (${last.reason ?? "no reason given"}); tried again ${formatDuration(backOffMs)} after it`;
   return question.hold("CoolingDown", message, detailsOf(wanted, { nextEligibleMs }));
+}
+
+/** How long the next shrink waits after one that failed, or found somebody else at work: it moves data, and nobody waits for it. */
+export function shrinkBackOffMs({ shrinksInVain = 0 }: FilesystemFacts): number {
+  return doubled(Math.max(0, shrinksInVain - 1), SHRINK_BACKOFF_MAX_MS);
+}
+
+function doubled(times: number, maxMs: number): number {
+  return Math.min(maxMs, FAILURE_BACKOFF_MS * 2 ** times);
 }
 
 function holdForCooldown(question: Question, wanted: WantedChange, pace: Pace): HoldPlan | undefined {

@@ -10,7 +10,7 @@ import type { CompiledPolicy, CompiledRule } from "./compiled-policy.ts";
 import type { Reading } from "./facts.ts";
 import { leastSteadySize } from "./flapping.ts";
 import { reserveBytes } from "./headroom.ts";
-import { admit } from "./pace.ts";
+import { admit, shrinkBackOffMs } from "./pace.ts";
 import type { HoldPlan, Plan } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
 import { holdForFailure, roundUpToMiB, sizeForCapacity, wishedSize } from "./resizing.ts";
@@ -193,11 +193,14 @@ export function holdAfterLastShrink(
   const known = standingFloorBytes(question.facts);
   if (known !== undefined && change.sizeBytes < known)
     return question.hold("ShrinkFloorReached", floorText(known, filesystem.sizeBytes), { rule: change.rule?.name });
-  const nextEligibleMs = last.endedAtMs + Math.max(policy.shrink.cooldownMs, MIN_RETRY_MS);
+  const isBusy = last.reason === "FilesystemBusy";
+  const leastMs = isBusy ? shrinkBackOffMs(filesystem) : MIN_RETRY_MS;
+  const nextEligibleMs = last.endedAtMs + Math.max(policy.shrink.cooldownMs, leastMs);
   if (!(nowMs < nextEligibleMs)) return undefined;
   const details = { rule: change.rule?.name, uncappedBytes: change.uncappedBytes, nextEligibleMs };
   if (last.reason === "ShrinkNotCrashSafe")
     return question.hold(last.reason, `the last shrink was not begun, or taken back: ${last.message ?? ""}`, details);
+  if (isBusy) return question.hold("FilesystemBusy", last.message ?? "somebody else is at work on it", details);
   if (last.outcome === "Cancelled")
     return question.hold(
       "ShrinkCancelled",

@@ -9,6 +9,7 @@ import { cutMember } from "./cut-member.ts";
 import { stopExclusiveOperation } from "./exclusive-operation.ts";
 import { syncFilesystem } from "./fresh-reading.ts";
 import { assertWritable, onlyDevid, requireMember } from "./grow.ts";
+import { busy, describeSwapfiles, metExclusive, metSwapfile, othersOperation } from "./others-at-work.ts";
 import { type FilesystemReading, openReader, type Reader } from "./read-filesystem.ts";
 import {
   afterForeignCancel,
@@ -69,6 +70,8 @@ export async function shrinkBtrfs<V extends OneMemberVolume>(
   // Told to stop while it waited its turn: whoever goes first is not to wait for a sync.
   if (control.signal.aborted) return stoppedShrink(requireMember(host, volume), targetBytes, control.signal);
   await host.members.settle(volume);
+  const others = await othersOperation(host.tools, volume);
+  if (others !== undefined) return busy(volume, requireMember(host, volume), others);
   await stopExclusiveOperation(host.tools, volume);
   await syncFilesystem(host.tools, volume);
   const reader = openReader(volume);
@@ -181,6 +184,8 @@ async function judgeStep(shrink: Shrink, step: Step, sizeBytes: number): Promise
   const { finished, cancelled } = step.ended;
   if (cancelled !== undefined) return await judgeCancelled(shrink, step, sizeBytes, cancelled);
   if (finished.exitCode === 0) return "go on";
+  if (metExclusive(finished.stderr)) return busy(shrink.volume, sizeBytes, finished.stderr.trim());
+  if (metSwapfile(finished.stderr)) return foreignFloor(shrink.reader, sizeBytes, describeSwapfiles());
   if (wasForeignCancel(step, finished)) return afterForeignCancel(step.foreignCancels, sizeBytes);
   if (!/no space left/i.test(finished.stderr))
     expectSuccess(finished, `shrinking ${shrink.volume.handle} from ${formatBytes(step.fromBytes)}`);

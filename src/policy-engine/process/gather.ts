@@ -223,6 +223,7 @@ function filesystemFacts(
     policyShrink: policyShrinkOf(filesystem, layout, pending),
     lastOperation: status?.lastOperation === undefined ? undefined : lastOperationFacts(status.lastOperation),
     extendsInVain: status?.lastOperation?.outcome === "Failed" ? 1 : 0,
+    shrinksInVain: state.shrinksInVain,
     capacityAtExtendBytes: undefined,
     history: state.history,
     shrinksUnmounted: status?.shrinksUnmounted === true,

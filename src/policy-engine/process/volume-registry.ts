@@ -1,7 +1,7 @@
 // What the engine remembers of each volume between two decisions: readings, history, timers, the target under way. It is
 // memory only; all of it is gathered again after a restart, and until it is, nothing shrinks.
 import type { ScalingStatus } from "../../api/filesystem.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout, LastOperation } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import type { Sample } from "../../gen/tidemark/samples/v1/samples.ts";
 import type { CompiledPolicy } from "../compiled-policy.ts";
@@ -61,6 +61,8 @@ export interface VolumeState {
   readonly extendsAtMs: number[];
   readonly shrinksAtMs: number[];
   lastOperationSeen: string | undefined;
+  /** How many shrinks in a row failed, or found somebody else at work, since this process began. */
+  shrinksInVain: number;
   pending: PendingTarget | undefined;
   /** What the API server was last told: reports are written on change only. */
   reported: { readonly plan: Plan; readonly atMs: number; readonly filesystemUID: string | undefined } | undefined;
@@ -125,6 +127,7 @@ function newState(handle: string): VolumeState {
     extendsAtMs: [],
     shrinksAtMs: [],
     lastOperationSeen: undefined,
+    shrinksInVain: 0,
     pending: undefined,
     reported: undefined,
     guided: undefined,
@@ -174,6 +177,7 @@ function takeLayout(state: VolumeState, layout: FilesystemLayout, nowMs: number)
   const last = layout.status?.lastOperation;
   if (last !== undefined && last.endedAt !== state.lastOperationSeen) {
     state.lastOperationSeen = last.endedAt;
+    if (last.kind === "Shrink") state.shrinksInVain = isInVain(last) ? state.shrinksInVain + 1 : 0;
     // A shrink that found its floor at once, or was cancelled before its first step, changed nothing.
     if (last.reached !== last.from)
       noteChange(last.kind === "Extend" ? state.extendsAtMs : state.shrinksAtMs, last.endedAt, nowMs);
@@ -186,6 +190,10 @@ function takeLayout(state: VolumeState, layout: FilesystemLayout, nowMs: number)
     last?.decidedAt === pending.decidedAt ||
     (pending.kind === "Extend" && reachedBytes !== undefined && reachedBytes >= pending.sizeBytes);
   if (ended) state.pending = undefined;
+}
+
+function isInVain({ outcome, reason }: LastOperation): boolean {
+  return outcome === "Failed" || reason === "FilesystemBusy";
 }
 
 function takeClaim(state: VolumeState, sizeBytes: number, nowMs: number): void {

@@ -4,11 +4,12 @@
 import { formatBytes } from "../../../units/quantity.ts";
 import { type BlockDevice, blockSizeBytes } from "../../member/block-device.ts";
 import { type AttachedMember, deliveredBytes, isAttached, type SpanMember } from "../../member/span-member.ts";
-import { exclusiveOperation, stopExclusiveOperation } from "../exclusive-operation.ts";
+import { exclusiveOperation } from "../exclusive-operation.ts";
 import { assertWritable } from "../grow.ts";
+import { makeWay } from "../make-way.ts";
 import { probe, waitForExclusive } from "../probe-device.ts";
 import { deviceBytesOf, hasGrownTo, openReader } from "../read-filesystem.ts";
-import { type MountedSpan, type Reading, StorageError } from "../storage.ts";
+import { type MountedSpan, type Reading, StorageError, type Tell } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
 import { waitUntil } from "../wait-until.ts";
 import { identityWithin } from "./device-identity.ts";
@@ -37,10 +38,11 @@ export async function extendSpan(
   host: SpanHost,
   volume: MountedSpan,
   sizeBytes: number,
-  signal?: AbortSignal,
+  signal: AbortSignal | undefined,
+  tell: Tell,
 ): Promise<number> {
   assertWritable(volume);
-  if (exclusiveOperation(volume.fsid) !== "none") await stopExclusiveOperation(host.tools, volume);
+  if (exclusiveOperation(volume.fsid) !== "none") await makeWay(host.tools, volume, tell);
   assertOnlyMembers(host, volume);
   await restoreDevices(host, volume);
   // First what asks no driver: another member's may not answer while the disk fills.

@@ -5,6 +5,7 @@ import { foreignProfile } from "../btrfs-profiles.ts";
 import { stopExclusiveOperation } from "../exclusive-operation.ts";
 import { syncFilesystem } from "../fresh-reading.ts";
 import { assertWritable } from "../grow.ts";
+import { busy, describeSwapfiles, metExclusive, metSwapfile, othersOperation } from "../others-at-work.ts";
 import { deviceBytesOf, openReader, type Reader } from "../read-filesystem.ts";
 import { stoppedMessage } from "../shrink-decision.ts";
 import { type MountedSpan, type ShrinkControl, type ShrinkResult, StorageError } from "../storage.ts";
@@ -39,6 +40,8 @@ export async function removeMembers(
     const shrink = { host, volume, control, reader };
     // Told to stop while it waited its turn: whoever goes first is not to wait for a driver or a sync.
     if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
+    const others = await othersOperation(host.tools, volume);
+    if (others !== undefined) return busy(volume, deviceBytesOf(reader.read()), others);
     await stopExclusiveOperation(host.tools, volume);
     await settleMembers(host, volume);
     await syncFilesystem(host.tools, volume);
@@ -175,6 +178,8 @@ function judge(
   const { volume, control, reader } = shrink;
   if (reason !== undefined) return cancelled(shrink, reason);
   const sizeBytes = reader.read().capacityBytes;
+  if (metExclusive(finished.stderr)) return busy(volume, sizeBytes, finished.stderr.trim());
+  if (metSwapfile(finished.stderr)) return { refusal: describeSwapfiles() };
   if (!/no space left/i.test(finished.stderr))
     expectSuccess(finished, `taking member ${member.name} out of ${volume.handle} (${formatBytes(sizeBytes)})`);
   if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));

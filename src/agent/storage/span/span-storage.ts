@@ -10,6 +10,7 @@ import { stopExclusiveOperation } from "../exclusive-operation.ts";
 import { freshReading } from "../fresh-reading.ts";
 import { mountsOfBtrfs } from "../mount-table.ts";
 import { NO_UNMOUNTED_SHRINKS } from "../no-unmounted-shrinks.ts";
+import { othersOperation } from "../others-at-work.ts";
 import type { SpanVolume, Storage } from "../storage.ts";
 import { createTools } from "../tools.ts";
 import { trim } from "../trim.ts";
@@ -60,8 +61,8 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
       return devices.length < names.length ? undefined : devices.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
     },
     members: (volume) => findMembers(host, volume),
-    extend: (volume, sizeBytes, signal) =>
-      queue.runPreempting(volume.handle, () => extendSpan(host, volume, sizeBytes, signal)),
+    extend: (volume, sizeBytes, signal, tell = () => undefined) =>
+      queue.runPreempting(volume.handle, () => extendSpan(host, volume, sizeBytes, signal, tell)),
     shrink: (volume, _sizeBytes, control) =>
       queue.runPreemptible(volume.handle, control.signal, (signal) =>
         removeMembers(host, volume, { ...control, signal }),
@@ -69,7 +70,8 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
     recover: (volume) =>
       queue.run(volume.handle, async () => {
         // Members that are out already are let go of by settle: a driver that does not take one back holds nothing up.
-        await stopExclusiveOperation(host.tools, volume);
+        // A user's balance goes on; what a removal has left to be undone waits for its end.
+        if ((await othersOperation(host.tools, volume)) === undefined) await stopExclusiveOperation(host.tools, volume);
         assertOnlyMembers(host, volume);
         await restoreDevices(host, volume);
         return deviceBytes(volume);
