@@ -96,6 +96,11 @@ export type OperationDecision =
   | { readonly act: "SettleMembers" }
   | { readonly act: "PrepareSpares" };
 
+/** The engine wants no other size than the one that it decided on: what shrinks stops. */
+function asksToStay({ sizeBytes, fromBytes }: TargetFacts): boolean {
+  return sizeBytes === fromBytes;
+}
+
 type Check = (facts: OperationFacts) => OperationDecision | undefined;
 
 // Order matters: teardown before anything else, what runs before what should run, and the past before the target.
@@ -132,6 +137,7 @@ function whatRuns({ running, target, sizeBytes, highestEpoch }: OperationFacts):
   const busy = nothing("OperationInProgress", `the ${running.kind} is running`);
   if (running.kind === "Extend" || running.cancelling || target === undefined) return busy;
   if (target.decidedAt === running.decidedAt || target.epoch < highestEpoch) return busy;
+  if (asksToStay(target)) return { act: "CancelShrink", message: "it is not wanted any more; the size stays as it is" };
   const wantsMore = target.sizeBytes > target.fromBytes || target.sizeBytes > (sizeBytes ?? Number.POSITIVE_INFINITY);
   if (!wantsMore) return busy;
   return { act: "CancelShrink", message: `an extend to ${formatBytes(target.sizeBytes)} goes first` };
@@ -197,6 +203,8 @@ function endedTarget({ target, endedDecidedAt }: OperationFacts): OperationDecis
 
 function towardsTarget({ target, sizeBytes, members, shrinksOnlyUnmounted }: OperationFacts): OperationDecision {
   if (target === undefined || sizeBytes === undefined) return nothing("NoTarget", "no size has been decided");
+  // Decided while a shrink ran, which may have come further since: what was reached stays.
+  if (asksToStay(target)) return nothing("AtTarget", `the size of ${formatBytes(sizeBytes)} stays, as decided`);
   if (target.sizeBytes === sizeBytes) return nothing("AtTarget", `the size is ${formatBytes(sizeBytes)}, as decided`);
   if (target.sizeBytes > sizeBytes) return extend(target, sizeBytes, members);
   if (target.fromBytes === sizeBytes)

@@ -131,8 +131,15 @@ async function extend(
 ): Promise<End> {
   const toBytes = parseQuantity(operation.to);
   const task = `extending volume ${mounted.handle} to ${formatBytes(toBytes)}`;
-  const sizeBytes = await withTimeLimit(storage.extend(mounted, toBytes, signal), EXTEND_LIMIT_MS, task);
-  return { outcome: "Succeeded", sizeBytes, ...(operation.emergency === true ? { reason: "EmergencySpent" } : {}) };
+  const told = new Set<string>();
+  const extending = storage.extend(mounted, toBytes, signal, (message) => told.add(message));
+  const sizeBytes = await withTimeLimit(extending, EXTEND_LIMIT_MS, task);
+  return {
+    outcome: "Succeeded",
+    sizeBytes,
+    ...(operation.emergency === true ? { reason: "EmergencySpent" } : {}),
+    ...(told.size > 0 ? { message: [...told].join("; ") } : {}),
+  };
 }
 
 async function shrink(
@@ -159,6 +166,8 @@ async function shrink(
       return { outcome: "Succeeded", sizeBytes: result.sizeBytes };
     case "Cancelled":
       return { outcome: "Cancelled", reason: "ShrinkCancelled", message: result.message, sizeBytes: result.sizeBytes };
+    case "Busy":
+      return { outcome: "Cancelled", reason: "FilesystemBusy", message: result.message, sizeBytes: result.sizeBytes };
     case "FloorReached":
       return floorEnd(result);
   }

@@ -10,6 +10,7 @@ export interface SlotReading {
   readonly availableBytes: number;
   readonly inodesTotal: number;
   readonly inodesUsed: number;
+  readonly dataProfiles: number;
   readonly growthBytesPerSecond: number;
   readonly peakWriteBytesPerSecond: number;
 }
@@ -22,6 +23,7 @@ const COLUMNS = [
   "availableBytes",
   "inodesTotal",
   "inodesUsed",
+  "dataProfiles",
   "growthBytesPerSecond",
   "peakWriteBytesPerSecond",
 ] as const satisfies readonly (keyof SlotReading)[];

@@ -161,6 +161,7 @@ function describe({ watched, growth }: Sampled, reading: ReturnType<Reader["read
     availableBytes: reading.availableBytes,
     inodesTotal: reading.inodesTotal,
     inodesUsed: reading.inodesUsed,
+    dataProfiles: reading.dataProfiles,
     growthBytesPerSecond: growth.growthBytesPerSecond(),
     peakWriteBytesPerSecond: growth.peakBytesPerSecond(performance.now()),
   };

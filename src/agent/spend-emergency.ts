@@ -7,6 +7,7 @@ import type { OperationKind } from "./decide-operation.ts";
 import { type Grant, grantOf, isAlive, type ReachableGrant, reachableGrant, shouldSpendGrant } from "./emergency.ts";
 import { memberFactsOf, withSparesTaken } from "./member-facts.ts";
 import type { OperationRunner } from "./run-operation.ts";
+import { hasGrownTo } from "./storage/read-filesystem.ts";
 import type { VolumeState } from "./volume-state.ts";
 
 export interface EmergencyEnvironment {
@@ -31,8 +32,7 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
   const { monotonicMs } = at;
   const isLate = isDriverLate(state, monotonicMs);
   const { grant, takesSpare } = reachable(state, grantOf(record.grant), sizeBytes, isLate);
-  const memberAhead =
-    state.unsettled && record.lastOperation?.outcome === "Failed" && reading.capacityBytes < sizeBytes;
+  const memberAhead = state.unsettled && record.lastOperation?.outcome === "Failed" && !hasGrownTo(reading, sizeBytes);
   const facts = {
     monotonicMs,
     sizeBytes,

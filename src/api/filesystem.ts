@@ -1,6 +1,7 @@
 // Filesystem: what users and policies see of a claim's storage. To FilesystemLayout it is as a PVC is to a PV.
 import { z } from "zod";
 import type { KubeObject, Resource } from "../kube/object.ts";
+import { parseQuantity } from "../units/quantity.ts";
 import { consolidationNeed } from "./consolidation.ts";
 import { GROUP, VERSION } from "./names.ts";
 import { conditions, epochNumber, observedGeneration, quantity, timestamp } from "./schema.ts";
@@ -42,6 +43,11 @@ const wantedTarget = z
       .optional(),
   })
   .meta(targetMeta);
+/** No other size is wanted than the one that there was: a shrink that runs stops, and what it has reached stays. */
+export function asksToStay({ size, from }: Pick<SizeTarget, "size" | "from">): boolean {
+  return parseQuantity(size) === parseQuantity(from);
+}
+
 export type WantedTarget = z.infer<typeof wantedTarget>;
 
 const claimFields = {

@@ -41,6 +41,7 @@ export const HOLD_REASONS = [
   "ShrinkAtUnmount", // decided; it is made smaller when it is unmounted within the window
   "ShrinkUnsupported", // the filesystem type or backend cannot shrink
   "ShrinkCancelled", // cancelled by a writer; cooling down
+  "FilesystemBusy", // somebody else's balance or the like runs on it: a shrink waits for its end
   "NotMounted",
   "NoSlotFree", // its members could be merged, but a larger one that takes their place finds no attach slot, or no room in the layout
   "RawBlockVolume", // it has no filesystem, so no fill level: only a raised request extends it

@@ -13,6 +13,7 @@ import { predictSize } from "./prediction.ts";
 import { Question } from "./question.ts";
 import { holdForFailure } from "./resizing.ts";
 import { shrinkAsMeasured } from "./shrink.ts";
+import { stopUnwantedShrink } from "./stop-shrink.ts";
 
 /** A check answers with a plan, or leaves the answer to the next one. */
 type Check = (question: Question) => Plan | undefined;
@@ -72,13 +73,15 @@ function resizeIsInfeasible(question: Question): Plan | undefined {
       );
 }
 
-// One thing is still decided: a writer that would run out of space even with the shrink rolled back.
+// Two things are still decided: a writer that would run out of space even with the shrink rolled back, and a shrink that nobody wants.
 function operationRuns(question: Question): Plan | undefined {
   const { operationInProgress: running } = question.facts.filesystem;
   if (running === undefined) return undefined;
   const preempting = running === "Shrink" ? extendBeyondShrink(question) : undefined;
   return (
-    preempting ?? question.hold("OperationInProgress", `${running} is running; rules are asked again when it has ended`)
+    preempting ??
+    stopUnwantedShrink(question) ??
+    question.hold("OperationInProgress", `${running} is running; rules are asked again when it has ended`)
   );
 }
 

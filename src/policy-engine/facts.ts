@@ -61,9 +61,13 @@ export interface FilesystemFacts {
   readonly peakWriteBytesPerSecond: number | undefined;
   /** The operation that runs on it now. */
   readonly operationInProgress: OperationKind | undefined;
+  /** A shrink that a policy has asked for runs, or is about to; "Stopping": it was asked to stop. Absent: none of a policy's. */
+  readonly policyShrink?: "Running" | "Stopping" | undefined;
   readonly lastOperation: LastOperationFacts | undefined;
   /** How many extends in a row came to nothing, the last one included; 0: none did. */
   readonly extendsInVain: number;
+  /** How many shrinks in a row failed, or found somebody else at work; absent: none did. */
+  readonly shrinksInVain?: number | undefined;
   /** What it showed when the extend was decided that its volume has followed; of ordinary claims only, which others grow. */
   readonly capacityAtExtendBytes: number | undefined;
   readonly history: UsageWindows;
@@ -121,6 +125,8 @@ export interface Reading {
   /** 0: unlimited (btrfs); undefined: not measured. */
   readonly inodesTotal: number | undefined;
   readonly inodesUsed: number | undefined;
+  /** Of a btrfs whose data has copies (data-profiles.ts), which capacityBytes is divided by; absent: it has none, or nobody has said. */
+  readonly dataProfiles?: number | undefined;
   readonly source: ReadingSource;
   /** How often the source samples: what "stale" and "gap" are measured in. */
   readonly intervalMs: number;

@@ -1,5 +1,6 @@
 // Whether what was measured may be believed. The first thing a decision asks: absent, stale, impossible or contradictory figures
 // never change a size, and "not measured" is never read as 0.
+import { copiesOf, NO_DATA_PROFILES } from "../api/data-profiles.ts";
 import type { HoldReason } from "../api/reasons.ts";
 import { formatDuration } from "../units/duration.ts";
 import { formatBytes } from "../units/quantity.ts";
@@ -112,10 +113,11 @@ function doubtOrder({ lastOperation, capacityAtExtendBytes }: FilesystemFacts, r
 
 function doubtCapacity({ sizeBytes }: FilesystemFacts, reading: Reading, fsType: string): Doubt | undefined {
   const overheadRatio = fsType === "btrfs" ? BTRFS_OVERHEAD_RATIO : FORMAT_OVERHEAD_RATIO;
-  const { capacityBytes } = reading;
-  if (capacityBytes <= sizeBytes && capacityBytes >= sizeBytes * (1 - overheadRatio)) return undefined;
+  // Ratios are statfs', sizes are the devices': where data has copies, each byte of the one takes several of the other.
+  const shownBytes = reading.capacityBytes * copiesOf(reading.dataProfiles ?? NO_DATA_PROFILES);
+  if (shownBytes <= sizeBytes && shownBytes >= sizeBytes * (1 - overheadRatio)) return undefined;
   return contradiction(
-    `the filesystem shows ${formatBytes(capacityBytes)} on members of ${formatBytes(sizeBytes)}: a resize is not over or failed`,
+    `the filesystem shows ${formatBytes(shownBytes)} on members of ${formatBytes(sizeBytes)}: a resize is not over or failed`,
   );
 }
 

@@ -5,7 +5,7 @@ import { formatDuration } from "../units/duration.ts";
 import { formatBytes } from "../units/quantity.ts";
 import { freedom } from "./ceilings.ts";
 import type { Pace } from "./compiled-policy.ts";
-import type { RecentChanges } from "./facts.ts";
+import type { FilesystemFacts, RecentChanges } from "./facts.ts";
 import type { HoldPlan, Plan } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
 
@@ -17,6 +17,7 @@ export const MAX_CHANGES_PER_HOUR = 60;
 const FAILURE_BACKOFF_MS = 10_000;
 /** … up to this. */
 const FAILURE_BACKOFF_MAX_MS = 160_000;
+const SHRINK_BACKOFF_MAX_MS = HOUR_MS;
 
 /** The change as a plan, or why it is not made now. */
 export function admit(question: Question, wanted: WantedChange): Plan {
@@ -30,7 +31,7 @@ export function admit(question: Question, wanted: WantedChange): Plan {
 // A raised request is the claim's own promise: no policy's mode stands against it.
 function holdForMode(question: Question, wanted: WantedChange): HoldPlan | undefined {
   if (wanted.reason === "RequestRaised" || question.policy === undefined) return undefined;
-  const { mode, by } = effectiveMode(question, wanted);
+  const { mode, by } = effectiveMode(question, wanted.direction);
   if (mode === "Enforce") return undefined;
   const details = detailsOf(wanted, { preview: preview(question, wanted) });
   if (mode === "Approve")
@@ -38,7 +39,11 @@ function holdForMode(question: Question, wanted: WantedChange): HoldPlan | undef
   return question.hold("Recommended", `${wanted.because}; the mode is Recommend${by}: nothing is changed`, details);
 }
 
-function effectiveMode({ policy, ceilings }: Question, { direction }: WantedChange): { mode: Mode; by: string } {
+/** The policy's mode, or the ceiling's where that is stricter; `by` names that one. */
+export function effectiveMode(
+  { policy, ceilings }: Question,
+  direction: WantedChange["direction"],
+): { mode: Mode; by: string } {
   const mode = policy?.mode[direction] ?? "Enforce";
   const ceiling = ceilings.modes[direction];
   if (ceiling === undefined || freedom(ceiling.value) >= freedom(mode)) return { mode, by: "" };
@@ -64,12 +69,23 @@ function holdAfterFailure(question: Question, wanted: WantedChange): HoldPlan | 
   const { monotonicMs, filesystem } = question.facts;
   const last = filesystem.lastOperation;
   if (last?.outcome !== "Failed" || last.kind.toLowerCase() !== wanted.direction) return undefined;
-  const doublings = Math.max(0, filesystem.extendsInVain - 1);
-  const backOffMs = Math.min(FAILURE_BACKOFF_MAX_MS, FAILURE_BACKOFF_MS * 2 ** doublings);
+  const backOffMs =
+    wanted.direction === "shrink"
+      ? shrinkBackOffMs(filesystem)
+      : doubled(Math.max(0, filesystem.extendsInVain - 1), FAILURE_BACKOFF_MAX_MS);
   const eligibleAtMs = last.endedAtMs + backOffMs;
   if (monotonicMs >= eligibleAtMs) return undefined;
   const message = `the last ${wanted.direction} failed (${last.reason ?? "no reason given"}); tried again ${formatDuration(backOffMs)} after it`;
   return question.hold("CoolingDown", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
+}
+
+/** How long the next shrink waits after one that failed, or found somebody else at work: it moves data, and nobody waits for it. */
+export function shrinkBackOffMs({ shrinksInVain = 0 }: FilesystemFacts): number {
+  return doubled(Math.max(0, shrinksInVain - 1), SHRINK_BACKOFF_MAX_MS);
+}
+
+function doubled(times: number, maxMs: number): number {
+  return Math.min(maxMs, FAILURE_BACKOFF_MS * 2 ** times);
 }
 
 function holdForCooldown(question: Question, wanted: WantedChange, pace: Pace): HoldPlan | undefined {

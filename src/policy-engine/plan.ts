@@ -39,6 +39,8 @@ export interface HoldPlan extends Conclusion {
   readonly preview: string | undefined;
   /** The earliest time of the next change, where only time stands against it. */
   readonly nextEligibleMs: number | undefined;
+  /** The shrink that runs is not wanted any more: the size stays as far as it has come. */
+  readonly stopsShrink?: boolean;
 }
 
 /** The most that a plan makes it have, if only for a while; 0: nothing more than it has. */

@@ -65,6 +65,7 @@ export class Question {
       uncappedBytes: details.uncappedBytes,
       preview: details.preview,
       nextEligibleMs: details.nextEligibleMs,
+      ...(details.stopsShrink === true ? { stopsShrink: true } : {}),
       heldRules: this.#round?.held,
     };
   }
@@ -91,6 +92,7 @@ interface HoldDetails {
   readonly uncappedBytes?: number | undefined;
   readonly preview?: string | undefined;
   readonly nextEligibleMs?: number | undefined;
+  readonly stopsShrink?: boolean;
 }
 
 /** A change whose size is within all bounds; whether it may be made now is still to be asked. */

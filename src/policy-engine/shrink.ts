@@ -1,5 +1,6 @@
 // Whether a filesystem should be smaller, and how small. In doubt it stays: every figure is known, every Extend rule is known
 // not to hold, and what is left fits the window's peak, the reserve and the minimum. When it may happen is pace.ts' question.
+import { describeProfiles, isPlain, NO_DATA_PROFILES } from "../api/data-profiles.ts";
 import type { HoldReason } from "../api/reasons.ts";
 import { formatDuration } from "../units/duration.ts";
 import { formatBytes, MIB } from "../units/quantity.ts";
@@ -9,7 +10,7 @@ import type { CompiledPolicy, CompiledRule } from "./compiled-policy.ts";
 import type { Reading } from "./facts.ts";
 import { leastSteadySize } from "./flapping.ts";
 import { reserveBytes } from "./headroom.ts";
-import { admit } from "./pace.ts";
+import { admit, shrinkBackOffMs } from "./pace.ts";
 import type { HoldPlan, Plan } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
 import { holdForFailure, roundUpToMiB, sizeForCapacity, wishedSize } from "./resizing.ts";
@@ -27,7 +28,7 @@ interface Obstacle {
 function obstacleTo({ facts }: Question, policy: CompiledPolicy): Obstacle | undefined {
   switch (facts.claim.fsType) {
     case "btrfs":
-      return undefined;
+      return profileObstacle(facts.filesystem.reading?.dataProfiles);
     case "ext4": {
       const text = unmountedObstacle(facts, policy);
       return text === undefined ? undefined : { reason: "ShrinkNotCrashSafe", text };
@@ -35,6 +36,13 @@ function obstacleTo({ facts }: Question, policy: CompiledPolicy): Obstacle | und
     case "xfs":
       return { reason: "ShrinkUnsupported", text: "xfs cannot shrink; use btrfs where volumes should" };
   }
+}
+
+/** What a person has converted has been proven to shrink by nobody. */
+function profileObstacle(dataProfiles: number = NO_DATA_PROFILES): Obstacle | undefined {
+  if (isPlain(dataProfiles)) return undefined;
+  const text = `its data has the profile ${describeProfiles(dataProfiles)}, and only single shrinks: btrfs balance start -dconvert=single`;
+  return { reason: "ShrinkUnsupported", text };
 }
 
 /** After a shrink that was not finished, however short the cooldown: trying again moves data again. */
@@ -185,12 +193,15 @@ export function holdAfterLastShrink(
   const known = standingFloorBytes(question.facts);
   if (known !== undefined && change.sizeBytes < known)
     return question.hold("ShrinkFloorReached", floorText(known, filesystem.sizeBytes), { rule: change.rule?.name });
-  const eligibleAtMs = last.endedAtMs + Math.max(policy.shrink.cooldownMs, MIN_RETRY_MS);
+  const isBusy = last.reason === "FilesystemBusy";
+  const leastMs = isBusy ? shrinkBackOffMs(filesystem) : MIN_RETRY_MS;
+  const eligibleAtMs = last.endedAtMs + Math.max(policy.shrink.cooldownMs, leastMs);
   if (!(monotonicMs < eligibleAtMs)) return undefined;
   const nextEligibleMs = question.wallMs(eligibleAtMs);
   const details = { rule: change.rule?.name, uncappedBytes: change.uncappedBytes, nextEligibleMs };
   if (last.reason === "ShrinkNotCrashSafe")
     return question.hold(last.reason, `the last shrink was not begun, or taken back: ${last.message ?? ""}`, details);
+  if (isBusy) return question.hold("FilesystemBusy", last.message ?? "somebody else is at work on it", details);
   if (last.outcome === "Cancelled")
     return question.hold(
       "ShrinkCancelled",

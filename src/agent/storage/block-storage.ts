@@ -7,7 +7,7 @@ import { stopLeftoverOperations } from "./leftover-btrfs.ts";
 import { mountsOfDevice } from "./mount-table.ts";
 import { shrinkBtrfs } from "./shrink-btrfs.ts";
 import { findOwn, stage } from "./stage.ts";
-import type { Mounted, Storage, UnmountedShrinks } from "./storage.ts";
+import type { Mounted, Storage, Tell, UnmountedShrinks } from "./storage.ts";
 import { trim } from "./trim.ts";
 import { removeMember, unstage } from "./unstage.ts";
 import { createVolumeQueue } from "./volume-queue.ts";
@@ -23,9 +23,9 @@ export function createBlockStorage<V extends OneMemberVolume>(
   unmounted: BlockShrinks<V>,
 ): Storage<V> {
   const queue = createVolumeQueue();
-  const extend = (volume: Mounted<V>, sizeBytes: number): Promise<number> => {
+  const extend = (volume: Mounted<V>, sizeBytes: number, tell: Tell): Promise<number> => {
     const linger: Linger = (command) => void queue.run(volume.handle, () => command);
-    return grow(host, volume, sizeBytes, linger);
+    return grow(host, volume, sizeBytes, linger, tell);
   };
   return {
     kind: "real",
@@ -40,17 +40,19 @@ export function createBlockStorage<V extends OneMemberVolume>(
     mountPath: async (volume) => (await host.members.devices(volume)).flatMap(mountsOfDevice)[0]?.mountPath,
     sizeBytes: (volume) => host.members.sizeBytes(volume),
     members: async () => [],
-    extend: (volume, sizeBytes) => queue.runPreempting(volume.handle, () => extend(volume, sizeBytes)),
+    extend: (volume, sizeBytes, _signal, tell = () => undefined) =>
+      queue.runPreempting(volume.handle, () => extend(volume, sizeBytes, tell)),
     shrink: (volume, sizeBytes, control) =>
       queue.runPreemptible(volume.handle, control.signal, (signal) =>
         shrinkBtrfs(host, volume, sizeBytes, { ...control, signal }),
       ),
     recover: (volume) =>
       queue.run(volume.handle, async () => {
+        // A user's balance goes on, unless member and filesystem differ.
         await stopLeftoverOperations(host.tools, volume);
         // After an interrupted shrink the filesystem may end before its member: growing it back loses nothing, cutting the
         // member could. Whoever recorded the shrink goes on from there.
-        return extend(volume, 0);
+        return extend(volume, 0, (message) => host.log.warn({ volume: volume.handle }, message));
       }),
     settle: async () => undefined,
     prepareSpares: async () => undefined,

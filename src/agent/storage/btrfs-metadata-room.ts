@@ -16,8 +16,10 @@ const ROOM_MIN_BYTES = 8 * MIB;
 const ROOM_FRACTION = 1 / 16;
 
 export interface MetadataRoom {
-  /** False: the next file may fail. `capacityBytes` as statfs has it at this moment. */
-  isLeft(capacityBytes: number, readNumber: (file: number) => number): boolean;
+  /** False: the next file may fail. `deviceBytes`: what the devices have together at this moment. */
+  isLeft(deviceBytes: number, readNumber: (file: number) => number): boolean;
+  /** Whether data takes more of the devices than it has bytes, at this moment. */
+  dataHasCopies(readNumber: (file: number) => number): boolean;
   close(): void;
 }
 
@@ -27,19 +29,20 @@ export function openMetadataRoom(allocationDirectory: string): MetadataRoom {
   const copies = number("metadata/disk_total") / number("metadata/total_bytes");
   const systemBytes = number("system/disk_total");
   const file = (name: string): number => openSync(join(allocationDirectory, name), "r");
-  const [dataOnDisk, total] = [file("data/disk_total"), file("metadata/total_bytes")];
+  const [dataOnDisk, data, total] = [file("data/disk_total"), file("data/total_bytes"), file("metadata/total_bytes")];
   const kept = ["metadata/bytes_used", "metadata/bytes_reserved", "global_rsv_size"].map(file);
   return {
-    isLeft: (capacityBytes, readNumber) => {
+    dataHasCopies: (readNumber) => readNumber(dataOnDisk) > readNumber(data),
+    isLeft: (deviceBytes, readNumber) => {
       const totalBytes = readNumber(total);
-      const unallocatedBytes = capacityBytes - readNumber(dataOnDisk) - totalBytes * copies - systemBytes;
+      const unallocatedBytes = deviceBytes - readNumber(dataOnDisk) - totalBytes * copies - systemBytes;
       if (unallocatedBytes >= CHUNK_ROOM_BYTES) return true;
       const keptBytes = kept.reduce((sum, each) => sum + readNumber(each), 0);
       const leftBytes = totalBytes - keptBytes + Math.max(0, unallocatedBytes) / copies;
       return leftBytes >= Math.max(ROOM_MIN_BYTES, totalBytes * ROOM_FRACTION);
     },
     close: () => {
-      for (const each of [dataOnDisk, total, ...kept.splice(0)]) closeSync(each);
+      for (const each of [dataOnDisk, data, total, ...kept.splice(0)]) closeSync(each);
     },
   };
 }

@@ -2,19 +2,23 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { formatBytes } from "../../units/quantity.ts";
 import type { BlockHost, OneMemberVolume } from "./block-member.ts";
-import { exclusiveOperation, stopExclusiveOperation } from "./exclusive-operation.ts";
+import { exclusiveOperation } from "./exclusive-operation.ts";
 import { readExt4Bytes } from "./ext4-superblock.ts";
 import { deviceSizeBytes } from "./loop-device.ts";
+import { makeWay } from "./make-way.ts";
 import { mountAt } from "./mount-table.ts";
-import { openReader } from "./read-filesystem.ts";
+import { metExclusive } from "./others-at-work.ts";
+import { deviceBytesOf, hasGrownTo, openReader } from "./read-filesystem.ts";
 import { wholeGrains } from "./size-grain.ts";
-import { type Mounted, type MountedFilesystem, StorageError } from "./storage.ts";
+import { type Mounted, type MountedFilesystem, StorageError, type Tell } from "./storage.ts";
 import { expectSuccess, type Finished } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
 
 const CAP_SYS_RESOURCE = 24; // capabilities(7)
 const VISIBLE_INTERVAL_MS = 1;
 const VISIBLE_LIMIT_MS = 30_000;
+/** How often an extend cancels what somebody else starts again and again. */
+const MAKE_WAY_LIMIT = 20;
 
 /** Told of a command that still runs when the new size is there already; the next operation must wait for it. */
 export type Linger = (command: Promise<void>) => void;
@@ -25,25 +29,36 @@ export async function grow<V extends OneMemberVolume>(
   volume: Mounted<V>,
   sizeBytes: number,
   linger: Linger,
+  tell: Tell,
 ): Promise<number> {
-  const { members, tools } = host;
+  const { members } = host;
   await members.settle(volume);
   const present = requireMember(host, volume);
   const wanted = Math.max(present, wholeGrains(sizeBytes, members.grainBytes(volume)));
   assertWritable(volume);
   if (wanted === present && fillsMember(volume, present)) return present;
   assertMayGrow(volume);
-  if (volume.fsType === "btrfs" && exclusiveOperation(volume.fsid) !== "none")
-    await stopExclusiveOperation(tools, volume);
+  if (volume.fsType === "btrfs" && exclusiveOperation(volume.fsid) !== "none") await makeWay(host.tools, volume, tell);
   await members.grow(volume, present, wanted);
   const task = `growing ${volume.fsType} of ${volume.handle} to ${formatBytes(wanted)}`;
-  await growFilesystem(host, volume, { toBytes: wanted, task, linger });
+  await growFilesystem(host, volume, { toBytes: wanted, task, linger, tell });
   return wanted;
 }
 
-/** Told without a command, and without the capability that growing it needs. btrfs and xfs say so themselves. */
-function fillsMember({ fsType, device }: MountedFilesystem, memberBytes: number): boolean {
+/** Told without a command, without the capability that growing it needs, and without a word to who is at work on it. xfs says so itself. */
+function fillsMember(volume: MountedFilesystem, memberBytes: number): boolean {
+  const { fsType, device } = volume;
+  if (fsType === "btrfs") return showsBtrfs(volume, memberBytes);
   return fsType === "ext4" && deviceSizeBytes(device) === memberBytes && readExt4Bytes(device) === memberBytes;
+}
+
+function showsBtrfs(volume: MountedFilesystem, sizeBytes: number): boolean {
+  const reader = openReader(volume);
+  try {
+    return hasGrownTo(reader.read(), sizeBytes);
+  } finally {
+    reader.close();
+  }
 }
 
 export function requireMember<V extends OneMemberVolume>({ members }: BlockHost<V>, volume: Mounted<V>): number {
@@ -86,6 +101,7 @@ interface Growth {
   readonly toBytes: number;
   readonly task: string;
   readonly linger: Linger;
+  readonly tell: Tell;
 }
 
 async function growFilesystem(host: FilesystemHost, volume: MountedFilesystem, growth: Growth): Promise<void> {
@@ -106,27 +122,48 @@ async function growFilesystem(host: FilesystemHost, volume: MountedFilesystem, g
 // first of the two counts. A failure after the size was visible can only be the commit's; the mount is read-only then.
 async function growBtrfs(host: FilesystemHost, volume: MountedFilesystem, growth: Growth): Promise<void> {
   const reader = openReader(volume);
-  const shown = (): boolean => reader.read().capacityBytes >= growth.toBytes;
+  const shown = (): boolean => hasGrownTo(reader.read(), growth.toBytes);
   try {
-    if (shown()) return;
-    const args = ["filesystem", "resize", `${onlyDevid(volume)}:max`, volume.mountPath];
-    let ended = false;
-    const command = host.tools
-      .run("extend/resize-filesystem", "btrfs", args)
-      .then((finished) => expectGrown(finished, growth.task))
-      .finally(() => {
-        ended = true;
-      });
-    growth.linger(command.catch((error: unknown) => host.log.warn({ err: error }, growth.task)));
-    await Promise.race([command, waitUntil(() => ended || shown(), VISIBLE_LIMIT_MS, VISIBLE_INTERVAL_MS)]);
+    for (let attempt = 1; !shown(); attempt += 1) {
+      const stderr = await resizeToMax(host, volume, growth, shown);
+      if (!metExclusive(stderr)) break;
+      // Somebody starts it again as soon as it is cancelled.
+      if (attempt === MAKE_WAY_LIMIT)
+        throw new StorageError("DeviceBusy", `${growth.task}: ${stderr.trim()}; let it wait`);
+      await makeWay(host.tools, volume, growth.tell);
+    }
     if (!shown())
       throw new StorageError(
         "CommandFailed",
-        `${growth.task}: it still shows ${formatBytes(reader.read().capacityBytes)}; see dmesg on the node`,
+        `${growth.task}: it still shows ${formatBytes(deviceBytesOf(reader.read()))}; see dmesg on the node`,
       );
   } finally {
     reader.close();
   }
+}
+
+/** What it has said where it found somebody else's operation in its place; throws where it failed otherwise. */
+async function resizeToMax(
+  host: FilesystemHost,
+  volume: MountedFilesystem,
+  { task, linger }: Growth,
+  shown: () => boolean,
+): Promise<string> {
+  const args = ["filesystem", "resize", `${onlyDevid(volume)}:max`, volume.mountPath];
+  let ended = false;
+  const command = host.tools
+    .run("extend/resize-filesystem", "btrfs", args)
+    .then((finished) => {
+      if (!metExclusive(finished.stderr)) expectGrown(finished, task);
+      return finished.stderr;
+    })
+    .finally(() => {
+      ended = true;
+    });
+  linger(command.then(() => undefined).catch((error: unknown) => host.log.warn({ err: error }, task)));
+  const visible = waitUntil(() => ended || shown(), VISIBLE_LIMIT_MS, VISIBLE_INTERVAL_MS).then(() => "");
+  const said = await Promise.race([command, visible]);
+  return ended ? command : said;
 }
 
 // Before the first side effect: a member that has grown without its filesystem would look like a finished extend.

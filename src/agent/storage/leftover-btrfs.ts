@@ -4,6 +4,7 @@ import { basename } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { runningCommands } from "../../process/running-commands.ts";
 import { stopExclusiveOperation } from "./exclusive-operation.ts";
+import { isOurBalanceFilter, othersOperation } from "./others-at-work.ts";
 import { type MountedFilesystem, StorageError } from "./storage.ts";
 import type { Tools } from "./tools.ts";
 
@@ -11,7 +12,7 @@ const LIMIT_MS = 60_000;
 const INTERVAL_MS = 10;
 
 /**
- * Returns once no exclusive operation of btrfs runs and no such command is left that could begin one. It ends no process: a person may have
+ * Returns once no exclusive operation of btrfs runs but somebody else's, and no such command is left that could begin one. It ends no process: a person may have
  * begun it. Throws DeviceBusy where one stays.
  */
 export async function stopLeftoverOperations(tools: Tools, volume: MountedFilesystem): Promise<void> {
@@ -20,7 +21,7 @@ export async function stopLeftoverOperations(tools: Tools, volume: MountedFilesy
   for (;;) {
     // Order matters: what is not seen here has ended, or has reached the kernel, where the next line finds it.
     const leftover = leftoverCommand(volume.mountPath);
-    await stopExclusiveOperation(tools, volume);
+    if ((await othersOperation(tools, volume)) === undefined) await stopExclusiveOperation(tools, volume);
     if (leftover === undefined) return;
     if (performance.now() >= deadlineMs)
       throw new StorageError(
@@ -47,6 +48,7 @@ function beginsOperation([group, command, argument]: readonly string[]): boolean
     case "device remove":
       return argument !== "cancel";
     case "balance start":
+      return isOurBalanceFilter(argument ?? "");
     case "device add":
       return true;
     default:

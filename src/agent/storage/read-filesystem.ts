@@ -4,9 +4,11 @@
 // block statfs for good, and the thread with it.
 import { closeSync, openSync, readSync, statfsSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { copiesOf, dataProfilesOf, NO_DATA_PROFILES } from "../../api/data-profiles.ts";
 import type { FsType } from "../../api/filesystem-layout.ts";
 import { systemClock } from "../../process/clock.ts";
 import { type MetadataRoom, openMetadataRoom } from "./btrfs-metadata-room.ts";
+import { allocationDirectory, readProfiles } from "./btrfs-profiles.ts";
 import { exclusiveOperationPath } from "./exclusive-operation.ts";
 import { readSimulatedCapacity, simulatedUse } from "./simulated-reader.ts";
 import type { Reading } from "./storage.ts";
@@ -16,6 +18,20 @@ export interface FilesystemReading extends Reading {
   readonly dataBytes: number;
   /** The kernel moves data within the filesystem (a resize, a balance), so that dataBytes grows without any writer. */
   readonly movesData: boolean;
+}
+
+/** What the devices have together: a few sectors less where data has copies, which statfs has no half of. */
+export function deviceBytesOf({ capacityBytes, dataProfiles }: Reading): number {
+  return capacityBytes * copiesOf(dataProfiles);
+}
+
+/** Whether the filesystem uses so many bytes of its devices. */
+export function hasGrownTo({ capacityBytes, dataProfiles }: Reading, deviceBytes: number): boolean {
+  return capacityBytes >= wholeBlocks(deviceBytes / copiesOf(dataProfiles));
+}
+
+function wholeBlocks(bytes: number): number {
+  return Math.floor(bytes / BLOCK_BYTES) * BLOCK_BYTES;
 }
 
 export interface Reader {
@@ -31,6 +47,8 @@ export interface ReadableMount {
 }
 
 const TEXT_LENGTH_LIMIT = 32;
+/** btrfs counts in them (kernel, fs/btrfs/super.c: btrfs_statfs). */
+const BLOCK_BYTES = 4096;
 
 /**
  * For a mounted filesystem; `sampledAtMs` is Unix time. An open reader does not keep it from being unmounted; read() throws from
@@ -60,7 +78,9 @@ function openKernelReader(mount: ReadableMount): Reader {
       // Reservations first: bytes that move from reserved to used in between are then counted twice, never missed.
       const pendingBytes = pending.reduce((sum, file) => sum + readNumber(file), 0);
       const movesData = exclusive.some((file) => readText(file, buffer).trim() !== "none");
-      const reading = metadataCounted(readingOf(mount.mountPath, pendingBytes, movesData), metadata, readNumber);
+      const dataProfiles = metadata?.dataHasCopies(readNumber) === true ? readDataProfiles(mount) : NO_DATA_PROFILES;
+      const figures = { ...readingOf(mount.mountPath, pendingBytes, movesData), dataProfiles };
+      const reading = metadataCounted(figures, metadata, readNumber);
       if (statSync(mount.mountPath).dev !== deviceNumber) throw new Error(`${mount.mountPath} is no longer mounted`);
       return reading;
     },
@@ -78,8 +98,13 @@ function metadataCounted(
   metadata: MetadataRoom | undefined,
   readNumber: (file: number) => number,
 ): FilesystemReading {
-  if (metadata === undefined || metadata.isLeft(reading.capacityBytes, readNumber)) return reading;
+  if (metadata === undefined || metadata.isLeft(deviceBytesOf(reading), readNumber)) return reading;
   return { ...reading, availableBytes: 0 };
+}
+
+/** Looked up only where there are copies: these are many directory entries, for a number that is seldom not 1. */
+function readDataProfiles({ fsid }: ReadableMount): number {
+  return dataProfilesOf(readProfiles(fsid, "data"));
 }
 
 // On btrfs statfs shows a write only once its transaction commits, up to 30 s later; these show it at once.
@@ -87,10 +112,6 @@ function openPending(fsid: string): number[] {
   return ["bytes_may_use", "bytes_reserved"].map((name) =>
     openSync(join(allocationDirectory(fsid), "data", name), "r"),
   );
-}
-
-function allocationDirectory(fsid: string): string {
-  return join("/sys/fs/btrfs", fsid, "allocation");
 }
 
 function readText(file: number, buffer: Buffer): string {
@@ -106,6 +127,7 @@ function readingOf(mountPath: string, pendingBytes: number, movesData: boolean):
     availableBytes: Math.max(0, bavail * bsize - pendingBytes),
     inodesTotal: files,
     inodesUsed: files - ffree,
+    dataProfiles: NO_DATA_PROFILES,
     dataBytes: (blocks - bfree) * bsize + pendingBytes,
     movesData,
   };
@@ -125,6 +147,7 @@ function openSimulatedReader({ mountPath }: ReadableMount): Reader {
         availableBytes,
         inodesTotal: 0,
         inodesUsed,
+        dataProfiles: NO_DATA_PROFILES,
         dataBytes: usedBytes,
         movesData: false,
       };

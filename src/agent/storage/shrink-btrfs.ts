@@ -4,11 +4,13 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { formatBytes, MIB } from "../../units/quantity.ts";
 import type { BlockHost, MemberRoom, OneMemberVolume } from "./block-member.ts";
+import { foreignProfile } from "./btrfs-profiles.ts";
 import { countSubvolumes, lastChunkEnd } from "./btrfs-sharing.ts";
 import { cutMember } from "./cut-member.ts";
 import { stopExclusiveOperation } from "./exclusive-operation.ts";
 import { syncFilesystem } from "./fresh-reading.ts";
 import { assertWritable, onlyDevid, requireMember } from "./grow.ts";
+import { busy, describeSwapfiles, metExclusive, metSwapfile, othersOperation } from "./others-at-work.ts";
 import { type FilesystemReading, openReader, type Reader } from "./read-filesystem.ts";
 import {
   afterForeignCancel,
@@ -72,11 +74,15 @@ export async function shrinkBtrfs<V extends OneMemberVolume>(
   // Told to stop while it waited its turn: whoever goes first is not to wait for a sync.
   if (control.signal.aborted) return stoppedShrink(requireMember(host, volume), targetBytes, control.signal);
   await host.members.settle(volume);
+  const others = await othersOperation(host.tools, volume);
+  if (others !== undefined) return busy(volume, requireMember(host, volume), others);
   await stopExclusiveOperation(host.tools, volume);
   await syncFilesystem(host.tools, volume);
   const reader = openReader(volume);
   try {
     const devid = onlyDevid(volume);
+    const foreign = foreignProfile(volume.fsid);
+    if (foreign !== undefined) return foreignFloor(reader, requireMember(host, volume), foreign);
     const cut = (): Promise<number> => cutMember(host, volume, devid, reader, control.signal);
     const room = (): MemberRoom | undefined => host.members.room(volume);
     const immovable = (): Promise<Immovable | undefined> => readImmovable(host.tools, volume);
@@ -101,6 +107,9 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
   const { control, reader } = shrink;
   let progress: Progress = { sizeBytes: await shrink.cut(), ...NOTHING_DONE };
   while (!control.signal.aborted) {
+    // Somebody may have begun to convert it between two steps.
+    const foreign = foreignProfile(shrink.volume.fsid);
+    if (foreign !== undefined) return foreignFloor(reader, progress.sizeBytes, foreign);
     const { sizeBytes: fromBytes, balancesDone, foreignCancels } = progress;
     const before = reader.read();
     const move = nextShrinkMove(await gather(shrink, before, progress));
@@ -187,6 +196,8 @@ async function judgeStep(shrink: Shrink, step: Step, sizeBytes: number): Promise
   const { finished, cancelled } = step.ended;
   if (cancelled !== undefined) return await judgeCancelled(shrink, step, sizeBytes, cancelled);
   if (finished.exitCode === 0) return "go on";
+  if (metExclusive(finished.stderr)) return busy(shrink.volume, sizeBytes, finished.stderr.trim());
+  if (metSwapfile(finished.stderr)) return foreignFloor(shrink.reader, sizeBytes, describeSwapfiles());
   if (wasForeignCancel(step, finished)) return afterForeignCancel(step.foreignCancels, sizeBytes);
   if (!/no space left/i.test(finished.stderr))
     expectSuccess(finished, `shrinking ${shrink.volume.handle} from ${formatBytes(step.fromBytes)}`);
@@ -214,6 +225,19 @@ async function judgeCancelled(shrink: Shrink, step: Step, sizeBytes: number, mes
   // Not the filesystem's floor alone: with the writer quiet it may go further another time.
   if (writerSeen) return cancelled;
   return passingFloor(sizeBytes, `${message}, while data was moved`);
+}
+
+/** With its use: nothing smaller is asked for until that has changed, or a day has passed. */
+function foreignFloor(reader: Reader, sizeBytes: number, why: string): ShrinkResult {
+  const { capacityBytes, availableBytes } = reader.read();
+  const message = `the size stays at ${formatBytes(sizeBytes)}: ${why}`;
+  return {
+    outcome: "FloorReached",
+    sizeBytes,
+    floorBytes: sizeBytes,
+    usedBytes: capacityBytes - availableBytes,
+    message,
+  };
 }
 
 function floor({ reader }: Shrink, sizeBytes: number, floorBytes: number, message: string): ShrinkResult {

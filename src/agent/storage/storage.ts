@@ -90,6 +90,8 @@ export interface Reading {
   /** 0: unlimited. */
   readonly inodesTotal: number;
   readonly inodesUsed: number;
+  /** Of btrfs (data-profiles.ts): statfs divides the devices' bytes by their copies. */
+  readonly dataProfiles: number;
 }
 
 export type StorageErrorCode =
@@ -134,6 +136,8 @@ export type ShrinkResult =
   | { readonly outcome: "Succeeded"; readonly sizeBytes: number }
   /** A writer came near the reserve, or the signal fired; the size reached stays. */
   | { readonly outcome: "Cancelled"; readonly sizeBytes: number; readonly message: string }
+  /** Somebody else is at work on the filesystem, and is not disturbed; the size reached stays. */
+  | { readonly outcome: "Busy"; readonly sizeBytes: number; readonly message: string }
   /** The filesystem cannot safely give more; floorBytes is its own figure. */
   | {
       readonly outcome: "FloorReached";
@@ -146,7 +150,7 @@ export type ShrinkResult =
 
 /** Of one that nobody has mounted: it ends as asked for, or as it was. */
 export type UnmountedShrinkResult =
-  | Exclude<ShrinkResult, { readonly outcome: "Cancelled" }>
+  | Exclude<ShrinkResult, { readonly outcome: "Cancelled" | "Busy" }>
   /** Not begun, or taken back; the message says why. */
   | { readonly outcome: "Refused"; readonly sizeBytes: number; readonly message: string };
 
@@ -165,6 +169,9 @@ export interface UnmountedShrinks<V extends Volume = Volume> {
    */
   finishUnmounted(volume: V): Promise<void>;
 }
+
+/** A sentence for people. */
+export type Tell = (message: string) => void;
 
 export interface Storage<V extends Volume = Volume> extends UnmountedShrinks<V> {
   /** "real" or "simulated": shown to people, never branched on. */
@@ -190,9 +197,9 @@ export interface Storage<V extends Volume = Volume> extends UnmountedShrinks<V> 
   members(volume: Mounted<V>): Promise<readonly FoundMember[]>;
   /**
    * Grows members and filesystem to sizeBytes or more; never shrinks. Returns the size reached, read back. The signal ends only
-   * a wait for a member of another driver.
+   * a wait for a member of another driver. `tell` hears of what somebody else did with the filesystem, and was cancelled for it.
    */
-  extend(volume: Mounted<V>, sizeBytes: number, signal?: AbortSignal): Promise<number>;
+  extend(volume: Mounted<V>, sizeBytes: number, signal?: AbortSignal, tell?: Tell): Promise<number>;
   /** The protocol of docs/architecture/shrink.md: in steps, watched, never under the filesystem's own floor. */
   shrink(volume: Mounted<V>, sizeBytes: number, control: ShrinkControl): Promise<ShrinkResult>;
   /**

@@ -1,14 +1,14 @@
 // Which members a span volume shall have for a new target: decided in the write that carries the target. Pure. An extend covers
 // what is missing by growing the last member in place or by a new one; a shrink gives whole members back, or replaces the largest.
 import { isEmergencySince } from "../../api/emergency-since.ts";
-import type { SizeTarget, WantedTarget } from "../../api/filesystem.ts";
+import { asksToStay, type SizeTarget, type WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
 import { isAtRest, isBeside, isOfSize, isPresent, unnamedMembers } from "../volume/layout-facts.ts";
 import { withoutThese, withSize, withState } from "./changed-members.ts";
-import { type ConsolidationTarget, type MergeWay, nextConsolidationStep } from "./decide-consolidation.ts";
+import { type ConsolidationTarget, type MergeWay, nextConsolidationStep, unchanged } from "./decide-consolidation.ts";
 import { nextExtendStep } from "./decide-extend.ts";
 import {
   nextReplacementStep,
@@ -73,6 +73,7 @@ function planFor(
 ): MembersPlan {
   const { members, ...target } = wanted;
   if (members !== undefined) return consolidate(layout, { ...target, members }, shares, facts);
+  if (asksToStay(target)) return stay(layout, target, shares);
   const wantedBytes = parseQuantity(target.size);
   // An extend that something larger came before, an emergency for one, gives nothing back.
   const isShrink = wantedBytes < sumOf(shares.filter(stays)) && wantedBytes < parseQuantity(target.from);
@@ -219,6 +220,15 @@ function extend(
     case "hold":
       return { do: "hold", reason: "MemberLimitReached", message: step.message };
   }
+}
+
+/** Of what a removal has not taken out nothing leaves; for what has left meanwhile nothing is made. */
+function stay(layout: FilesystemLayout, target: SizeTarget, shares: readonly Share[]): MembersPlan {
+  const wantedBytes = parseQuantity(target.size);
+  const kept = wantedBytes <= sumOf(shares.filter(stays)) ? shares : withoutRemovals(layout, shares);
+  const sizeBytes = Math.min(wantedBytes, sumOf(kept.filter(stays)));
+  const members = kept.map(({ member }) => member);
+  return { do: "change", members, target: unchanged(target, sizeBytes), nextMember: nextMemberOf(layout) };
 }
 
 /** An extend takes a removal back that its node has not finished: what is still in the filesystem stays there. */

@@ -23,6 +23,7 @@ import { datedAtMs, recentChanges } from "./changes.ts";
 import { consolidationFacts } from "./consolidation-facts.ts";
 import type { NamespacePromises } from "./namespace-promises.ts";
 import { endInTime } from "./place-in-time.ts";
+import { policyShrinkOf } from "./policy-shrink.ts";
 import { raisedRequestBytes } from "./raised-request.ts";
 import type { PendingTarget, VolumeState } from "./volume-registry.ts";
 
@@ -224,8 +225,10 @@ function filesystemFacts(
     peakWriteBytesPerSecond: state.peakWriteBytesPerSecond,
     // An extend that was asked for while a shrink runs is under way, although the layout still tells of the shrink.
     operationInProgress: pending?.kind === "Extend" ? "Extend" : (status?.operation?.kind ?? operationOf(pending)),
+    policyShrink: policyShrinkOf(filesystem, layout, pending),
     lastOperation: status?.lastOperation && lastOperationFacts(status.lastOperation, state, at),
     extendsInVain: status?.lastOperation?.outcome === "Failed" ? 1 : 0,
+    shrinksInVain: state.shrinksInVain,
     capacityAtExtendBytes: undefined,
     history: state.history,
     shrinksUnmounted: status?.shrinksUnmounted === true,

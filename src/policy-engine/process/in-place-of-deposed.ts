@@ -1,23 +1,23 @@
 // A deposed leader's target that came too late is refused by operator and agent, and the volume is Stalled for it. Where the present
 // leader wants no other size, it puts the present one in its place. Pure.
-import { decisionTime } from "../../api/decision-time.ts";
 import { highestEpoch } from "../../api/highest-epoch.ts";
 import type { TargetToApply } from "./apply.ts";
 import type { Gathered } from "./gather.ts";
+import { targetToStay } from "./policy-shrink.ts";
 
 /** Undefined: no target stands that was refused. An ordinary claim's is left: its request is never lowered. */
 export function inPlaceOfDeposed(
   { facts, filesystem, layout }: Pick<Gathered, "facts" | "filesystem" | "layout">,
   epoch: number,
 ): TargetToApply | undefined {
-  const { sizeBytes, operationInProgress } = facts.filesystem;
+  const { operationInProgress } = facts.filesystem;
   const { target } = filesystem.spec;
   const isRefused = filesystem.status?.conditions?.some(
     ({ type, status, reason }) => type === "Stalled" && status === "True" && reason === "StaleEpoch",
   );
   if (target === undefined || target.epoch >= epoch || isRefused !== true || isUnderWay(layout)) return undefined;
   if (operationInProgress !== undefined || layout.spec.backend === "claim") return undefined;
-  return { sizeBytes, fromBytes: sizeBytes, epoch, decidedAt: decisionTime(facts.nowMs, layout, filesystem) };
+  return targetToStay({ facts, filesystem, layout }, epoch);
 }
 
 /**

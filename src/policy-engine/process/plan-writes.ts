@@ -15,6 +15,7 @@ import type { Decided } from "./decide-batch.ts";
 import type { Gathered, World } from "./gather.ts";
 import { inPlaceOfDeposed } from "./in-place-of-deposed.ts";
 import type { EngineMetrics } from "./metrics.ts";
+import { targetToStay } from "./policy-shrink.ts";
 import { newGrant } from "./precautions.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import { reportPlan } from "./report.ts";
@@ -43,7 +44,7 @@ export function writesOf(
   again: () => void,
 ): Promise<void> | undefined {
   const planned = writesOfPlan(writing, decided, epoch, again);
-  return thenTrim(writing, decided, epoch, replaceDeposed(writing, decided, epoch, planned));
+  return thenTrim(writing, decided, epoch, replaceTarget(writing, decided, epoch, planned));
 }
 
 function writesOfPlan(
@@ -66,17 +67,20 @@ function writesOfPlan(
   return undefined;
 }
 
-/** A target that was refused is replaced where the plan replaces it not. */
-function replaceDeposed(
+/** The present size takes the place of a shrink that nobody wants any more, and of a target that was refused. */
+function replaceTarget(
   { client, log }: PlanWriting,
   { gathered, policy, plan }: Decided,
   epoch: number,
   planned: Promise<void> | undefined,
 ): Promise<void> | undefined {
-  const target = plan.kind === "hold" ? inPlaceOfDeposed(gathered, epoch) : undefined;
+  if (plan.kind !== "hold") return planned;
+  const stops = plan.stopsShrink === true;
+  const target = stops ? targetToStay(gathered, epoch) : inPlaceOfDeposed(gathered, epoch);
   if (target === undefined) return planned;
   const { namespace, name } = gathered.filesystem.metadata;
-  log.info({ namespace, name, epoch }, "the present size is put in the place of a deposed leader's target");
+  const why = stops ? "a shrink that is not wanted any more" : "a deposed leader's target";
+  log.info({ namespace, name, epoch }, `the present size is put in the place of ${why}`);
   return (planned ?? Promise.resolve()).then(() =>
     applyTarget(client, gathered.filesystem, target, wantedTrim(policy)),
   );

@@ -1,7 +1,7 @@
 // What the engine remembers of each volume between two decisions: readings, history, timers, the target under way. It is
 // memory only; all of it is gathered again after a restart, and until it is, nothing shrinks.
 import type { ScalingStatus } from "../../api/filesystem.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout, LastOperation } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import type { Sample } from "../../gen/tidemark/samples/v1/samples.ts";
 import type { Instant } from "../../process/clock.ts";
@@ -66,6 +66,8 @@ export interface VolumeState extends Changes {
   /** Its layout was seen before: what ends from now on ends when it is heard. */
   layoutKnown: boolean;
   lastEnd: SeenEnd | undefined;
+  /** How many shrinks in a row failed, or found somebody else at work, since this process began. */
+  shrinksInVain: number;
   pending: PendingTarget | undefined;
   /** What the API server was last told: reports are written on change only. */
   reported: { readonly plan: Plan; readonly atMs: number; readonly filesystemUID: string | undefined } | undefined;
@@ -133,6 +135,7 @@ function newState(handle: string): VolumeState {
     shrinks: [],
     layoutKnown: false,
     lastEnd: undefined,
+    shrinksInVain: 0,
     pending: undefined,
     reported: undefined,
     guided: undefined,
@@ -156,6 +159,7 @@ function takeSample(state: VolumeState, nodeName: string, sample: Sample, { nowM
     usedBytes,
     inodesTotal: sample.inodesTotal,
     inodesUsed: sample.inodesUsed,
+    dataProfiles: sample.dataProfiles,
     source: "agent",
     intervalMs: AGENT_INTERVAL_MS,
   };
@@ -195,6 +199,7 @@ function takeLayout(state: VolumeState, layout: FilesystemLayout, at: Instant): 
     const stampMs = Date.parse(last.endedAt);
     const seenAtMs = state.layoutKnown ? at.monotonicMs : datedAtMs(stampMs, at);
     state.lastEnd = { endedAt: last.endedAt, seenAtMs };
+    if (last.kind === "Shrink") state.shrinksInVain = isInVain(last) ? state.shrinksInVain + 1 : 0;
     // A shrink that found its floor at once, or was cancelled before its first step, changed nothing.
     if (last.reached !== last.from)
       noteChanges(last.kind === "Extend" ? state.extends : state.shrinks, [{ stampMs, atMs: seenAtMs }], at);
@@ -208,6 +213,10 @@ function takeLayout(state: VolumeState, layout: FilesystemLayout, at: Instant): 
     last?.decidedAt === pending.decidedAt ||
     (pending.kind === "Extend" && reachedBytes !== undefined && reachedBytes >= pending.sizeBytes);
   if (ended) state.pending = undefined;
+}
+
+function isInVain({ outcome, reason }: LastOperation): boolean {
+  return outcome === "Failed" || reason === "FilesystemBusy";
 }
 
 function takeClaim(state: VolumeState, sizeBytes: number, at: Instant): void {

@@ -14,6 +14,7 @@ const reading: SampledReading = {
   availableBytes: 400,
   inodesTotal: 50,
   inodesUsed: 7,
+  dataProfiles: 0,
   growthBytesPerSecond: 0,
   peakWriteBytesPerSecond: 0,
 };

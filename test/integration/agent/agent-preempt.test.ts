@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/gl
 import type { NodeRecord } from "../../../src/agent/node-records.ts";
 import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
 import { fsidOf } from "../../../src/api/identity.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+import { GIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
@@ -66,6 +66,27 @@ describeReal("a running shrink", STACK_PARTS, () => {
     expect((await statusNow())?.lastOperation).toMatchObject({ kind: "Extend", outcome: "Succeeded" });
     expect(volume.capacityBytes()).toBe(7 * GIB);
     expect(await counted('kind="Shrink",outcome="Cancelled"')).toBe(before + 1);
+    await volume.unstage();
+  });
+
+  it("ends where it is when its policy is withdrawn, and the size that it has reached stays", async () => {
+    await volume.applyLayout({ target: target("6Gi", "6Gi") });
+    await looked();
+    frozen.thaw();
+    await waitFor("its end", async () => (await statusNow())?.lastOperation !== undefined);
+    const { lastOperation, operation, members } = (await statusNow()) ?? {};
+    expect(operation).toBeUndefined();
+    expect(lastOperation).toMatchObject({ kind: "Shrink", outcome: "Cancelled", reason: "ShrinkCancelled" });
+    expect(lastOperation?.message).toContain("not wanted any more");
+    expect(exclusiveOperation(fsidOf(volume.handle.replace("fs-", "")))).toBe("none");
+    const reachedBytes = volume.capacityBytes();
+    expect(reachedBytes).toBe(statSync(volume.memberPath).size);
+    expect(parseQuantity(members?.[0]?.size ?? "0")).toBe(reachedBytes);
+    // Also when the layout is looked at once more it neither goes on nor grows back.
+    await volume.applyGrant({ size: "7Gi", minAvailable: "1Mi", expiry: new Date(0).toISOString(), epoch: 1 });
+    await looked();
+    expect((await statusNow())?.lastOperation).toEqual(lastOperation);
+    expect(volume.capacityBytes()).toBe(reachedBytes);
     await volume.unstage();
   });
 

@@ -142,6 +142,7 @@ function sample(volumeHandle: string, { sizeBytes, usedBytes, sampledAtMs, growt
     availableBytes: sizeBytes - usedBytes,
     inodesTotal: 0,
     inodesUsed: 0,
+    dataProfiles: 0,
     growthBytesPerSecond: growthBytesPerSecond ?? 0,
     peakWriteBytesPerSecond: 0,
     operationInProgress: false,

@@ -255,6 +255,51 @@ describe("the policy-engine", () => {
     expect(left.spec.target).toEqual(extended.spec.target);
   });
 
+  it.each([
+    ["is deleted", "NoPolicy"],
+    ["is suspended", "PolicySuspended"],
+    ["is set to Recommend", "Recommended"],
+  ])(
+    "takes a shrink back that its node carries out, by a target of the present size, when the policy %s",
+    async (what, reason) => {
+      const name = what.replaceAll(" ", "-").toLowerCase();
+      await applyPolicy(cluster, "breathing", BREATHING);
+      const handle = await makeVolume(cluster, name, 4 * GIB);
+      const started = await leader();
+      const asked = await untilFilesystem(cluster, name, "a shrink", ({ spec }) => {
+        started.send(handle, { sizeBytes: 4 * GIB, usedBytes: 200 * MIB });
+        return spec.target !== undefined;
+      });
+      const { target: shrink } = asked.spec;
+      const { decidedAt } = shrink ?? {};
+      const operation = { kind: "Shrink", from: "4Gi", to: shrink?.size, epoch: shrink?.epoch, decidedAt };
+      const begun = { operation: { ...operation, startedAt: new Date().toISOString(), step: "shrunk to 3Gi" } };
+      await reportSize(cluster, handle, 3 * GIB, begun);
+      const cycle = async (): Promise<void> => {
+        await started.decisions.engine.settled();
+        started.decisions.decideAll();
+        await started.decisions.engine.settled();
+      };
+      await untilFilesystem(cluster, name, "a hold", ({ status }) => status?.scaling?.reason === "OperationInProgress");
+      if (what === "is deleted")
+        await cluster.client.delete("test/policy", VOLUME_POLICIES, { namespace: "default", name: "breathing" });
+      else if (what === "is suspended") await applyPolicy(cluster, "breathing", { ...BREATHING, suspend: true });
+      else await applyPolicy(cluster, "breathing", { ...BREATHING, mode: { extend: "Enforce", shrink: "Recommend" } });
+      const stopped = await untilFilesystem(
+        cluster,
+        name,
+        "the stop",
+        ({ spec }) => spec.target?.decidedAt !== decidedAt,
+      );
+      expect(stopped.spec.target).toMatchObject({ size: "3Gi", from: "3Gi", epoch: shrink?.epoch });
+      await untilFilesystem(cluster, name, "why", ({ status }) => status?.scaling?.reason === reason);
+      // However often it is asked until the node has ended it, it is written once.
+      for (let i = 0; i < 3; i += 1) await cycle();
+      const later = await cluster.client.get(FILESYSTEMS, { namespace: "default", name });
+      expect(later?.metadata.generation).toBe(stopped.metadata.generation);
+    },
+  );
+
   it("has one leader of two, and the API server refuses what a deposed one writes late", async () => {
     await applyPolicy(cluster, "breathing", BREATHING);
     const handle = await makeVolume(cluster, "two", GIB);

@@ -143,6 +143,28 @@ describe("deciding what to do about a volume's size", () => {
     expect(decideOperation(facts({ running: shrinking, target: target() }))).toMatchObject({ act: "CancelShrink" });
   });
 
+  it.each([4 * GIB, 3 * GIB])(
+    "cancels a running shrink where the size shall stay, and what was reached stays then: decided at %d bytes",
+    (decidedAtBytes) => {
+      const stays = target({ sizeBytes: decidedAtBytes, fromBytes: decidedAtBytes });
+      const running = facts({ sizeBytes: 3 * GIB, running: shrinking, target: stays });
+      expect(decideOperation(running)).toMatchObject({
+        act: "CancelShrink",
+        message: expect.stringMatching(/not wanted any more/),
+      });
+      const after = facts({ sizeBytes: 3 * GIB, endedDecidedAt: shrinking.decidedAt, target: stays });
+      expect(decideOperation(after)).toMatchObject({ act: "Nothing", reason: "AtTarget" });
+    },
+  );
+
+  it("goes on with a running shrink that a deposed leader wants to stop", () => {
+    const stays = target({ sizeBytes: 4 * GIB, fromBytes: 4 * GIB, epoch: 2 });
+    expect(decideOperation(facts({ running: shrinking, target: stays }))).toMatchObject({
+      act: "Nothing",
+      reason: "OperationInProgress",
+    });
+  });
+
   it("resumes an interrupted extend without asking anybody", () => {
     const interrupted: Operation = { ...shrinkOperation, kind: "Extend", to: "8Gi" };
     expect(decideOperation(facts({ interrupted, layoutKnown: false }))).toEqual({

@@ -12,7 +12,15 @@ import { eventually } from "../../fakes/eventually.ts";
 
 const log = createLogger("test", "silent");
 const reading = {
-  ...{ sampledAtMs: 1, takenMs: 1, capacityBytes: GIB, availableBytes: GIB / 2, inodesTotal: 0, inodesUsed: 0 },
+  ...{
+    sampledAtMs: 1,
+    takenMs: 1,
+    capacityBytes: GIB,
+    availableBytes: GIB / 2,
+    inodesTotal: 0,
+    inodesUsed: 0,
+    dataProfiles: 0,
+  },
   ...{ growthBytesPerSecond: 0, peakWriteBytesPerSecond: 0 },
 };
 const state = { ...newVolumeState(recordWithLayout(buildLayout(), undefined), true), reading, sizeBytes: GIB };

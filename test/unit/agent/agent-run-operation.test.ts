@@ -28,6 +28,7 @@ const NEARLY_FULL_READING: SampledReading = {
   availableBytes: 100 * MIB,
   inodesTotal: 0,
   inodesUsed: 0,
+  dataProfiles: 0,
   growthBytesPerSecond: 0,
   peakWriteBytesPerSecond: 0,
 };

@@ -10,7 +10,15 @@ import { buildSpanLayout, buildSpanMember } from "../../builders/span-layout.ts"
 const record = recordWithLayout(buildLayout(), undefined);
 const mounted = { ...volumeOf(record), device: "/dev/loop9", mountPath: "/mnt" };
 const reading = {
-  ...{ sampledAtMs: 1, takenMs: 1, capacityBytes: GIB, availableBytes: GIB / 2, inodesTotal: 0, inodesUsed: 0 },
+  ...{
+    sampledAtMs: 1,
+    takenMs: 1,
+    capacityBytes: GIB,
+    availableBytes: GIB / 2,
+    inodesTotal: 0,
+    inodesUsed: 0,
+    dataProfiles: 0,
+  },
   ...{ growthBytesPerSecond: 0, peakWriteBytesPerSecond: 0 },
 };
 const unsettled = (change: Partial<VolumeState> = {}): VolumeState => ({

@@ -6,7 +6,15 @@ import { GIB } from "../../../src/units/quantity.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
 
 const reading = {
-  ...{ sampledAtMs: 1, takenMs: 1, capacityBytes: GIB, availableBytes: GIB / 2, inodesTotal: 0, inodesUsed: 0 },
+  ...{
+    sampledAtMs: 1,
+    takenMs: 1,
+    capacityBytes: GIB,
+    availableBytes: GIB / 2,
+    inodesTotal: 0,
+    inodesUsed: 0,
+    dataProfiles: 0,
+  },
   ...{ growthBytesPerSecond: 0, peakWriteBytesPerSecond: 0 },
 };
 const newState = () => newVolumeState(recordWithLayout(buildLayout(), undefined), true);

@@ -42,6 +42,20 @@ function summary(plan: MembersPlan): string {
   return `${members.join(", ")} → ${plan.target?.size}`;
 }
 
+it.each([
+  ["takes back what shall leave and is still in it", { m2: "Removed" }, {}, "m0 2Gi, m1 1Gi, m2 1Gi → 4Gi"],
+  [
+    "makes nothing for what has left since it was decided",
+    { m2: "Removed" },
+    { m2: { state: "Removed" } },
+    "m0 2Gi, m1 1Gi, -m2 → 3Gi",
+  ],
+] as const)("a size that shall stay %s", (_what, states, reported, expected) => {
+  const target = { size: "4Gi", from: "4Gi", epoch: 3, decidedAt: "2030-01-01T00:00:00.000Z" };
+  const layout = buildSpan({ sizes: ["2Gi", "1Gi", "1Gi"], states, reported });
+  expect(summary(decideMembers(layout, target, classOf({ mayGrow: true })))).toBe(expected);
+});
+
 it("a filesystem that has a member which its layout does not name stays as it is", () => {
   const { spec, ...rest } = buildSpan({ sizes: ["2Gi", "1Gi"] });
   const layout = { ...rest, spec: { ...spec, members: spec.members?.slice(0, 1) } };

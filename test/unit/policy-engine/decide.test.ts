@@ -1,4 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
+import { dataProfilesOf } from "../../../src/api/data-profiles.ts";
 import type { ChangeReason, HoldReason } from "../../../src/api/reasons.ts";
 import { type Ceilings, NO_CEILINGS, readCeilings } from "../../../src/policy-engine/ceilings.ts";
 import type { CompiledPolicy } from "../../../src/policy-engine/compiled-policy.ts";
@@ -31,6 +32,13 @@ const WRONG_CLOCKS = {
   "a day behind": -24 * HOUR_MS,
 };
 const full = { usedRatio: 0.9 };
+/** What statfs shows of 10 GiB whose data has these profiles: half of it, with so many bytes used. */
+const withCopies = (dataProfiles: number, usedBytes: number) => ({
+  capacityBytes: 5 * GIB,
+  usedBytes,
+  availableBytes: 5 * GIB - usedBytes,
+  dataProfiles,
+});
 const empty = { usedRatio: 0.1 };
 const extendedAt = (...extendsAtMs: number[]): RecentChanges => ({ extendsAtMs, shrinksAtMs: [] });
 const shrunkAt = (...shrinksAtMs: number[]): RecentChanges => ({ extendsAtMs: [], shrinksAtMs });
@@ -167,6 +175,25 @@ const cases: Record<string, Case> = {
       claim: { fsType: "ext4" },
       reading: { capacityBytes: 9 * GIB, usedBytes: 8294 * MIB, availableBytes: 922 * MIB },
     }),
+    plan: "extend",
+    reason: "RuleFired",
+    sizeBytes: 15 * GIB,
+  },
+  "extends a filesystem whose data has two copies by twice the bytes that it lacks": {
+    facts: aVolume({ reading: withCopies(dataProfilesOf(["dup"]), 4.5 * GIB) }),
+    plan: "extend",
+    reason: "RuleFired",
+    sizeBytes: 15 * GIB,
+  },
+  "extends for minAvailable where a span's data is in raid1": {
+    facts: aVolume({ claim: { backend: "span" }, reading: withCopies(dataProfilesOf(["raid1"]), 4.75 * GIB) }),
+    policy: aPolicy({ rules: [], limits: { min: "1Gi", max: "100Gi", minAvailable: "1Gi" } }),
+    plan: "extend",
+    reason: "BelowMinAvailable",
+    sizeBytes: 13.5 * GIB,
+  },
+  "counts the copies of the last profile while data is converted, as statfs does": {
+    facts: aVolume({ reading: withCopies(dataProfilesOf(["single", "dup"]), 4.5 * GIB) }),
     plan: "extend",
     reason: "RuleFired",
     sizeBytes: 15 * GIB,
@@ -658,6 +685,12 @@ const cases: Record<string, Case> = {
     reason: "ShrinkUnsupported",
     message: /xfs/,
   },
+  "does not shrink a btrfs whose data somebody has converted, and names the profile": {
+    facts: aVolume({ ...empty, reading: withCopies(dataProfilesOf(["single", "dup"]), GIB / 4) }),
+    plan: "hold",
+    reason: "ShrinkUnsupported",
+    message: /data has the profile single and dup, and only single shrinks: btrfs balance start -dconvert=single/,
+  },
   "does not shrink ext4, which a crash could take with it": {
     facts: aVolume({ ...empty, claim: { fsType: "ext4" }, reading: { inodesTotal: 100, inodesUsed: 1 } }),
     plan: "hold",
@@ -916,6 +949,18 @@ const cases: Record<string, Case> = {
     }),
     plan: "hold",
     reason: "MetricsContradict",
+  },
+  "holds while half of the members is shown, and data has one copy: that is a resize which is not over": {
+    facts: aVolume({ reading: withCopies(0, 4.5 * GIB) }),
+    plan: "hold",
+    reason: "MetricsContradict",
+    message: /shows 5Gi on members of 10Gi/,
+  },
+  "holds while the capacity lags a resize of a filesystem whose data has two copies": {
+    facts: aVolume({ sizeBytes: 12 * GIB, reading: withCopies(dataProfilesOf(["dup"]), 4.5 * GIB) }),
+    plan: "hold",
+    reason: "MetricsContradict",
+    message: /shows 10Gi on members of 12Gi/,
   },
   "holds while the filesystem shows more than its members have": {
     facts: aVolume({ reading: { capacityBytes: 12 * GIB, usedBytes: 10 * GIB, availableBytes: 2 * GIB } }),

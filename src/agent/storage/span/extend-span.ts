@@ -4,11 +4,12 @@
 import { formatBytes } from "../../../units/quantity.ts";
 import { type BlockDevice, blockSizeBytes } from "../../member/block-device.ts";
 import { type AttachedMember, deliveredBytes, isAttached, type SpanMember } from "../../member/span-member.ts";
-import { exclusiveOperation, stopExclusiveOperation } from "../exclusive-operation.ts";
+import { exclusiveOperation } from "../exclusive-operation.ts";
 import { assertWritable } from "../grow.ts";
+import { makeWay } from "../make-way.ts";
 import { probe, waitForExclusive } from "../probe-device.ts";
-import { openReader } from "../read-filesystem.ts";
-import { type MountedSpan, StorageError } from "../storage.ts";
+import { deviceBytesOf, hasGrownTo, openReader } from "../read-filesystem.ts";
+import { type MountedSpan, type Reading, StorageError, type Tell } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
 import { waitUntil } from "../wait-until.ts";
 import { identityWithin } from "./device-identity.ts";
@@ -37,19 +38,20 @@ export async function extendSpan(
   host: SpanHost,
   volume: MountedSpan,
   sizeBytes: number,
-  signal?: AbortSignal,
+  signal: AbortSignal | undefined,
+  tell: Tell,
 ): Promise<number> {
   assertWritable(volume);
-  if (exclusiveOperation(volume.fsid) !== "none") await stopExclusiveOperation(host.tools, volume);
+  if (exclusiveOperation(volume.fsid) !== "none") await makeWay(host.tools, volume, tell);
   assertOnlyMembers(host, volume);
   await restoreDevices(host, volume);
   // First what asks no driver: another member's may not answer while the disk fills.
   const ready = outside(host, volume).filter((member) => preparedDevice(host, volume, member) !== undefined);
   await addMembers(host, volume, ready, sizeBytes, signal);
-  if (ready.length === 0 || capacityBytes(volume) < sizeBytes) await growMembers(host, volume, signal);
+  if (ready.length === 0 || !hasGrown(volume, sizeBytes)) await growMembers(host, volume, signal);
   await addMembers(host, volume, outside(host, volume), sizeBytes, signal);
-  const reachedBytes = capacityBytes(volume);
-  if (reachedBytes >= sizeBytes) return reachedBytes;
+  const reachedBytes = deviceBytes(volume);
+  if (hasGrown(volume, sizeBytes)) return Math.max(reachedBytes, sizeBytes);
   throw new StorageError(
     "WaitingForMember",
     `${volume.handle} has ${formatBytes(reachedBytes)} instead of ${formatBytes(sizeBytes)} with all members that are attached ` +
@@ -57,10 +59,19 @@ export async function extendSpan(
   );
 }
 
-export function capacityBytes(volume: MountedSpan): number {
+/** What its devices have together. */
+export function deviceBytes(volume: MountedSpan): number {
+  return deviceBytesOf(readNow(volume));
+}
+
+function hasGrown(volume: MountedSpan, sizeBytes: number): boolean {
+  return hasGrownTo(readNow(volume), sizeBytes);
+}
+
+function readNow(volume: MountedSpan): Reading {
   const reader = openReader(volume);
   try {
-    return reader.read().capacityBytes;
+    return reader.read();
   } finally {
     reader.close();
   }
@@ -82,7 +93,7 @@ async function addMembers(
   sizeBytes: number,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  for (const member of members) if (capacityBytes(volume) < sizeBytes) await addMember(host, volume, member, signal);
+  for (const member of members) if (!hasGrown(volume, sizeBytes)) await addMember(host, volume, member, signal);
 }
 
 async function addMember(

@@ -1,11 +1,13 @@
 // The shrink of a span: members that shall leave are taken out of the mounted btrfs, one after the other, under watch (R1, R2),
 // and let go of (R3). Nothing begins for which the other members have too little room; where not all can leave, as many as can do.
 import { formatBytes } from "../../../units/quantity.ts";
+import { foreignProfile } from "../btrfs-profiles.ts";
 import { countSubvolumes } from "../btrfs-sharing.ts";
 import { stopExclusiveOperation } from "../exclusive-operation.ts";
 import { syncFilesystem } from "../fresh-reading.ts";
 import { assertWritable } from "../grow.ts";
-import { openReader, type Reader } from "../read-filesystem.ts";
+import { busy, describeSwapfiles, metExclusive, metSwapfile, othersOperation } from "../others-at-work.ts";
+import { deviceBytesOf, openReader, type Reader } from "../read-filesystem.ts";
 import { stoppedMessage } from "../shrink-decision.ts";
 import { type MountedSpan, type ShrinkControl, type ShrinkResult, StorageError } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
@@ -39,6 +41,8 @@ export async function removeMembers(
     const shrink = { host, volume, control, reader };
     // Told to stop while it waited its turn: whoever goes first is not to wait for a driver or a sync.
     if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
+    const others = await othersOperation(host.tools, volume);
+    if (others !== undefined) return busy(volume, deviceBytesOf(reader.read()), others);
     await stopExclusiveOperation(host.tools, volume);
     await settleMembers(host, volume);
     await syncFilesystem(host.tools, volume);
@@ -54,6 +58,8 @@ async function removeAll(shrink: Shrink): Promise<ShrinkResult> {
   const refused = new Map<string, string>();
   for (let balancesDone = 0; ; ) {
     if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
+    const foreign = foreignProfile(shrink.volume.fsid);
+    if (foreign !== undefined) return floor(shrink, deviceBytesOf(reader.read()), `the members stay: ${foreign}`);
     const inside = await readInside(shrink);
     const subvolumes = await countSubvolumes(shrink.host.tools, shrink.volume);
     const facts = factsOf(shrink, inside, refused, { balancesDone, subvolumes });
@@ -174,6 +180,8 @@ function judge(
   const { volume, control, reader } = shrink;
   if (reason !== undefined) return cancelled(shrink, reason);
   const sizeBytes = reader.read().capacityBytes;
+  if (metExclusive(finished.stderr)) return busy(volume, sizeBytes, finished.stderr.trim());
+  if (metSwapfile(finished.stderr)) return { refusal: describeSwapfiles() };
   if (!/no space left/i.test(finished.stderr))
     expectSuccess(finished, `taking member ${member.name} out of ${volume.handle} (${formatBytes(sizeBytes)})`);
   if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
@@ -187,10 +195,11 @@ function ended(shrink: Shrink, [refusal]: readonly string[]): ShrinkResult {
 }
 
 function floor({ reader }: Shrink, floorBytes: number, message: string): ShrinkResult {
-  const { capacityBytes: sizeBytes, availableBytes } = reader.read();
-  return { outcome: "FloorReached", sizeBytes, floorBytes, usedBytes: sizeBytes - availableBytes, message };
+  const reading = reader.read();
+  const usedBytes = reading.capacityBytes - reading.availableBytes;
+  return { outcome: "FloorReached", sizeBytes: deviceBytesOf(reading), floorBytes, usedBytes, message };
 }
 
 function cancelled({ reader }: Shrink, message: string): ShrinkResult {
-  return { outcome: "Cancelled", sizeBytes: reader.read().capacityBytes, message };
+  return { outcome: "Cancelled", sizeBytes: deviceBytesOf(reader.read()), message };
 }

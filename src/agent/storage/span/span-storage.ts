@@ -15,7 +15,7 @@ import { createTools } from "../tools.ts";
 import { trim } from "../trim.ts";
 import { createVolumeQueue } from "../volume-queue.ts";
 import { readDeviceUsage } from "./device-usage.ts";
-import { capacityBytes, extendSpan } from "./extend-span.ts";
+import { deviceBytes, extendSpan } from "./extend-span.ts";
 import { findMembers } from "./find-members.ts";
 import { findOwnSpan } from "./find-span.ts";
 import { prepareSpares } from "./prepare-spares.ts";
@@ -60,8 +60,8 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
       return devices.length < names.length ? undefined : devices.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
     },
     members: (volume) => findMembers(host, volume),
-    extend: (volume, sizeBytes, signal) =>
-      queue.runPreempting(volume.handle, () => extendSpan(host, volume, sizeBytes, signal)),
+    extend: (volume, sizeBytes, signal, tell = () => undefined) =>
+      queue.runPreempting(volume.handle, () => extendSpan(host, volume, sizeBytes, signal, tell)),
     shrink: (volume, _sizeBytes, control) =>
       queue.runPreemptible(volume.handle, control.signal, (signal) =>
         removeMembers(host, volume, { ...control, signal }),
@@ -69,10 +69,11 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
     recover: (volume) =>
       queue.run(volume.handle, async () => {
         // Members that are out already are let go of by settle: a driver that does not take one back holds nothing up.
+        // A user's balance goes on; what a removal has left to be undone waits for its end.
         await stopLeftoverOperations(host.tools, volume);
         assertOnlyMembers(host, volume);
         await restoreDevices(host, volume);
-        return capacityBytes(volume);
+        return deviceBytes(volume);
       }),
     settle: (volume) => queue.run(volume.handle, () => settleMembers(host, volume)),
     prepareSpares: (volume, signal = new AbortController().signal) =>

@@ -70,6 +70,8 @@ export interface Sample {
   ioUtilizationRatio: number;
   /** free bytes where the members come from */
   nodeFreeBytes: number;
+  /** of a btrfs whose data has copies: which profiles, a bit each (src/api/data-profiles.ts); 0: no copies */
+  dataProfiles: number;
 }
 
 export interface EngineMessage {
@@ -301,6 +303,7 @@ function createBaseSample(): Sample {
     lastOperationEndedAtMs: 0,
     ioUtilizationRatio: 0,
     nodeFreeBytes: 0,
+    dataProfiles: 0,
   };
 }
 
@@ -344,6 +347,9 @@ export const Sample: MessageFns<Sample> = {
     }
     if (message.nodeFreeBytes !== 0) {
       writer.uint32(104).int64(message.nodeFreeBytes);
+    }
+    if (message.dataProfiles !== 0) {
+      writer.uint32(112).uint32(message.dataProfiles);
     }
     return writer;
   },
@@ -465,6 +471,14 @@ export const Sample: MessageFns<Sample> = {
             message.nodeFreeBytes = longToNumber(reader.int64());
             continue;
           }
+          case 14: {
+            if (tag !== 112) {
+              break;
+            }
+
+            message.dataProfiles = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -495,6 +509,7 @@ export const Sample: MessageFns<Sample> = {
     message.lastOperationEndedAtMs = object.lastOperationEndedAtMs ?? 0;
     message.ioUtilizationRatio = object.ioUtilizationRatio ?? 0;
     message.nodeFreeBytes = object.nodeFreeBytes ?? 0;
+    message.dataProfiles = object.dataProfiles ?? 0;
     return message;
   },
 };

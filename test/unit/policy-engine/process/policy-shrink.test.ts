@@ -1,0 +1,62 @@
+import { describe, expect, it } from "@jest/globals";
+import type { WantedTarget } from "../../../../src/api/filesystem.ts";
+import { policyShrinkOf } from "../../../../src/policy-engine/process/policy-shrink.ts";
+import type { PendingTarget } from "../../../../src/policy-engine/process/volume-registry.ts";
+import { GIB } from "../../../../src/units/quantity.ts";
+import { buildFilesystem, buildLayout, reported } from "../../../builders/volume.ts";
+
+const DECIDED = "2026-11-20T12:00:00.000Z";
+const LATER = "2026-11-20T12:00:05.000Z";
+const target = (change: Partial<WantedTarget> = {}): WantedTarget => ({
+  size: "2Gi",
+  from: "4Gi",
+  epoch: 1,
+  decidedAt: DECIDED,
+  ...change,
+});
+const running = (kind: "Shrink" | "Extend" = "Shrink", decidedAt: string | undefined = DECIDED) =>
+  buildLayout({
+    status: reported("4Gi", {
+      operation: { kind, from: "4Gi", to: "2Gi", epoch: 1, decidedAt, startedAt: DECIDED, step: "shrinking" },
+    }),
+  });
+const idle = buildLayout({ status: reported("4Gi") });
+const pending = (change: Partial<PendingTarget> = {}): PendingTarget => ({
+  kind: "Shrink",
+  sizeBytes: 2 * GIB,
+  mostBytes: 0,
+  decidedAt: DECIDED,
+  writtenAtMs: Date.parse(DECIDED),
+  capacityBytes: 4 * GIB,
+  attempt: 1,
+  ...change,
+});
+
+describe("the shrink of a policy's that is under way", () => {
+  it.each([
+    ["runs on its node, for the target that stands", target(), running(), undefined, "Running"],
+    ["is written, and its node has not begun it", target(), idle, pending(), "Running"],
+    ["was asked to stop", target({ size: "4Gi", decidedAt: LATER }), running(), undefined, "Stopping"],
+    [
+      "was asked to stop before its node began it",
+      target({ size: "4Gi", decidedAt: LATER }),
+      idle,
+      pending(),
+      "Stopping",
+    ],
+    ["is none: nothing runs", target(), idle, undefined, undefined],
+    ["is none: an extend runs", target({ size: "6Gi" }), running("Extend"), undefined, undefined],
+    ["is none: the operator has decided it by itself", target(), running("Shrink", LATER), undefined, undefined],
+    ["is none: it merges members for a pod", target({ members: 2 }), running(), undefined, undefined],
+    [
+      "is none: it waits for an unmount",
+      target({ notAfter: LATER }),
+      idle,
+      pending({ planned: { sizeBytes: 2 * GIB, fromBytes: 4 * GIB, notAfterMs: Date.parse(LATER) } }),
+      undefined,
+    ],
+    ["is none: an extend comes first", target({ size: "6Gi", decidedAt: LATER }), running(), undefined, undefined],
+  ] as const)("%s", (_what, wanted, layout, awaited, expected) => {
+    expect(policyShrinkOf(buildFilesystem({ target: wanted }), layout, awaited)).toBe(expected);
+  });
+});

@@ -1,0 +1,71 @@
+// The button by which people stop a shrink that runs: the policy goes, is suspended, or does not enforce shrinks any more.
+import { describe, expect, it } from "@jest/globals";
+import type { HoldReason } from "../../../src/api/reasons.ts";
+import { type Ceilings, NO_CEILINGS, readCeilings } from "../../../src/policy-engine/ceilings.ts";
+import type { CompiledPolicy } from "../../../src/policy-engine/compiled-policy.ts";
+import { decide } from "../../../src/policy-engine/decide.ts";
+import type { FilesystemFacts } from "../../../src/policy-engine/facts.ts";
+import { GIB } from "../../../src/units/quantity.ts";
+import { aVolume } from "../../builders/facts.ts";
+import { aPolicy } from "../../builders/policy.ts";
+
+const shrinking = (policyShrink: FilesystemFacts["policyShrink"]) =>
+  aVolume({ usedRatio: 0.1, filesystem: { operationInProgress: "Shrink", policyShrink } });
+const NO_SHRINKS = readCeilings("guard", { modes: { shrink: "Recommend" } });
+
+describe("a shrink that runs", () => {
+  it.each<[string, CompiledPolicy | undefined, Ceilings, HoldReason]>([
+    ["no policy selects the claim", undefined, NO_CEILINGS, "NoPolicy"],
+    ["the policy is suspended", aPolicy({ suspend: true }), NO_CEILINGS, "PolicySuspended"],
+    [
+      "the mode is Recommend",
+      aPolicy({ mode: { extend: "Enforce", shrink: "Recommend" } }),
+      NO_CEILINGS,
+      "Recommended",
+    ],
+    [
+      "the mode is Approve",
+      aPolicy({ mode: { extend: "Enforce", shrink: "Approve" } }),
+      NO_CEILINGS,
+      "ApprovalRequired",
+    ],
+    ["a ceiling sets the mode to Recommend", aPolicy(), NO_SHRINKS, "Recommended"],
+  ])("is stopped once, where %s", (_why, policy, ceilings, reason) => {
+    const message = expect.stringContaining("the shrink that runs ends after its step");
+    expect(decide(shrinking("Running"), policy, ceilings)).toMatchObject({
+      kind: "hold",
+      reason,
+      message,
+      stopsShrink: true,
+    });
+    const again = decide(shrinking("Stopping"), policy, ceilings);
+    expect(again).toMatchObject({ kind: "hold", reason, message });
+    expect(again).not.toHaveProperty("stopsShrink");
+  });
+
+  it("goes on while its policy enforces shrinks, whatever the rules say by now", () => {
+    const plan = decide(shrinking("Running"), aPolicy({ rules: [] }), NO_CEILINGS);
+    expect(plan).toMatchObject({ kind: "hold", reason: "OperationInProgress" });
+    expect(plan).not.toHaveProperty("stopsShrink");
+  });
+
+  it("goes on without a policy where none has asked for it: the operator takes a member back, or merges some for a pod", () => {
+    const plan = decide(shrinking(undefined), undefined, NO_CEILINGS);
+    expect(plan).toMatchObject({ kind: "hold", reason: "OperationInProgress" });
+    expect(plan).not.toHaveProperty("stopsShrink");
+  });
+
+  it("is stopped by an extend first, where a writer needs the room", () => {
+    const facts = aVolume({
+      usedRatio: 0.995,
+      filesystem: { operationInProgress: "Shrink", policyShrink: "Running" },
+    });
+    const policy = aPolicy({ mode: { extend: "Enforce", shrink: "Recommend" } });
+    expect(decide(facts, policy, NO_CEILINGS)).toMatchObject({ kind: "extend", fromBytes: 10 * GIB });
+  });
+
+  it("does not end an extend", () => {
+    const facts = aVolume({ filesystem: { operationInProgress: "Extend", policyShrink: undefined } });
+    expect(decide(facts, undefined, NO_CEILINGS)).not.toHaveProperty("stopsShrink");
+  });
+});
