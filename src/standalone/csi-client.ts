@@ -120,9 +120,9 @@ function watchConnection(client: Client, connected: () => void): void {
   look(undefined);
 }
 
-/** A gRPC failure as the sidecars print it in their Events. */
+/** A gRPC failure as the sidecars print it in their Events. What fails beside a call, such as ENOTEMPTY of a directory, has a code, too: its message says it. */
 export function describeCallError(error: unknown): string {
   const { code, details } = error as Partial<ServiceError>;
-  if (code === undefined) return error instanceof Error ? error.message : String(error);
+  if (typeof code !== "number") return error instanceof Error ? error.message : String(error);
   return `rpc error: code = ${status[code]} desc = ${details}`;
 }
