@@ -41,6 +41,7 @@ const NO_EFFECT: readonly RegExp[] = [
   /^run \S+\/losetup --noheadings --output \w+ --associated/,
   /^run \S+\/wipefs --noheadings --output/,
   /^run \S+\/btrfs inspect-internal min-dev-size/,
+  /^run \S+\/btrfs subvolume list /,
   /^run \S+\/sync --file-system/,
   /^mkdir\w* (members|state\/volumes|state\/locks)$/,
   /^open(at)? (state\/volumes|members\/\.records)\/\S+\.new .*O_EXCL/,

@@ -147,7 +147,7 @@ it("an extend whose member turns out to be wiped already is made up for by anoth
   await tested.span.report(handle, { nodeName: "node-a", mounted: true, members: both });
   await tested.span.target(claim, "2Gi", "3Gi");
   await tested.span.untilLayout("m1 is to go", handle, ({ spec }) => spec.members?.[1]?.state === "Removed");
-  await tested.span.target(claim, "3Gi", "3Gi");
+  await tested.span.target(claim, "3Gi", "2Gi");
   const back = await tested.span.untilLayout(
     "m1 is to stay",
     handle,
