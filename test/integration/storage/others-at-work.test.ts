@@ -60,9 +60,10 @@ describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => 
     expect(told).toEqual(["a balance paused that is not Tidemark's was cancelled for it: start it again"]);
   });
 
-  it("by a balance that is started again and again is extended all the same", async () => {
+  it("by a balance that is started again ten times is extended all the same", async () => {
     write("data", 300);
-    const again = `while :; do btrfs balance start --full-balance ${mounted.mountPath}; done`;
+    // Fewer than an extend cancels: who is quicker each time does not matter.
+    const again = `for i in $(seq 11); do btrfs balance start --full-balance ${mounted.mountPath}; done`;
     start("sh", ["-c", again]);
     await waitFor("a balance", async () => state() === "balance" || undefined);
     for (const size of [4, 5, 6]) expect(await extend(size * GIB)).toBe(size * GIB);
