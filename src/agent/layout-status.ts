@@ -32,12 +32,23 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
     ...(shrinksUnmounted === true ? { shrinksUnmounted } : {}),
     ...(running === undefined ? {} : { operation: running.operation }),
     ...(record.lastOperation === undefined ? {} : { lastOperation: record.lastOperation }),
-    ...(record.endedDecidedAt === undefined ? {} : { endedDecidedAt: record.endedDecidedAt }),
+    ...endedBefore(record),
     ...(record.lastTrim === undefined ? {} : { lastTrim: record.lastTrim }),
     conditions: conditionsOf(state).map((said) =>
       datedCondition(said, live.status?.conditions, live.metadata.generation, nowMs),
     ),
   };
+}
+
+/**
+ * The target that ended before an emergency. Where the last operation names it, it is left out: the definition that an API server still has
+ * while this is rolled out knows no such field, and refuses the whole status.
+ */
+function endedBefore({
+  endedDecidedAt,
+  lastOperation,
+}: VolumeState["record"]): Pick<FilesystemLayoutStatus, "endedDecidedAt"> {
+  return endedDecidedAt === undefined || endedDecidedAt === lastOperation?.decidedAt ? {} : { endedDecidedAt };
 }
 
 type Member = NonNullable<FilesystemLayoutStatus["members"]>[number];

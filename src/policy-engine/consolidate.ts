@@ -8,7 +8,7 @@ import { reserveBytes } from "./headroom.ts";
 import { admit } from "./pace.ts";
 import type { Plan } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
-import { holdAfterLastShrink } from "./shrink.ts";
+import { holdAfterLastShrink, profileObstacle } from "./shrink.ts";
 
 /** Beside what moves, the node wants room for a chunk of data, a tenth of the filesystem and at most this … */
 const CHUNK_MAX_BYTES = GIB;
@@ -55,6 +55,8 @@ function changeOf({ members, growthBytes, sizeBytes, because }: ConsolidationFac
 }
 
 function holdForObstacle(question: Question, { because, obstacle }: ConsolidationFacts): Plan | undefined {
+  const profile = profileObstacle(question.facts.filesystem.reading?.dataProfiles);
+  if (profile !== undefined) return question.hold(profile.reason, `${because}, but ${profile.text}`);
   return obstacle === undefined ? undefined : question.hold("NoSlotFree", `${because}, but ${obstacle}`);
 }
 

@@ -39,7 +39,7 @@ function obstacleTo({ facts }: Question, policy: CompiledPolicy): Obstacle | und
 }
 
 /** What a person has converted has been proven to shrink by nobody. */
-function profileObstacle(dataProfiles: number = NO_DATA_PROFILES): Obstacle | undefined {
+export function profileObstacle(dataProfiles: number = NO_DATA_PROFILES): Obstacle | undefined {
   if (isPlain(dataProfiles)) return undefined;
   const text = `its data has the profile ${describeProfiles(dataProfiles)}, and only single shrinks: btrfs balance start -dconvert=single`;
   return { reason: "ShrinkUnsupported", text };

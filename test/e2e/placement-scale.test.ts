@@ -88,7 +88,7 @@ describeOn("own", `placement on ${NAMES.length} nodes`, ["bundle"], () => {
     tested = await startClusterUnderTest({ nodes: 0, nodeGraceSeconds: 1_000_000, controllerQps: CONTROLLER_QPS });
     nodes = { client: tested.client, namespace: tested.namespace, className: CLASS, publishes: true };
     await tested.kubectl("apply", "--server-side", "--kustomize", join(KUSTOMIZE, "foundation/crds"));
-    await tested.kubectl("apply", "--server-side", "--filename", join(KUSTOMIZE, "base/csi-driver.yaml"));
+    await tested.kubectl("apply", "--server-side", "--filename", join(KUSTOMIZE, "foundation/csi-driver.yaml"));
     await applyObject(tested, localClass(CLASS, { backend: "lvm" }));
     await makeObjectNodes(nodes, new Map(NAMES.map((name) => [name, 0])), NODE_BYTES);
     await tested.kubectl("apply", "--server-side", "--filename", join(KUSTOMIZE, "base/namespace.yaml"));

@@ -112,7 +112,10 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
     if (foreign !== undefined) return foreignFloor(reader, progress.sizeBytes, foreign);
     const { sizeBytes: fromBytes, balancesDone, foreignCancels } = progress;
     const before = reader.read();
-    const move = nextShrinkMove(await gather(shrink, before, progress));
+    // Whoever goes first does not wait for what is only asked: that may write out all that is dirty.
+    const facts = await Promise.race([gather(shrink, before, progress), untilAborted(control.signal)]);
+    if (facts === undefined) break;
+    const move = nextShrinkMove(facts);
     if (move.kind === "reached") return { outcome: "Succeeded", sizeBytes: fromBytes };
     if (move.kind === "floor") return floor(shrink, fromBytes, move.floorBytes, move.message);
     if (move.kind === "no-room") return passingFloor(fromBytes, move.message);

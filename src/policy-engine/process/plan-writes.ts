@@ -36,6 +36,9 @@ const REPORT_INTERVAL_MS = 1000;
 /** That a change is under way its own report says; most are over by then. */
 const UNDER_WAY_INTERVAL_MS = 3000;
 
+/** A stop is asked for again where it is not seen after this long. */
+const STOP_AGAIN_MS = 5000;
+
 /** Begun; undefined where there is nothing new to write, or not yet: then `again` is called in time. */
 export function writesOf(
   writing: PlanWriting,
@@ -70,14 +73,17 @@ function writesOfPlan(
 /** The present size takes the place of a shrink that nobody wants any more, and of a target that was refused. */
 function replaceTarget(
   { client, log }: PlanWriting,
-  { gathered, policy, plan }: Decided,
+  { state, gathered, policy, plan }: Decided,
   epoch: number,
   planned: Promise<void> | undefined,
 ): Promise<void> | undefined {
   if (plan.kind !== "hold") return planned;
   const stops = plan.stopsShrink === true;
+  const { monotonicMs } = gathered.facts;
+  if (stops && monotonicMs - (state.stopAskedAtMs ?? Number.NEGATIVE_INFINITY) < STOP_AGAIN_MS) return planned;
   const target = stops ? targetToStay(gathered, epoch) : inPlaceOfDeposed(gathered, epoch);
   if (target === undefined) return planned;
+  if (stops) state.stopAskedAtMs = monotonicMs;
   const { namespace, name } = gathered.filesystem.metadata;
   const why = stops ? "a shrink that is not wanted any more" : "a deposed leader's target";
   log.info({ namespace, name, epoch }, `the present size is put in the place of ${why}`);

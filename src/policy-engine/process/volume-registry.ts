@@ -69,6 +69,8 @@ export interface VolumeState extends Changes {
   /** How many shrinks in a row failed, or found somebody else at work, since this process began. */
   shrinksInVain: number;
   pending: PendingTarget | undefined;
+  /** When a shrink was last asked to stop; a cache may show that later. */
+  stopAskedAtMs: number | undefined;
   /** What the API server was last told: reports are written on change only. */
   reported: { readonly plan: Plan; readonly atMs: number; readonly filesystemUID: string | undefined } | undefined;
   guided: Guided | undefined;
@@ -137,6 +139,7 @@ function newState(handle: string): VolumeState {
     lastEnd: undefined,
     shrinksInVain: 0,
     pending: undefined,
+    stopAskedAtMs: undefined,
     reported: undefined,
     guided: undefined,
     applying: false,

@@ -112,13 +112,9 @@ describeReal("a span whose user has converted its data to raid1", LOOP_PARTS, ()
       expect(await fixture.storage.shrink(three, 2 * GIB, makeShrinkControl())).toMatchObject({
         outcome: "FloorReached",
         sizeBytes: 3 * GIB,
-        message: expect.stringMatching(/the members stay: its data has the profile raid1/),
+        message: expect.stringMatching(/member m2 \(1Gi\) stays: /),
       });
-      expect((await fixture.storage.members(three)).map(({ state }) => state)).toEqual([
-        "Present",
-        "Present",
-        "Present",
-      ]);
+      expect((await fixture.storage.members(three)).map(({ state }) => state)).toEqual(Array(3).fill("Present"));
     } finally {
       await fixture.cleanUp();
     }
@@ -139,3 +135,31 @@ function writeAt(mountPath: string, megabytes: number): void {
 function balance(mountPath: string, ...filters: string[]): void {
   execFileSync("btrfs", ["balance", "start", ...filters, mountPath], { stdio: "pipe" });
 }
+
+describeReal("a span whose user has converted its metadata to raid1", LOOP_PARTS, () => {
+  it("gives back a member that holds nothing, and none with data", async () => {
+    const fixture = await createSpanFixture();
+    try {
+      const [m0, m1, m2] = [0, 1, 2].map((index) => makeMember(fixture, `m${index}`, GIB));
+      if (m0 === undefined || m1 === undefined || m2 === undefined) throw new Error("bug: three members");
+      const volume = makeSpan([m0]);
+      const first = await fixture.storage.stage(volume, 0, fixture.mountPathOf(volume));
+      const two = withMembers(first, [m0, m1]);
+      expect(await fixture.storage.extend(two, 2 * GIB)).toBe(2 * GIB);
+      balance(two.mountPath, "-mconvert=raid1");
+      const three = withMembers(two, [m0, m1, m2]);
+      expect(await fixture.storage.extend(three, 3 * GIB)).toBe(3 * GIB);
+      const leave = (...members: Parameters<typeof withMembers>[1]) =>
+        fixture.storage.shrink(withMembers(three, members), GIB, makeShrinkControl());
+      expect(await leave(m0, leaving(m1), leaving(m2))).toMatchObject({
+        outcome: "FloorReached",
+        sizeBytes: 2 * GIB,
+        message: expect.stringMatching(
+          /member m1 \(1Gi\) stays: .* would be moved; its metadata has the profile raid1/,
+        ),
+      });
+    } finally {
+      await fixture.cleanUp();
+    }
+  });
+});

@@ -28,6 +28,17 @@ const failed: LastOperation = {
 };
 
 describe("the status of a layout", () => {
+  it("names the target that ended before an emergency, and only where the last operation does not: older definitions do not know it", () => {
+    const decidedAt = "2026-01-01T00:00:00Z";
+    const ended = (last: LastOperation): unknown => {
+      const state = mountedState();
+      const record = { ...state.record, lastOperation: last, endedDecidedAt: decidedAt };
+      return layoutStatus({ state: { ...state, record }, nodeName: "node-a", nowMs: NOW_MS, live }).endedDecidedAt;
+    };
+    expect(ended({ ...failed, decidedAt })).toBeUndefined();
+    expect(ended({ ...failed, kind: "Extend", emergency: true })).toBe(decidedAt);
+  });
+
   it.each<[string, VolumeState, Record<string, string>]>([
     ["mounted", mountedState(), { Ready: "True Ready", Reconciling: "False Ready", Stalled: "False Ready" }],
     [

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
-import { MOVED_SUBVOLUMES_MAX } from "../../../src/agent/storage/shrink-decision.ts";
+import { MOVED_SUBVOLUMES_MAX, sharingText } from "../../../src/agent/storage/shrink-decision.ts";
 import { chunkRoomBytes } from "../../../src/agent/storage/span/chunk-room.ts";
 import {
   type DeviceRoom,
@@ -34,7 +34,7 @@ const facts = (
     availableBytes,
     reserveBytes: 256 * MIB,
     balancesDone: 3,
-    subvolumes: 1,
+    immovable: undefined,
     ...change,
   };
 };
@@ -99,7 +99,7 @@ describe("taking a device out of a btrfs", () => {
   });
 
   describe("where many subvolumes may share what it holds", () => {
-    const many = { subvolumes: MOVED_SUBVOLUMES_MAX + 1, balancesDone: 0 };
+    const many = { immovable: sharingText(MOVED_SUBVOLUMES_MAX + 1), balancesDone: 0 };
 
     it("is not done, and no chunks are repacked for it", () => {
       expect(nextRemovalMove(two(8 * GIB, many))).toEqual({

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "@jest/globals";
+import { dataProfilesOf } from "../../../src/api/data-profiles.ts";
 import type { WantedTarget } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../../src/api/filesystem-layout.ts";
 import { NO_CEILINGS, readCeilings } from "../../../src/policy-engine/ceilings.ts";
@@ -112,6 +113,20 @@ describe("a filesystem that is to have fewer members", () => {
   it("is held within a namespace's budget, which what it has meanwhile counts to", () => {
     const ceilings = guarded({ max: "1Ti", bytesPerNamespace: "12Gi" });
     expect(decide(facts(), aPolicy(), ceilings)).toMatchObject({ kind: "hold", reason: "CeilingReached" });
+  });
+
+  it("is held where its data has copies, which no shrink was proven on: a member more would come and none leave", () => {
+    const converted = facts();
+    const [capacityBytes, usedBytes, dataProfiles] = [5 * GIB, GIB, dataProfilesOf(["raid1"])];
+    const shown = { capacityBytes, usedBytes, availableBytes: capacityBytes - usedBytes, dataProfiles };
+    const reading = converted.filesystem.reading && { ...converted.filesystem.reading, ...shown };
+    const filesystem = { ...converted.filesystem, reading };
+    const plan = decide({ ...converted, filesystem }, aPolicy(), LARGE);
+    expect(plan).toMatchObject({
+      kind: "hold",
+      reason: "ShrinkUnsupported",
+      message: expect.stringContaining("raid1"),
+    });
   });
 
   it("is held without a policy, and by a ceiling on modes", () => {

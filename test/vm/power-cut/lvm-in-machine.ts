@@ -30,7 +30,8 @@ export function openDisks(activated: boolean): void {
   const [data, state] = attachDisks();
   openDisk(state, STATE);
   if (settings.boot > 0) {
-    if (activated) sh(`vgchange -qq -ay ${GROUP}`);
+    // As at any boot: a volume that cannot be activated ends nothing, and whoever needs it meets that.
+    if (activated) sh(`vgchange -qq -ay ${GROUP} || true`);
     return;
   }
   sh(`vgcreate -qq ${GROUP} ${data}`);

@@ -1,7 +1,6 @@
 // Which member leaves a btrfs next, of those that shall. Pure: figures in, a move out. A removal for which there is too little room
 // elsewhere forces the filesystem read-only; so what moves, and room beside it, must fit before it begins.
 import { formatBytes } from "../../../units/quantity.ts";
-import { MOVED_SUBVOLUMES_MAX, sharingText } from "../shrink-decision.ts";
 import { chunkRoomBytes, leastLeftBytes } from "./chunk-room.ts";
 
 /** As a shrink's: chunks emptier than this are repacked first, each at most once; never metadata. */
@@ -23,8 +22,8 @@ export interface RemovalFacts {
   readonly availableBytes: number;
   readonly reserveBytes: number;
   readonly balancesDone: number;
-  /** The top level and all others. */
-  readonly subvolumes: number;
+  /** Why no data is moved, in words; undefined: it is. */
+  readonly immovable: string | undefined;
 }
 
 export type RemovalMove =
@@ -85,9 +84,9 @@ function hasRoom(facts: RemovalFacts, order: Order): boolean {
   return hasSpace(facts, order) && roomBytes(facts, order) >= neededBytes(facts, order);
 }
 
-/** What many subvolumes may share is not moved; a member that holds nothing leaves all the same. */
-function mayMove({ subvolumes }: RemovalFacts): boolean {
-  return subvolumes <= MOVED_SUBVOLUMES_MAX;
+/** Where it is not, a member that holds nothing leaves all the same. */
+function mayMove({ immovable }: RemovalFacts): boolean {
+  return immovable === undefined;
 }
 
 function roomBytes({ leaving, staying }: RemovalFacts, order: Order): number {
@@ -126,8 +125,7 @@ function floorMessage(facts: RemovalFacts): string {
       `${stays}: the other members have ${formatBytes(leftBytes)}, less than ${formatBytes(capacityBytes - availableBytes)} used + ` +
       `a reserve of ${formatBytes(reserveBytes)}`
     );
-  if (!mayMove(facts))
-    return `${stays}: ${formatBytes(allocatedOf([easiest]))} would be moved; ${sharingText(facts.subvolumes)}`;
+  if (!mayMove(facts)) return `${stays}: ${formatBytes(allocatedOf([easiest]))} would be moved; ${facts.immovable}`;
   return (
     `${stays}: the other members have ${formatBytes(roomBytes(facts, [easiest]))} unallocated, and taking it out safely needs ` +
     `${formatBytes(neededBytes(facts, [easiest]))} (${formatBytes(allocatedOf([easiest]))} to move, and room for new chunks)`

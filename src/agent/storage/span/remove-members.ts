@@ -8,9 +8,10 @@ import { syncFilesystem } from "../fresh-reading.ts";
 import { assertWritable } from "../grow.ts";
 import { busy, describeSwapfiles, metExclusive, metSwapfile, othersOperation } from "../others-at-work.ts";
 import { deviceBytesOf, openReader, type Reader } from "../read-filesystem.ts";
-import { stoppedMessage } from "../shrink-decision.ts";
+import { MOVED_SUBVOLUMES_MAX, sharingText, stoppedMessage } from "../shrink-decision.ts";
 import { type MountedSpan, type ShrinkControl, type ShrinkResult, StorageError } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
+import { untilAborted } from "../until-aborted.ts";
 import { runWatched, type WatchedEnd } from "../watched-command.ts";
 import { identityWithin } from "./device-identity.ts";
 import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
@@ -58,11 +59,10 @@ async function removeAll(shrink: Shrink): Promise<ShrinkResult> {
   const refused = new Map<string, string>();
   for (let balancesDone = 0; ; ) {
     if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
-    const foreign = foreignProfile(shrink.volume.fsid);
-    if (foreign !== undefined) return floor(shrink, deviceBytesOf(reader.read()), `the members stay: ${foreign}`);
     const inside = await readInside(shrink);
-    const subvolumes = await countSubvolumes(shrink.host.tools, shrink.volume);
-    const facts = factsOf(shrink, inside, refused, { balancesDone, subvolumes });
+    const immovable = await Promise.race([whyImmovable(shrink), untilAborted(control.signal).then(() => undefined)]);
+    const facts = factsOf(shrink, inside, refused, { balancesDone, immovable });
+    if (control.signal.aborted) continue;
     if (facts.leaving.length === 0) return ended(shrink, [...refused.values()]);
     const move = nextRemovalMove(facts);
     if (move.kind === "floor") return floor(shrink, move.floorBytes, move.message);
@@ -79,6 +79,14 @@ async function removeAll(shrink: Shrink): Promise<ShrinkResult> {
     else if ("refusal" in result) refused.set(move.member, result.refusal);
     else return result;
   }
+}
+
+/** Why no data is moved; a member without any leaves all the same. */
+async function whyImmovable({ host, volume }: Shrink): Promise<string | undefined> {
+  const foreign = foreignProfile(volume.fsid);
+  if (foreign !== undefined) return foreign;
+  const subvolumes = await countSubvolumes(host.tools, volume);
+  return subvolumes > MOVED_SUBVOLUMES_MAX ? sharingText(subvolumes) : undefined;
 }
 
 interface InsideMember extends MemberDevice {
@@ -104,7 +112,7 @@ function factsOf(
   { control, reader }: Shrink,
   inside: readonly InsideMember[],
   refused: ReadonlyMap<string, string>,
-  known: Pick<RemovalFacts, "balancesDone" | "subvolumes">,
+  known: Pick<RemovalFacts, "balancesDone" | "immovable">,
 ): RemovalFacts {
   const isLeaving = ({ member }: InsideMember): boolean => member.wanted === "Removed" && !refused.has(member.name);
   const roomOf = ({ member, usage: { sizeBytes, unallocatedBytes } }: InsideMember): DeviceRoom => ({

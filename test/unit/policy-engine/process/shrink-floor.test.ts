@@ -1,5 +1,5 @@
-// After a shrink that could not be had: how often the engine asks again, and what it writes meanwhile, by the real engine over 20 minutes of
-// a short cooldown. The test plays the API server, the operator and the node.
+// After a shrink that could not be had, or is not wanted any more: how often the engine asks again, and what it writes meanwhile, by the real
+// engine over 20 minutes of a short cooldown. The test plays the API server, the operator and the node.
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { Filesystem } from "../../../../src/api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../../../src/api/filesystem-layout.ts";
@@ -24,11 +24,12 @@ import { cacheOf } from "../../../harness/budgeted-namespace.ts";
 const HANDLE = "fs-1";
 const NODE = "node-a";
 const named = { namespace: "shop", name: "data-0", uid: "uid-1" };
-const policy = aPolicy({
+const shrinking: Parameters<typeof aPolicy>[0] = {
   limits: { min: "1Gi", max: "100Gi" },
   rules: [{ name: "shrink-below-30", action: "Shrink", when: "volume.usedRatio < 0.3", targetUsed: "50%" }],
   behavior: { shrink: { cooldown: "2s" } },
-});
+};
+const policy = aPolicy(shrinking);
 
 /** Both of its clocks run alike here; the engine has run for two days when it begins. */
 const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs - NOW_MS + 172_800_000 };
@@ -40,6 +41,9 @@ let filesystem: Filesystem;
 let layout: FilesystemLayout;
 /** What becomes of a target that stands. */
 let carryOut: (target: NonNullable<Filesystem["spec"]["target"]>) => void;
+let isSuspended: boolean;
+/** The cache shows the Filesystem as it was. */
+let isBehind: boolean;
 let engine: ReturnType<typeof startEngine>;
 
 function startEngine() {
@@ -73,7 +77,11 @@ function startEngine() {
       metricsStale: () => false,
     },
     policies: {
-      forClaim: () => ({ policy, conflicts: [], ceilings: NO_CEILINGS }),
+      forClaim: () => ({
+        policy: isSuspended ? aPolicy({ ...shrinking, suspend: true }) : policy,
+        conflicts: [],
+        ceilings: NO_CEILINGS,
+      }),
       entries: () => [],
       invalidate: () => {},
     },
@@ -101,7 +109,7 @@ async function secondsPass(seconds: number): Promise<void> {
     const figures = { capacityBytes: sizeBytes(), availableBytes: sizeBytes() - usedBytes, sizeBytes: sizeBytes() };
     const sample = { volumeHandle: HANDLE, sampledAtMs: nowMs - 100, nodeFreeBytes: 4096 * GIB, ...figures };
     engine.registry.sampled(NODE, Sample.fromPartial(sample), instantOf(clock));
-    engine.caches.filesystems.put(filesystem);
+    if (!isBehind) engine.caches.filesystems.put(filesystem);
     engine.caches.layouts.put(layout);
     engine.registry.layoutSeen(layout, instantOf(clock));
     await engine.decide();
@@ -140,6 +148,8 @@ beforeEach(() => {
   nowMs = NOW_MS;
   usedBytes = 198 * MIB;
   writes = [];
+  isSuspended = false;
+  isBehind = false;
   const apiVersion = "tidemark.dev/v1alpha1";
   filesystem = {
     apiVersion,
@@ -251,5 +261,41 @@ describe("a shrink that the operator has no members for", () => {
     nowMs += 3_600_000;
     await secondsPass(5);
     expect(targets()).toBe(2);
+  });
+});
+
+describe("a shrink that runs and is not wanted any more", () => {
+  const begin: typeof carryOut = ({ size, from, epoch, decidedAt }) => {
+    if (layout.status?.operation !== undefined) return;
+    const operation = {
+      kind: "Shrink" as const,
+      step: "Resizing",
+      from,
+      to: size,
+      epoch,
+      decidedAt,
+      startedAt: decidedAt,
+    };
+    layout = {
+      ...layout,
+      spec: { ...layout.spec, target: { size, from, epoch, decidedAt } },
+      status: { ...layout.status, operation },
+    };
+  };
+
+  it("is asked to stop once, and every five seconds where no cache shows that it was", async () => {
+    carryOut = begin;
+    await secondsPass(40);
+    expect(targets()).toBe(1);
+    isBehind = true;
+    isSuspended = true;
+    await secondsPass(4);
+    expect(targets()).toBe(2);
+    await secondsPass(16);
+    expect(targets()).toBe(5);
+    isBehind = false;
+    await secondsPass(30);
+    expect(targets()).toBe(5);
+    expect(filesystem.spec.target).toMatchObject({ size: "5Gi", from: "5Gi" });
   });
 });
