@@ -106,17 +106,16 @@ describeReal("an agent", STACK_PARTS, () => {
     await waitFor("the emergency extend", () => volume.capacityBytes() === 2 * GIB);
   });
 
-  it("does not spend a grant that has expired, and none that is not crossed", async () => {
+  it("does not spend a grant that is not crossed, and spends one whose date is past: the clock that wrote it may be wrong", async () => {
     await agent.startAgent();
     await volume.stage();
     await volume.applyGrant(grant({ expiry: new Date(Date.now() - 1000).toISOString() }));
     await waitFor("the grant on the disk", () => recordOf(agent, volume).includes('"minAvailable"'));
-    fill(join(volume.stagingPath, "flood"), 700 * MIB);
-    const crossed = () => agent.samples.filter(({ availableBytes }) => availableBytes < 300 * MIB);
-    await waitFor("readings that cross it", () => crossed().length > 2);
-    expect(crossed().filter(({ operationInProgress }) => operationInProgress)).toEqual([]);
+    const read = agent.samples.length;
+    await waitFor("readings that do not cross it", () => agent.samples.length > read + 2);
+    expect(agent.samples.filter(({ operationInProgress }) => operationInProgress)).toEqual([]);
     expect(volume.capacityBytes()).toBe(GIB);
-    await volume.applyGrant(grant());
+    fill(join(volume.stagingPath, "flood"), 700 * MIB);
     await waitFor("the emergency extend", () => volume.capacityBytes() === 2 * GIB);
     await waitFor("its report", async () => (await lastOperation())?.emergency === true);
   });
