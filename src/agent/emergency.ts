@@ -29,7 +29,7 @@ export interface GrantRead {
   readonly monotonicMs: number;
 }
 
-/** What stands with a grant on the disk. The same grant, heard again, is as old as it was; after a boot it begins anew, with the clock. */
+/** What stands with a grant on the disk. The same grant, heard again, is as old as it was; after a boot it begins anew, once that clock shows less than it did then. */
 export function grantRead(
   grant: EmergencyGrant | undefined,
   known: GrantRead | undefined,

@@ -1,6 +1,6 @@
 // How many subvolumes of a btrfs may share its extents, and where its last chunk ends. A relocation copies each tree that refers to what it
-// moves, and merges all of these at its end; with 150 snapshots and a writer, Linux 6.18 ran out of reserved metadata in that, with a third of the
-// device unallocated, and forced the filesystem read-only (docs/architecture/shrink.md). No figure of the kernel tells beforehand.
+// moves, and merges all of these at its end; with 150 snapshots and a writer, Linux 6.18 met ENOSPC in that, with a third of the
+// device unallocated, and forced the filesystem read-only (docs/architecture/shrink.md). No figure that shows it beforehand is known.
 import type { OneMemberVolume } from "./block-member.ts";
 import { type Mounted, type MountedFilesystem, StorageError } from "./storage.ts";
 import { expectSuccess, type Tools } from "./tools.ts";

@@ -44,7 +44,7 @@ describe("the time of a decision", () => {
     expect(decisionTime(NOW_MS, buildLayout())).toBe(at(0));
   });
 
-  it("is told to the next node, too: what ended before an emergency is not carried out there again", () => {
+  it("reaches the next node, too: what ended before an emergency is not carried out there again", () => {
     const moved = buildLayout({}, { lastOperation: emergency, endedDecidedAt: at(-HOUR_MS) });
     expect(recordWithLayout(moved, undefined).endedDecidedAt).toBe(at(-HOUR_MS));
   });

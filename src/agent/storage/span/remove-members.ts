@@ -61,8 +61,8 @@ async function removeAll(shrink: Shrink): Promise<ShrinkResult> {
     if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
     const inside = await readInside(shrink);
     const immovable = await Promise.race([whyImmovable(shrink), untilAborted(control.signal).then(() => undefined)]);
-    const facts = factsOf(shrink, inside, refused, { balancesDone, immovable });
     if (control.signal.aborted) continue;
+    const facts = factsOf(shrink, inside, refused, { balancesDone, immovable });
     if (facts.leaving.length === 0) return ended(shrink, [...refused.values()]);
     const move = nextRemovalMove(facts);
     if (move.kind === "floor") return floor(shrink, move.floorBytes, move.message);
