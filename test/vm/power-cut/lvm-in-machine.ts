@@ -8,7 +8,7 @@ import { startLvmd } from "../../../src/lvmd/start-lvmd.ts";
 import { createFaultEffects } from "../../../src/process/fault-effects.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { type LvmStorageUnderTest, openLvmStorage } from "../../integration/storage/lvm-fixture.ts";
-import { attachDisks, end, openDisk, RECORDS, STATE, settings, sh, TOLD } from "./node-in-machine.ts";
+import { attachDisks, end, openDisk, RECORDS, STATE, say, settings, sh, TOLD } from "./node-in-machine.ts";
 
 export const GROUP = "a";
 const POOL_MIB = 1900;
@@ -30,12 +30,20 @@ export function openDisks(activated: boolean): void {
   const [data, state] = attachDisks();
   openDisk(state, STATE);
   if (settings.boot > 0) {
-    // As at any boot: a volume that cannot be activated ends nothing, and whoever needs it meets that.
-    if (activated) sh(`vgchange -qq -ay ${GROUP} || true`);
+    if (activated) activateAsAtBoot();
     return;
   }
   sh(`vgcreate -qq ${GROUP} ${data}`);
   if (deviceClass === "thin") sh(`lvcreate -qq -y -T ${GROUP}/pool -L ${POOL_MIB}m`);
+}
+
+/** A volume that cannot be activated ends no boot: whoever needs it meets that. What LVM and pool say of it is noted with the cut. */
+function activateAsAtBoot(): void {
+  const said = sh(`vgchange -qq -ay ${GROUP} 2>&1 || true`).trim();
+  if (said === "") return;
+  const volumes = sh(`lvs -a --noheadings --separator : -o lv_name,lv_active,thin_id,transaction_id,lv_tags ${GROUP}`);
+  const lines = volumes.split("\n").map((line) => line.trim());
+  say(`behind ${[said, ...lines].join("; ").replaceAll("\n", " ")}`);
 }
 
 export function makeVolume(sizeBytes: number): void {
