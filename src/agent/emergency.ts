@@ -22,32 +22,40 @@ export function grantOf(grant: EmergencyGrant): Grant {
   };
 }
 
-/** When this node read its grant, on the machine's monotonic clock. */
+/** When this node read its grant, on the monotonic clock of that boot. */
 export interface GrantRead {
   /** Which one: its epoch and expiry. */
   readonly of: string;
   readonly monotonicMs: number;
+  /** Of the boot; absent: an agent wrote it that did not say. */
+  readonly bootID?: string | undefined;
 }
 
-/** What stands with a grant on the disk. The same grant, heard again, is as old as it was; after a boot it begins anew, once that clock shows less than it did then. */
+/** What stands with a grant on the disk. The same grant, heard again, is as old as it was; after a boot it begins anew. */
 export function grantRead(
   grant: EmergencyGrant | undefined,
   known: GrantRead | undefined,
   monotonicMs: number,
+  bootID: string,
 ): GrantRead | undefined {
   if (grant === undefined) return undefined;
   const of = nameOf(grant);
-  return known?.of === of && known.monotonicMs <= monotonicMs ? known : { of, monotonicMs };
+  return known?.of === of && known.bootID === bootID ? known : { of, monotonicMs, bootID };
 }
 
 /**
  * Whether a grant lives: for a day from when it was read, whatever the wall clock shows then or now. Where that is not known, since the
  * machine was booted and the API server not heard yet, its date decides. One that was taken back is gone, however young.
  */
-export function isAlive(grant: EmergencyGrant, known: GrantRead | undefined, { nowMs, monotonicMs }: Instant): boolean {
+export function isAlive(
+  grant: EmergencyGrant,
+  known: GrantRead | undefined,
+  { nowMs, monotonicMs }: Instant,
+  bootID: string,
+): boolean {
   const { expiryMs } = grantOf(grant);
   if (expiryMs === 0) return false;
-  const isKnown = known?.of === nameOf(grant) && known.monotonicMs <= monotonicMs;
+  const isKnown = known?.of === nameOf(grant) && known.bootID === bootID;
   return isKnown ? monotonicMs - known.monotonicMs < EMERGENCY_LIFE_MS : nowMs < expiryMs;
 }
 

@@ -24,7 +24,7 @@ const commonFields = {
   epoch: z.int().min(0),
   grant: emergencyGrant.optional(),
   /** When it was read; absent: an agent wrote it that did not say. */
-  grantRead: z.object({ of: z.string(), monotonicMs: z.number() }).optional(),
+  grantRead: z.object({ of: z.string(), monotonicMs: z.number(), bootID: z.string().optional() }).optional(),
   operation: operation.optional(),
   lastOperation: lastOperation.optional(),
   /** The target that was carried out or given up last; an emergency's end does not change it. */

@@ -2,6 +2,7 @@
 // Here the parts are put together; each is in the file of its name.
 import type { Guidance, Sample } from "../gen/tidemark/samples/v1/samples.ts";
 import type { KubeClient } from "../kube/client.ts";
+import { readBootID } from "../process/boot-id.ts";
 import type { Clock } from "../process/clock.ts";
 import type { CommandPort } from "../process/command-port.ts";
 import type { FilePort } from "../process/file-port.ts";
@@ -64,6 +65,7 @@ export interface NodeVolumes {
 export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
   const { nodeName, storage, client, clock, log, commands, files } = parts;
   const states: VolumeStates = new Map();
+  const bootID = readBootID();
   const records = createNodeRecords(parts.recordDirectory, files, (path, err) =>
     log.error({ path, err }, "a record cannot be read; its volume is found again when kubelet stages it"),
   );
@@ -75,7 +77,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
   const sampler = openSampler(parts, {
     states,
     sampleOf,
-    spendEmergency: (state) => void spendEmergency({ runner: work.runner, clock, log }, state),
+    spendEmergency: (state) => void spendEmergency({ runner: work.runner, clock, bootID, log }, state),
     changed,
   });
   const claims = createClaimMeasurer({ ...parts, layouts: exchange.claimLayouts });
@@ -100,6 +102,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
     reporter,
     metrics,
     clock,
+    bootID,
     log,
     changed,
   };

@@ -33,6 +33,8 @@ export interface ReconcileEnvironment {
   readonly sampler: Sampler;
   readonly reporter: StatusReporter;
   readonly clock: Clock;
+  /** Of the machine, at present. */
+  readonly bootID: string;
   readonly log: Logger;
 }
 
@@ -101,14 +103,14 @@ export function layoutOnThisNode(
 
 /** The state of a volume that this node has, or is to have; brought up to date with the layout. */
 async function trackedState(
-  { states, records, sampler, clock }: ReconcileEnvironment,
+  { states, records, sampler, clock, bootID }: ReconcileEnvironment,
   handle: string,
   layout: FilesystemLayout | undefined,
 ): Promise<VolumeState | undefined> {
   const known = states.get(handle);
   if (layout === undefined) return known;
   const read = recordWithLayout(layout, known?.record);
-  const record = { ...read, grantRead: grantRead(read.grant, read.grantRead, clock.monotonicMs()) };
+  const record = { ...read, grantRead: grantRead(read.grant, read.grantRead, clock.monotonicMs(), bootID) };
   const state = known ?? newVolumeState(record, false);
   states.set(handle, state);
   const changed = JSON.stringify(state.record) !== JSON.stringify(record);

@@ -13,6 +13,8 @@ import type { VolumeState } from "./volume-state.ts";
 export interface EmergencyEnvironment {
   readonly runner: OperationRunner;
   readonly clock: Clock;
+  /** Of the machine, at present. */
+  readonly bootID: string;
   readonly log: Logger;
 }
 
@@ -20,7 +22,10 @@ export interface EmergencyEnvironment {
 const PATIENCE_MS = 2000;
 
 /** Looks at the state's newest reading. Resolves when nothing is to be done, or the extend has begun; never rejects. */
-export async function spendEmergency({ runner, clock, log }: EmergencyEnvironment, state: VolumeState): Promise<void> {
+export async function spendEmergency(
+  { runner, clock, bootID, log }: EmergencyEnvironment,
+  state: VolumeState,
+): Promise<void> {
   const { reading, record, sizeBytes, running } = state;
   if (record.grant === undefined || reading === undefined || sizeBytes === undefined) return;
   if (state.mounted === undefined || state.closing || running?.cancel.signal.aborted === true) return;
@@ -40,7 +45,7 @@ export async function spendEmergency({ runner, clock, log }: EmergencyEnvironmen
     availableBytes,
     memberAhead,
     grant,
-    alive: isAlive(record.grant, record.grantRead, at),
+    alive: isAlive(record.grant, record.grantRead, at, bootID),
     // An extend that only waits gives way to the spare.
     running: isLate && takesSpare ? undefined : begunKind(state),
     retryMs,

@@ -1,6 +1,6 @@
 // The one place that writes files: each write is an effect. Reading is free and done with node:fs where it is needed.
 import { constants } from "node:fs";
-import { link, mkdir, open, rename, rm, rmdir, truncate } from "node:fs/promises";
+import { access, link, mkdir, open, rename, rm, rmdir, truncate } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { EffectPoint, Effects } from "./effects.ts";
 
@@ -120,7 +120,7 @@ async function writeWhole(path: string, text: string, mode: number, durability: 
     },
     mode,
   );
-  if (durability === "ProcessDeath") await keepSynced(path);
+  await (durability === "ProcessDeath" ? keepSynced(path) : renewSynced(beside, path));
   await rename(beside, path);
   if (durability === "ProcessDeath") return;
   await syncDirectory(dirname(path));
@@ -139,6 +139,25 @@ async function keepSynced(path: string): Promise<void> {
   } catch (error) {
     if (!["EEXIST", "ENOENT", ...NO_LINKS].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
   }
+}
+
+/**
+ * Before the file itself changes: a process that dies right after that leaves contents that the next one goes on from, and what stays beside
+ * them must not be older. `written` is synced.
+ */
+async function renewSynced(written: string, path: string): Promise<void> {
+  if (!(await exists(syncedPath(path)))) return;
+  const second = `${path}.second`;
+  await rm(second, { force: true });
+  await link(written, second);
+  await rename(second, syncedPath(path));
+}
+
+async function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
 }
 
 async function removeEmpty(path: string): Promise<void> {

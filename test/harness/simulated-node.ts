@@ -85,7 +85,15 @@ export async function createSimulatedNode(directory: string, parts: SimulatedNod
     reader.close();
   };
   const environment: Omit<ReconcileEnvironment, "staging" | "runner"> = {
-    ...{ nodeName: "node-a", states, storage, records, clock: systemClock, log: createLogger("test", "silent") },
+    ...{
+      nodeName: "node-a",
+      states,
+      storage,
+      records,
+      clock: systemClock,
+      bootID: "boot-a",
+      log: createLogger("test", "silent"),
+    },
     layouts: { get: (name) => (name === handle ? node.layout : undefined) } as ReconcileEnvironment["layouts"],
     layoutsKnown: () => true,
     sampler: samplerOf(read),

@@ -46,7 +46,7 @@ const NO_EFFECT: readonly RegExp[] = [
   /^mkdir\w* (members|state\/volumes|state\/locks)$/,
   /^open(at)? (state\/volumes|members\/\.records)\/\S+\.new .*O_EXCL/,
   // Of a record's write and removal: what was synced of it stays while it is not synced itself.
-  /^(link|unlink)\w* (state\/volumes|members\/\.records)\/\S+\.synced$/,
+  /^(link|unlink|rename)\w* (state\/volumes|members\/\.records)\/\S+\.(synced|second)$/,
 ];
 
 describeReal("an agent under strace, over a volume's whole life", [...STACK_PARTS, "strace"], () => {

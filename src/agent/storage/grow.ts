@@ -5,7 +5,7 @@ import type { BlockHost, OneMemberVolume } from "./block-member.ts";
 import { exclusiveOperation } from "./exclusive-operation.ts";
 import { readExt4Bytes } from "./ext4-superblock.ts";
 import { deviceSizeBytes } from "./loop-device.ts";
-import { makeWay } from "./make-way.ts";
+import { makeWay, makeWayAgain } from "./make-way.ts";
 import { mountAt } from "./mount-table.ts";
 import { metExclusive } from "./others-at-work.ts";
 import { deviceBytesOf, hasGrownTo, openReader } from "./read-filesystem.ts";
@@ -17,8 +17,6 @@ import { waitUntil } from "./wait-until.ts";
 const CAP_SYS_RESOURCE = 24; // capabilities(7)
 const VISIBLE_INTERVAL_MS = 1;
 const VISIBLE_LIMIT_MS = 30_000;
-/** How often an extend cancels what somebody else starts again and again. */
-const MAKE_WAY_LIMIT = 20;
 
 /** Told of a command that still runs when the new size is there already; the next operation must wait for it. */
 export type Linger = (command: Promise<void>) => void;
@@ -127,10 +125,7 @@ async function growBtrfs(host: FilesystemHost, volume: MountedFilesystem, growth
     for (let attempt = 1; !shown(); attempt += 1) {
       const stderr = await resizeToMax(host, volume, growth, shown);
       if (!metExclusive(stderr)) break;
-      // Somebody starts it again as soon as it is cancelled.
-      if (attempt === MAKE_WAY_LIMIT)
-        throw new StorageError("DeviceBusy", `${growth.task}: ${stderr.trim()}; let it wait`);
-      await makeWay(host.tools, volume, growth.tell);
+      await makeWayAgain(host.tools, volume, growth.tell, growth.task, attempt, stderr);
     }
     if (!shown())
       throw new StorageError(

@@ -1,8 +1,11 @@
 // Room goes first: an extend cancels whatever exclusive operation runs on a mounted btrfs, and says so where that was somebody else's.
 import { exclusiveOperation, stopExclusiveOperation } from "./exclusive-operation.ts";
-import { othersOperation } from "./others-at-work.ts";
-import type { MountedFilesystem, Tell } from "./storage.ts";
-import type { Tools } from "./tools.ts";
+import { metExclusive, othersOperation } from "./others-at-work.ts";
+import { type MountedFilesystem, StorageError, type Tell } from "./storage.ts";
+import type { Finished, Tools } from "./tools.ts";
+
+/** How often an extend cancels what somebody else starts again and again. */
+const MAKE_WAY_LIMIT = 20;
 
 /** As stopExclusiveOperation: a replace, which cannot be taken up again, is not cancelled. */
 export async function makeWay(tools: Tools, volume: MountedFilesystem, tell: Tell): Promise<void> {
@@ -11,6 +14,37 @@ export async function makeWay(tools: Tools, volume: MountedFilesystem, tell: Tel
   const others = await othersOperation(tools, volume).catch(() => whatRuns(volume));
   await stopExclusiveOperation(tools, volume);
   if (others !== undefined) tell(`a ${others} that is not Tidemark's was cancelled for it: start it again`);
+}
+
+/**
+ * Runs a command of an extend; one that finds an exclusive operation in its place runs again after that was cancelled. Returns how the last one
+ * ended, which nothing exclusive has refused. Throws DeviceBusy where somebody starts one again each time.
+ */
+export async function runMakingWay(
+  tools: Tools,
+  volume: MountedFilesystem,
+  tell: Tell,
+  task: string,
+  run: () => Promise<Finished>,
+): Promise<Finished> {
+  for (let attempt = 1; ; attempt += 1) {
+    const finished = await run();
+    if (finished.exitCode === 0 || !metExclusive(finished.stderr)) return finished;
+    await makeWayAgain(tools, volume, tell, task, attempt, finished.stderr);
+  }
+}
+
+/** After the attempt of this number, from 1, has met an exclusive operation. Throws DeviceBusy after the last one. */
+export async function makeWayAgain(
+  tools: Tools,
+  volume: MountedFilesystem,
+  tell: Tell,
+  task: string,
+  attempt: number,
+  stderr: string,
+): Promise<void> {
+  if (attempt === MAKE_WAY_LIMIT) throw new StorageError("DeviceBusy", `${task}: ${stderr.trim()}; let it wait`);
+  await makeWay(tools, volume, tell);
 }
 
 function whatRuns({ fsid }: MountedFilesystem): string | undefined {

@@ -98,10 +98,17 @@ describe("an emergency grant", () => {
 describe("how long a grant lives", () => {
   const HOUR_MS = 3_600_000;
   const READ_MS = 5 * HOUR_MS;
-  const read = grantRead(offered, undefined, READ_MS);
+  const BOOT = "boot-a";
+  const OTHER_BOOT = "boot-b";
+  const read = grantRead(offered, undefined, READ_MS, BOOT);
   /** So long after it was read, on a node whose clock shows that much more than it should. */
   const isAliveAfter = (hours: number, aheadMs: number, known = read): boolean =>
-    isAlive(offered, known, { nowMs: NOW_MS + hours * HOUR_MS + aheadMs, monotonicMs: READ_MS + hours * HOUR_MS });
+    isAlive(
+      offered,
+      known,
+      { nowMs: NOW_MS + hours * HOUR_MS + aheadMs, monotonicMs: READ_MS + hours * HOUR_MS },
+      BOOT,
+    );
 
   it.each([0, HOUR_MS, -HOUR_MS, 24 * HOUR_MS, -24 * HOUR_MS])(
     "is a day from when its node has read it, with a clock that is %d ms ahead",
@@ -112,32 +119,49 @@ describe("how long a grant lives", () => {
   );
 
   it("is no longer for a grant that is heard of again, and begins anew with another", () => {
-    expect(grantRead(offered, read, READ_MS + HOUR_MS)).toEqual(read);
-    expect(grantRead({ ...offered, expiry: "2026-01-03T00:00:00Z" }, read, READ_MS + HOUR_MS)?.monotonicMs).toBe(
+    expect(grantRead(offered, read, READ_MS + HOUR_MS, BOOT)).toEqual(read);
+    expect(grantRead({ ...offered, expiry: "2026-01-03T00:00:00Z" }, read, READ_MS + HOUR_MS, BOOT)?.monotonicMs).toBe(
       6 * HOUR_MS,
     );
-    expect(grantRead({ ...offered, epoch: 5 }, read, READ_MS + HOUR_MS)?.monotonicMs).toBe(6 * HOUR_MS);
-    expect(grantRead(undefined, read, READ_MS)).toBeUndefined();
+    expect(grantRead({ ...offered, epoch: 5 }, read, READ_MS + HOUR_MS, BOOT)?.monotonicMs).toBe(6 * HOUR_MS);
+    expect(grantRead(undefined, read, READ_MS, BOOT)).toBeUndefined();
   });
 
-  it("is told by its date from a boot on, until the API server has named it again", () => {
-    const booted = { nowMs: NOW_MS, monotonicMs: 60_000 };
-    expect(isAlive(offered, read, booted)).toBe(true);
-    expect(isAlive(offered, read, { ...booted, nowMs: Date.parse(offered.expiry) })).toBe(false);
-    const again = grantRead(offered, read, 60_000);
-    expect(isAlive(offered, again, { ...booted, nowMs: Date.parse(offered.expiry) })).toBe(true);
+  it.each([
+    ["less", 60_000],
+    ["more", READ_MS + 48 * HOUR_MS],
+  ])(
+    "is told by its date from a boot on, whose clock shows %s, until the API server has named it again",
+    (_what, monotonicMs) => {
+      const booted = { nowMs: NOW_MS, monotonicMs };
+      const late = { ...booted, nowMs: Date.parse(offered.expiry) };
+      expect(isAlive(offered, read, booted, OTHER_BOOT)).toBe(true);
+      expect(isAlive(offered, read, late, OTHER_BOOT)).toBe(false);
+      const again = grantRead(offered, read, monotonicMs, OTHER_BOOT);
+      expect(again).toMatchObject({ monotonicMs, bootID: OTHER_BOOT });
+      expect(isAlive(offered, again, late, OTHER_BOOT)).toBe(true);
+      const nextDay = { ...late, monotonicMs: monotonicMs + 24 * HOUR_MS };
+      expect(isAlive(offered, again, nextDay, OTHER_BOOT)).toBe(false);
+    },
+  );
+
+  it("is told by its date where an agent read it that did not say in which boot", () => {
+    const unsaid = { of: read?.of ?? "", monotonicMs: READ_MS };
+    const late = { nowMs: Date.parse(offered.expiry), monotonicMs: READ_MS };
+    expect(isAlive(offered, unsaid, late, BOOT)).toBe(false);
+    expect(grantRead(offered, unsaid, READ_MS + HOUR_MS, BOOT)?.monotonicMs).toBe(READ_MS + HOUR_MS);
   });
 
   it("is told by its date where another grant was read, or none", () => {
     const late = { nowMs: Date.parse(offered.expiry), monotonicMs: READ_MS };
-    expect(isAlive(offered, undefined, late)).toBe(false);
-    expect(isAlive({ ...offered, epoch: 9 }, read, late)).toBe(false);
+    expect(isAlive(offered, undefined, late, BOOT)).toBe(false);
+    expect(isAlive({ ...offered, epoch: 9 }, read, late, BOOT)).toBe(false);
   });
 
   it("is none where its expiry is no date", () => {
     const undated = { ...offered, expiry: "tomorrow" };
-    expect(isAlive(undated, grantRead(undated, undefined, READ_MS), { nowMs: NOW_MS, monotonicMs: READ_MS })).toBe(
-      false,
-    );
+    expect(
+      isAlive(undated, grantRead(undated, undefined, READ_MS, BOOT), { nowMs: NOW_MS, monotonicMs: READ_MS }, BOOT),
+    ).toBe(false);
   });
 });

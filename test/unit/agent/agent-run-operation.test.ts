@@ -19,6 +19,7 @@ import { VOLUME_UID } from "../../builders/filesystem-layout.ts";
 import { eventually } from "../../fakes/eventually.ts";
 
 const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
+const BOOT = "boot-a";
 const HOUR_MS = 3_600_000;
 const log = pino({ level: "silent" });
 const NEARLY_FULL_READING: SampledReading = {
@@ -86,7 +87,7 @@ function nearlyFull() {
       states: new Map([[state.handle, state]]),
       sampleOf: () => undefined,
       offer: () => undefined,
-      spendEmergency: (one) => void spendEmergency({ runner, clock: environment.clock, log }, one),
+      spendEmergency: (one) => void spendEmergency({ runner, clock: environment.clock, bootID: BOOT, log }, one),
       changed: () => undefined,
       log,
     }).readings([{ ...NEARLY_FULL_READING, handle: state.handle }]);
@@ -115,13 +116,13 @@ describe("an emergency", () => {
     ["a day behind", -24 * HOUR_MS],
   ])("is met on the first reading after the node's clock was set to %s", async (_what, aheadMs) => {
     const { state, done, environment } = nearlyFull();
-    state.record = { ...state.record, grantRead: grantRead(state.record.grant, undefined, 0) };
+    state.record = { ...state.record, grantRead: grantRead(state.record.grant, undefined, 0, BOOT) };
     const clock = { ...environment.clock, nowMs: () => NOW_MS + aheadMs };
     const runner = createOperationRunner({ ...environment, clock });
     state.operationEndedMs = 900;
     state.emergencyRetryMs = 1000;
     state.reading = { ...NEARLY_FULL_READING, sampledAtMs: NOW_MS + aheadMs };
-    await spendEmergency({ runner, clock, log }, state);
+    await spendEmergency({ runner, clock, bootID: BOOT, log }, state);
     await eventually("the emergency extend", () => done.length > 0);
     expect(done).toEqual(["extended to 2 GiB"]);
   });
@@ -147,7 +148,7 @@ describe("an emergency extend that fails after its member has grown", () => {
     const readAt = async (atMs: number) => {
       monotonicMs = atMs;
       parts.state.reading = { ...NEARLY_FULL_READING, takenMs: atMs };
-      await spendEmergency({ runner, clock, log }, parts.state);
+      await spendEmergency({ runner, clock, bootID: BOOT, log }, parts.state);
       await eventually("its end", () => parts.state.running === undefined);
     };
     return { ...parts, readAt };

@@ -153,7 +153,7 @@ describe("an operation", () => {
     const emergency = { size: "2Gi", minAvailable: "200Mi", expiry: "2126-01-01T00:00:00Z", epoch: 3 };
     const spend = (): Promise<void> =>
       spendEmergency(
-        { runner: node.work.runner, clock: systemClock, log: createLogger("test", "silent") },
+        { runner: node.work.runner, clock: systemClock, bootID: "boot-a", log: createLogger("test", "silent") },
         node.state(),
       );
 

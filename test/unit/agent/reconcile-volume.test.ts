@@ -47,6 +47,7 @@ function mountedVolume(during: Partial<Record<"adopt" | "save" | "measure", (set
     sampler: { setMinAvailable: () => undefined },
     reporter: { report: async () => undefined },
     clock: { nowMs: () => NOW_MS, monotonicMs: () => 0 },
+    bootID: "boot-a",
     log: createLogger("test", "silent"),
   } as unknown as ReconcileEnvironment;
   return { handle: state.handle, environment, started, saved };

@@ -6,11 +6,11 @@ import { type BlockDevice, blockSizeBytes } from "../../member/block-device.ts";
 import { type AttachedMember, deliveredBytes, isAttached, type SpanMember } from "../../member/span-member.ts";
 import { exclusiveOperation } from "../exclusive-operation.ts";
 import { assertWritable } from "../grow.ts";
-import { makeWay } from "../make-way.ts";
+import { makeWay, runMakingWay } from "../make-way.ts";
 import { probe, waitForExclusive } from "../probe-device.ts";
 import { deviceBytesOf, hasGrownTo, openReader } from "../read-filesystem.ts";
 import { type MountedSpan, type Reading, StorageError, type Tell } from "../storage.ts";
-import { expectSuccess } from "../tools.ts";
+import { expectSuccess, type Finished } from "../tools.ts";
 import { waitUntil } from "../wait-until.ts";
 import { identityWithin } from "./device-identity.ts";
 import { readDeviceUsage } from "./device-usage.ts";
@@ -44,12 +44,12 @@ export async function extendSpan(
   assertWritable(volume);
   if (exclusiveOperation(volume.fsid) !== "none") await makeWay(host.tools, volume, tell);
   assertOnlyMembers(host, volume);
-  await restoreDevices(host, volume);
+  await restoreDevices(host, volume, tell);
   // First what asks no driver: another member's may not answer while the disk fills.
   const ready = outside(host, volume).filter((member) => preparedDevice(host, volume, member) !== undefined);
-  await addMembers(host, volume, ready, sizeBytes, signal);
-  if (ready.length === 0 || !hasGrown(volume, sizeBytes)) await growMembers(host, volume, signal);
-  await addMembers(host, volume, outside(host, volume), sizeBytes, signal);
+  await addMembers(host, volume, ready, sizeBytes, signal, tell);
+  if (ready.length === 0 || !hasGrown(volume, sizeBytes)) await growMembers(host, volume, signal, tell);
+  await addMembers(host, volume, outside(host, volume), sizeBytes, signal, tell);
   const reachedBytes = deviceBytes(volume);
   if (hasGrown(volume, sizeBytes)) return Math.max(reachedBytes, sizeBytes);
   throw new StorageError(
@@ -92,8 +92,9 @@ async function addMembers(
   members: readonly SpanMember[],
   sizeBytes: number,
   signal: AbortSignal | undefined,
+  tell: Tell,
 ): Promise<void> {
-  for (const member of members) if (!hasGrown(volume, sizeBytes)) await addMember(host, volume, member, signal);
+  for (const member of members) if (!hasGrown(volume, sizeBytes)) await addMember(host, volume, member, signal, tell);
 }
 
 async function addMember(
@@ -101,6 +102,7 @@ async function addMember(
   volume: MountedSpan,
   member: SpanMember,
   signal: AbortSignal | undefined,
+  tell: Tell,
 ): Promise<void> {
   const device = preparedDevice(host, volume, member) ?? (await publishAnew(host, volume, member, signal));
   await waitForExclusive(volume, device.path);
@@ -117,8 +119,9 @@ async function addMember(
   }
   // Never with a flag that overrides a signature: should one have appeared after the probe, btrfs must fail too.
   const args = ["device", "add", "-K", device.path, volume.mountPath];
-  const added = await host.tools.run("span/add-device", "btrfs", args);
-  expectSuccess(added, `adding member ${member.name} (${device.path}) to ${volume.handle}`);
+  const task = `adding member ${member.name} (${device.path}) to ${volume.handle}`;
+  const add = (): Promise<Finished> => host.tools.run("span/add-device", "btrfs", args);
+  expectSuccess(await runMakingWay(host.tools, volume, tell, task, add), task);
   if (mountedDeviceNames(volume.fsid).includes(device.name)) return;
   throw new StorageError(
     "CommandFailed",
@@ -127,7 +130,12 @@ async function addMember(
 }
 
 /** As far as their volumes were asked to grow and have grown; a device that is larger is not used before that is said of it. */
-async function growMembers(host: SpanHost, volume: MountedSpan, signal: AbortSignal | undefined): Promise<void> {
+async function growMembers(
+  host: SpanHost,
+  volume: MountedSpan,
+  signal: AbortSignal | undefined,
+  tell: Tell,
+): Promise<void> {
   const usage = new Map((await readDeviceUsage(host.tools, volume)).map((each) => [each.deviceName, each]));
   for (const { member, device } of membersInside(host, volume)) {
     const used = usage.get(device.name);
@@ -135,7 +143,7 @@ async function growMembers(host: SpanHost, volume: MountedSpan, signal: AbortSig
     if (member.wanted === "Removed" || !isAttached(member) || used === undefined || used.sizeBytes >= sizeBytes)
       continue;
     await expandDevice(host, volume, { member, device }, sizeBytes, signal);
-    await resizeDevice(host, volume, used, sizeBytes);
+    await resizeDevice(host, volume, used, sizeBytes, tell);
   }
 }
 

@@ -141,7 +141,7 @@ async function removeOne(shrink: Shrink, each: InsideMember): Promise<"out" | Re
   const end = await remove(shrink, each, each.usage);
   assertWritable(volume);
   if (mountedDeviceNames(volume.fsid).includes(each.device.name)) {
-    await restoreDevices(host, volume);
+    await restoreDevices(host, volume, undefined);
     return judge(shrink, each, end);
   }
   await settleMembers(host, volume);

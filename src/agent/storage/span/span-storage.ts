@@ -72,7 +72,7 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
         // A user's balance goes on; what a removal has left to be undone waits for its end.
         await stopLeftoverOperations(host.tools, volume);
         assertOnlyMembers(host, volume);
-        await restoreDevices(host, volume);
+        await restoreDevices(host, volume, undefined);
         return deviceBytes(volume);
       }),
     settle: (volume) => queue.run(volume.handle, () => settleMembers(host, volume)),
