@@ -18,11 +18,13 @@ export interface VainGrowth {
   readonly members: MemberSpec[];
 }
 
-/** Undefined: the last operation did not fail for the device of a member that was to grow. */
-export function vainGrowth({ spec, status }: FilesystemLayout): VainGrowth | undefined {
+/** Undefined: the last operation did not fail for the device of a member that was to grow, or that is settled already. */
+export function vainGrowth({ metadata, spec, status }: FilesystemLayout): VainGrowth | undefined {
   const last = status?.lastOperation;
   const hasFailed = last?.kind === "Extend" && last.outcome === "Failed" && last.reason === "WaitingForMember";
   if (last === undefined || !hasFailed || status?.operation || !isOfTarget(spec.target, last)) return undefined;
+  // Where nothing but growing is left, the same target grows it again: that is another attempt, which has not failed yet.
+  if (metadata.annotations?.[GROWTH_FAILED_ANNOTATION] === last.endedAt) return undefined;
   const sizes = new Map(status?.members?.filter(({ state }) => state === "Present").map((one) => [one.name, one.size]));
   const members = (spec.members ?? []).map((member): MemberSpec => {
     const size = sizes.get(member.name);

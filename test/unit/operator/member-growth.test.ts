@@ -80,6 +80,14 @@ describe("a growth in vain", () => {
     expect(vainGrowth(layout)).toBeUndefined();
   });
 
+  it("is not one that is settled, when the same target grows the member once more", () => {
+    const layout = inVain({ emergency: true, startedAt: ENDED });
+    const annotations = { ...layout.metadata.annotations, [GROWTH_FAILED_ANNOTATION]: ENDED };
+    const settled = { ...layout, metadata: { ...layout.metadata, annotations } };
+    expect(vainGrowth(settled)).toBeUndefined();
+    expect(decideTarget(settled, buildFilesystem({ target: TARGET }))).toEqual({ do: "keep" });
+  });
+
   it("is not what runs", () => {
     const layout = inVain();
     const operation = { kind: "Extend" as const, from: "1Gi", to: "2Gi", epoch: 3, startedAt: DECIDED, step: "" };
