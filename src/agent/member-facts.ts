@@ -23,9 +23,7 @@ export function memberFactsOf({ record, members, sizeBytes = 0 }: VolumeState): 
   const gains = wanted.filter(isAttached).map((member) => {
     const isBeside = !found.has(member.name) || found.get(member.name)?.state === "Spare";
     if (isBeside) return member.capacityBytes ?? member.sizeBytes ?? 0;
-    if (!isInside(member)) return 0;
-    const presentBytes = found.get(member.name)?.sizeBytes ?? Number.POSITIVE_INFINITY;
-    return Math.max(0, deliveredBytes(member) - presentBytes);
+    return isInside(member) ? growthBytes(member, found.get(member.name)) : 0;
   });
   return {
     attainableBytes: sizeBytes + gains.reduce((sum, bytes) => sum + bytes, 0),
@@ -37,6 +35,20 @@ export function memberFactsOf({ record, members, sizeBytes = 0 }: VolumeState): 
     leaving: record.members.some((member) => member.wanted === "Removed" && isInside(member)),
     unsettled: members.some(({ state }) => state === "Leaving"),
   };
+}
+
+/** What a span's members that are in the filesystem would add to it if their devices became as large as their drivers say; 0 of others. */
+export function promisedBytes({ record, members }: VolumeState): number {
+  if (record.backend !== "span") return 0;
+  const found = new Map(members.map((member) => [member.name, member]));
+  const inside = record.members.filter(
+    (member) => member.wanted === "Present" && isAttached(member) && found.get(member.name)?.state === "Present",
+  );
+  return inside.reduce((sum, member) => sum + growthBytes(member, found.get(member.name)), 0);
+}
+
+function growthBytes(member: SpanMember, found: FoundMember | undefined): number {
+  return Math.max(0, deliveredBytes(member) - (found?.sizeBytes ?? Number.POSITIVE_INFINITY));
 }
 
 /** Whether every member is on this node without which the filesystem is not mounted, nor made. */

@@ -13,7 +13,7 @@ import {
   revoke,
 } from "./record-operation.ts";
 import { shrinkUnmounted } from "./run-unmounted-shrink.ts";
-import type { MountedVolume, ShrinkResult } from "./storage/storage.ts";
+import { type MountedVolume, type ShrinkResult, StorageError } from "./storage/storage.ts";
 import { withTimeLimit } from "./time-limit.ts";
 import { mountedVolumeOf, type RunningOperation, type VolumeState } from "./volume-state.ts";
 
@@ -113,6 +113,7 @@ async function carryOut(
     if (operation.emergency === true) state.emergencyRetryMs = clock.monotonicMs() + EMERGENCY_RETRY_MS;
     end = {
       outcome: "Failed",
+      ...(isGivenUpOn(error, signal) ? { reason: "WaitingForMember" } : {}),
       message: messageOf(error),
       sizeBytes: await measuredSize(environment, state, operation),
     };
@@ -171,6 +172,11 @@ async function shrink(
     case "FloorReached":
       return floorEnd(result);
   }
+}
+
+/** A member was waited for to the limit: one that gave way to an emergency before was not. */
+function isGivenUpOn(error: unknown, signal: AbortSignal): boolean {
+  return error instanceof StorageError && error.code === "WaitingForMember" && !signal.aborted;
 }
 
 /** With its figures: the policy-engine asks for no less again until the use has changed. */

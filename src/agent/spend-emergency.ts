@@ -5,7 +5,7 @@ import type { Logger } from "../process/log.ts";
 import { formatBytes, formatQuantity } from "../units/quantity.ts";
 import type { OperationKind } from "./decide-operation.ts";
 import { type Grant, grantOf, isAlive, type ReachableGrant, reachableGrant, shouldSpendGrant } from "./emergency.ts";
-import { memberFactsOf, withSparesTaken } from "./member-facts.ts";
+import { memberFactsOf, promisedBytes, withSparesTaken } from "./member-facts.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import { hasGrownTo } from "./storage/read-filesystem.ts";
 import type { VolumeState } from "./volume-state.ts";
@@ -20,6 +20,8 @@ export interface EmergencyEnvironment {
 
 /** For an extend of another driver's members, before a spare is taken in its place. */
 const PATIENCE_MS = 2000;
+/** After an extend has waited in vain for a device to grow: until then the operator adds a member instead, if it may. */
+export const GROWTH_PAUSE_MS = 30_000;
 
 /** Looks at the state's newest reading. Resolves when nothing is to be done, or the extend has begun; never rejects. */
 export async function spendEmergency(
@@ -36,7 +38,7 @@ export async function spendEmergency(
   const at = instantOf(clock);
   const { monotonicMs } = at;
   const isLate = isDriverLate(state, monotonicMs);
-  const { grant, takesSpare } = reachable(state, grantOf(record.grant), sizeBytes, isLate);
+  const { grant, takesSpare } = reachable(state, grantOf(record.grant), sizeBytes, { isLate, monotonicMs });
   const memberAhead = state.unsettled && record.lastOperation?.outcome === "Failed" && !hasGrownTo(reading, sizeBytes);
   const facts = {
     monotonicMs,
@@ -69,9 +71,21 @@ export async function spendEmergency(
   }
 }
 
+interface Waiting {
+  readonly isLate: boolean;
+  readonly monotonicMs: number;
+}
+
 /** What a driver has been asked for and does not give averts nothing: the spare, which is here, goes before it. */
-function reachable(state: VolumeState, grant: Grant, sizeBytes: number, isLate: boolean): ReachableGrant {
-  const members = memberFactsOf(state);
+function reachable(
+  state: VolumeState,
+  grant: Grant,
+  sizeBytes: number,
+  { isLate, monotonicMs }: Waiting,
+): ReachableGrant {
+  const facts = memberFactsOf(state);
+  const promised = hasJustFailedToGrow(state, monotonicMs) ? promisedBytes(state) : 0;
+  const members = facts && { ...facts, attainableBytes: facts.attainableBytes - promised };
   const usual = reachableGrant(grant, sizeBytes, members);
   if (!isLate || members === undefined) return usual;
   const atOnce = reachableGrant(grant, sizeBytes, { ...members, attainableBytes: sizeBytes });
@@ -80,6 +94,15 @@ function reachable(state: VolumeState, grant: Grant, sizeBytes: number, isLate: 
 
 function begunKind({ running }: VolumeState): OperationKind | undefined {
   return running?.begun === true ? running.operation.kind : undefined;
+}
+
+/** The device was waited for to its limit: the same again would keep a member from being added for as long. */
+function hasJustFailedToGrow(
+  { record: { lastOperation }, operationEndedMs }: VolumeState,
+  monotonicMs: number,
+): boolean {
+  const hasFailed = lastOperation?.outcome === "Failed" && lastOperation.reason === "WaitingForMember";
+  return hasFailed && monotonicMs - operationEndedMs < GROWTH_PAUSE_MS;
 }
 
 /** An extend has waited for a while, or has failed. */

@@ -69,6 +69,7 @@ export const CONDITION_REASONS = [
   "OperationRunning",
   "WaitingForMember", // a member's claim, volume or attachment is on its way
   "MemberFailed", // a member cannot be had, or is not what it was
+  "GrowthFailed", // a member's driver agreed to expand it and its device did not follow; members are added instead
   "MemberLimitReached", // no member may be added or grown
   "NoNodeHasSlots", // a pod waits whose volumes need more attach slots than any node has, and nothing can be merged
   "SpareMissing", // a spare member is wanted and cannot be had; the filesystem works without

@@ -91,7 +91,7 @@ export function createLeaderDuties(parts: DutyParts, log: Logger): NamedDuty[] {
 
 function createLedConsolidations({ config, caches, events, metrics, clock }: DutyParts, log: Logger) {
   const { volumes, claims, capacities, waitingPods } = caches;
-  const sight = consolidationSight({ ...volumes, ...claims }, capacities);
+  const sight = consolidationSight({ ...volumes, ...claims }, capacities, clock);
   const synced = Promise.all([claims.synced, capacities.synced, waitingPods.synced]).then(() => undefined);
   return createConsolidations(
     { ...sight, pods: waitingPods, events, metrics, clock },

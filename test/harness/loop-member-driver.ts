@@ -14,13 +14,18 @@ import {
 } from "../../src/gen/csi/v1/csi.ts";
 import { type RegistrationServer, RegistrationService } from "../../src/gen/pluginregistration/v1/registration.ts";
 import { serveOnSocket } from "../../src/process/grpc.ts";
+import { type GrowthManner, grownAtOnce } from "../member-driver/growth-manner.ts";
 
 export interface LoopMemberDriver {
   readonly name: string;
   /** As the provisioner would. */
   createVolume(volumeHandle: string, sizeBytes: number): void;
-  /** As the resizer would: the node shows it after NodeExpandVolume. */
+  /** As the resizer would: the node shows it after NodeExpandVolume, if the driver's manner is so. */
   growVolume(volumeHandle: string, sizeBytes: number): void;
+  /** What a slow driver does a while after growVolume: its volume has all that it was asked for. */
+  catchUp(volumeHandle: string): void;
+  /** How it takes an expansion. */
+  readonly growing: { manner: GrowthManner };
   /** As the provisioner would; throws while it is staged. */
   deleteVolume(volumeHandle: string): void;
   fileOf(volumeHandle: string): string;
@@ -52,6 +57,7 @@ export async function startLoopMemberDriver(
   mkdirSync(files, { recursive: true });
   const fileOf = (volumeHandle: string): string => join(files, volumeHandle);
   const deviceOf = (volumeHandle: string): string | undefined => loopDeviceOver(fileOf(volumeHandle));
+  const asked = new Map<string, number>();
   const driver: Omit<LoopMemberDriver, "stop"> = {
     name,
     createVolume: (volumeHandle, sizeBytes) => {
@@ -59,9 +65,13 @@ export async function startLoopMemberDriver(
       truncateSync(fileOf(volumeHandle), sizeBytes);
     },
     growVolume: (volumeHandle, sizeBytes) => {
-      if (statSync(fileOf(volumeHandle)).size > sizeBytes) throw new Error(`${volumeHandle} never becomes smaller`);
-      truncateSync(fileOf(volumeHandle), sizeBytes);
+      const presentBytes = statSync(fileOf(volumeHandle)).size;
+      if (presentBytes > sizeBytes) throw new Error(`${volumeHandle} never becomes smaller`);
+      asked.set(volumeHandle, sizeBytes);
+      truncateSync(fileOf(volumeHandle), grownAtOnce(driver.growing.manner, presentBytes, sizeBytes));
     },
+    catchUp: (volumeHandle) => truncateSync(fileOf(volumeHandle), asked.get(volumeHandle)),
+    growing: { manner: "Promptly" },
     deleteVolume: (volumeHandle) => {
       if (deviceOf(volumeHandle) !== undefined) throw new Error(`${volumeHandle} is staged`);
       rmSync(fileOf(volumeHandle));

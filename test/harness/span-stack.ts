@@ -29,7 +29,7 @@ import {
 import { type SpanUnderTest, spanUnderTest } from "../integration/operator/span-under-test.ts";
 import { bindToSpan } from "./bind-claim.ts";
 import { persist } from "./crashing-operator.ts";
-import { startLoopMemberDriver } from "./loop-member-driver.ts";
+import { type LoopMemberDriver, startLoopMemberDriver } from "./loop-member-driver.ts";
 import { memberStates } from "./member-states.ts";
 import { createStack, NODE_NAME, SPAN_SOCKETS, STACK_PROCESSES, type Stack } from "./stack.ts";
 import { waitFor } from "./wait-for.ts";
@@ -39,8 +39,9 @@ export const SHOP = "shop";
 export interface SpanStack {
   readonly stack: Stack;
   readonly span: SpanUnderTest;
-  /** A claim's span of so many members of 1Gi, mounted. */
-  mountedSpan(name: string, members: number): Promise<MountedSpan>;
+  readonly driver: LoopMemberDriver;
+  /** A claim's span of so many members of 1Gi, mounted; of a class with these parameters. */
+  mountedSpan(name: string, members: number, parameters?: Record<string, string>): Promise<MountedSpan>;
   expandsMembers(allowVolumeExpansion: boolean): Promise<void>;
   /** How many volumes the members' driver attaches to the node; and how many it has. */
   setSlots(count: number): Promise<void>;
@@ -81,7 +82,8 @@ export async function startSpanStack(): Promise<SpanStack> {
   return {
     stack,
     span,
-    mountedSpan: (name, members) => mountSpan(stack, span, node, name, members),
+    driver,
+    mountedSpan: (name, members, parameters = {}) => mountSpan(stack, span, node, name, members, parameters),
     expandsMembers: async (allowVolumeExpansion) => {
       const change = { allowVolumeExpansion };
       await client.mergePatch("test/expansion", STORAGE_CLASSES, { name: MEMBER_CLASS }, change);
@@ -110,6 +112,7 @@ async function mountSpan(
   node: NodePort,
   name: string,
   members: number,
+  parameters: Record<string, string>,
 ): Promise<MountedSpan> {
   const { client } = stack;
   const metadata = { namespace: SHOP, name, labels: { case: name } };
@@ -120,7 +123,7 @@ async function mountSpan(
     spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } }, storageClassName: "spans" },
   });
   const request = span.request(
-    { "csi.storage.k8s.io/pvc/name": name },
+    { "csi.storage.k8s.io/pvc/name": name, ...parameters },
     { name: volumeNameOf(claim), capacityRange: { requiredBytes: GIB, limitBytes: 0 } },
   );
   const { volume } = await persist(() => span.create(request));

@@ -46,6 +46,8 @@ const switchesSchema = z.strictObject({
     .default(1024 * GIB),
   /** Kubelet hears of another number when the driver registers anew; ControllerPublishVolume refuses by it at once. */
   maxVolumesPerNode: z.int().positive().default(16),
+  /** Until the device of a volume that grows slowly has what was asked for. */
+  growthDelayMs: z.int().positive().default(90_000),
   /** False: a class that has filesystems only. */
   block: z.boolean().default(true),
   /** By what volumes are bound to nodes, read when a part starts. Nodes that `zones` does not name are in one zone together. */

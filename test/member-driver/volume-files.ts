@@ -18,6 +18,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import type { GrowthManner } from "./growth-manner.ts";
 import type { Segments } from "./topology.ts";
 
 export interface VolumeRecord {
@@ -26,6 +27,8 @@ export interface VolumeRecord {
   readonly name: string;
   /** Absent: reachable from everywhere. */
   readonly segments?: Segments | undefined;
+  /** How its device takes an expansion; absent: promptly. */
+  readonly growth?: GrowthManner | undefined;
 }
 
 export interface Attachment {

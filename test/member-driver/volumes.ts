@@ -14,6 +14,7 @@ import type {
 } from "../../src/gen/csi/v1/csi.ts";
 import { GIB } from "../../src/units/quantity.ts";
 import { accessOf } from "./access.ts";
+import { GROWTH_MANNERS, type GrowthManner, grownAtOnce } from "./growth-manner.ts";
 import type { Switches } from "./switches.ts";
 import { chosenNode, topologyOf } from "./topology.ts";
 import type { VolumeFiles, VolumeRecord } from "./volume-files.ts";
@@ -22,6 +23,8 @@ const DEFAULT_BYTES = GIB;
 const GRAIN_BYTES = 4096;
 /** What the files below can hold. */
 const VOLUME_LIMIT_BYTES = 15 * 1024 * GIB;
+/** A StorageClass' parameter: how devices take an expansion. */
+export const GROWTH_PARAMETER = "growth";
 /** csi-provisioner's own, which say for whom a volume is. */
 const KNOWN_PARAMETERS = /^csi\.storage\.k8s\.io\//;
 
@@ -35,8 +38,13 @@ export function createVolume(
   if (volumeCapabilities.length === 0) return invalidArgument("the volume capabilities are missing");
   if (volumeContentSource !== undefined)
     return invalidArgument("volumes begin empty: there are no snapshots and clones");
-  const unknown = Object.keys(parameters).find((parameter) => !KNOWN_PARAMETERS.test(parameter));
+  const unknown = Object.keys(parameters).find(
+    (parameter) => parameter !== GROWTH_PARAMETER && !KNOWN_PARAMETERS.test(parameter),
+  );
   if (unknown !== undefined) return invalidArgument(`there is no StorageClass parameter "${unknown}"`);
+  const growth = parameters[GROWTH_PARAMETER];
+  if (growth !== undefined && mannerOf(growth) === undefined)
+    return invalidArgument(`parameter growth: "${growth}" is none of ${GROWTH_MANNERS.join(", ")}`);
   const refused = volumeCapabilities.map((one) => accessOf(one, switches)).find((one) => one instanceof Refusal);
   if (refused !== undefined) return refused;
   const sizeBytes = sizeIn(request.capacityRange);
@@ -53,7 +61,7 @@ export function createVolume(
 
 function makeVolume(
   files: VolumeFiles,
-  { name, accessibilityRequirements }: CreateVolumeRequest,
+  { name, accessibilityRequirements, parameters }: CreateVolumeRequest,
   sizeBytes: number,
   switches: Switches,
 ): VolumeRecord | Refusal {
@@ -62,7 +70,8 @@ function makeVolume(
   const node = chosenNode(files.nodes(), accessibilityRequirements);
   if (node === undefined)
     return new Refusal("RESOURCE_EXHAUSTED", `no node of the driver has the topology that volume "${name}" needs`);
-  const record = { volumeId: `vol-${randomUUID()}`, name, segments: node.segments };
+  const growth = mannerOf(parameters[GROWTH_PARAMETER]);
+  const record = { volumeId: `vol-${randomUUID()}`, name, segments: node.segments, ...(growth && { growth }) };
   files.add(record, sizeBytes);
   return record;
 }
@@ -85,7 +94,8 @@ export function expandVolume(
 ): ControllerExpandVolumeResponse | Refusal {
   if (volumeId === "") return invalidArgument("the volume id is missing");
   if (capacityRange === undefined) return invalidArgument("the capacity range is missing");
-  if (files.volume(volumeId) === undefined) return noVolume(volumeId);
+  const volume = files.volume(volumeId);
+  if (volume === undefined) return noVolume(volumeId);
   const [wantedBytes, presentBytes] = [sizeIn(capacityRange), files.sizeBytes(volumeId)];
   if (wantedBytes instanceof Refusal) return wantedBytes;
   if (presentBytes === undefined) return new Refusal("INTERNAL", `the device of volume ${volumeId} is gone`);
@@ -94,9 +104,24 @@ export function expandVolume(
   if (wantedBytes > presentBytes) {
     const short = capacityRefusal(files, switches, wantedBytes - presentBytes);
     if (short !== undefined) return short;
-    files.grow(volumeId, wantedBytes);
+    const manner = volume.growth ?? "Promptly";
+    files.grow(volumeId, grownAtOnce(manner, presentBytes, wantedBytes));
+    if (manner === "Slowly") growLate(files, volumeId, wantedBytes, switches.growthDelayMs);
   }
   return { capacityBytes: Math.max(wantedBytes, presentBytes), nodeExpansionRequired: true };
+}
+
+/** What has been asked for may be larger by then, or the volume gone. */
+function growLate(files: VolumeFiles, volumeId: string, sizeBytes: number, delayMs: number): void {
+  const late = setTimeout(() => {
+    const presentBytes = files.volume(volumeId) && files.sizeBytes(volumeId);
+    if (presentBytes !== undefined && presentBytes < sizeBytes) files.grow(volumeId, sizeBytes);
+  }, delayMs);
+  late.unref();
+}
+
+function mannerOf(growth: string | undefined): GrowthManner | undefined {
+  return GROWTH_MANNERS.find((manner) => manner === growth);
 }
 
 export function availableBytes(files: VolumeFiles, { capacityBytes }: Switches): number {

@@ -101,6 +101,35 @@ describeReal("a volume of the member driver", ["root", "loop", "btrfs"], () => {
     expect(readFileSync(volume.path("node-b")).toString("utf8", 0, 4)).toBe("mark");
   });
 
+  it.each([
+    ["Never", VOLUME_BYTES, VOLUME_BYTES],
+    ["Partly", 1.5 * VOLUME_BYTES, 1.5 * VOLUME_BYTES],
+    ["Slowly", VOLUME_BYTES, 2 * VOLUME_BYTES],
+  ])(
+    "of a class with growth: %s is acknowledged as larger, whatever its device has",
+    async (growth, atOnce, inTime) => {
+      writeSwitches(driver.directory, { growthDelayMs: 1 });
+      const request = { volumeCapabilities: [BLOCK], parameters: { growth } };
+      const volume = volumeLife(driver, await createVolume(driver, growth, request), BLOCK);
+      await volume.use("node-a");
+      const { controller } = driver;
+      const capacityRange = { requiredBytes: 2 * VOLUME_BYTES, limitBytes: 0 };
+      const asked = { volumeId: volume.volumeId, capacityRange, secrets: {}, volumeCapability: BLOCK };
+      const answer = await call(controller.controllerExpandVolume.bind(controller), asked);
+      expect(answer.capacityBytes).toBe(2 * VOLUME_BYTES);
+      const files = createVolumeFiles(driver.directory);
+      if (growth !== "Slowly") expect(files.sizeBytes(volume.volumeId)).toBe(atOnce);
+      await waitFor("what its device gets", () => files.sizeBytes(volume.volumeId) === inTime || undefined);
+    },
+  );
+
+  it("refuses a manner of growing that there is not", async () => {
+    const request = { parameters: { growth: "Sometimes" } };
+    await expect(createVolume(driver, "odd", request)).rejects.toMatchObject(
+      refusedWith(status.INVALID_ARGUMENT, "growth"),
+    );
+  });
+
   it("is never on two nodes: attached, staged, or with a context of another attachment", async () => {
     const volume = await newVolume();
     const context = await volume.attach("node-a");

@@ -7,10 +7,12 @@ import type { KubeClient } from "../../kube/client.ts";
 import { objectKey } from "../../kube/object.ts";
 import { createReflector, type Reflector } from "../../kube/reflector.ts";
 import { PODS, type Pod } from "../../kube/resources.ts";
+import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
 import type { CapacityCaches } from "../capacity/capacity-caches.ts";
 import type { ClaimCaches } from "../claim/claim-caches.ts";
 import { mergeWay } from "../member/decide-members.ts";
+import { classFailure } from "../member/member-growth.ts";
 import { rulesOfRecords } from "../member/member-rules.ts";
 import type { VolumeCaches } from "../volume/volume-caches.ts";
 import type { ConsolidationWatching } from "./consolidation-looks.ts";
@@ -26,6 +28,7 @@ type Caches = Pick<VolumeCaches, "layouts" | "filesystems" | "persistentVolumes"
 export function consolidationSight(
   { layouts, filesystems, persistentVolumes, csiDrivers, nodes, claims, attachments, storageClasses }: Caches,
   { csiNodes }: Pick<CapacityCaches, "csiNodes">,
+  clock: Clock,
 ): Pick<ConsolidationWatching, "layouts" | "filesystemOf" | "seen"> {
   return {
     layouts,
@@ -52,7 +55,8 @@ export function consolidationSight(
         const rules = rulesOfRecords(metadata.annotations);
         const memberClass = storageClasses.store.get(rules?.className ?? "");
         if (rules === undefined || memberClass === undefined) return undefined;
-        return mergeWay({ rules, mayGrow: memberClass.allowVolumeExpansion === true });
+        const growthFailed = classFailure(layouts.store.list(), rules.className, clock.nowMs()) !== undefined;
+        return mergeWay({ rules, mayGrow: memberClass.allowVolumeExpansion === true, growthFailed });
       },
     },
   };

@@ -20,7 +20,7 @@ import { newMember } from "../member/decide-members.ts";
 import { keptVolume, unfitVolume } from "../member/member-claim.ts";
 import { quotaMessage } from "../member/member-quota.ts";
 import { createMemberClaim, ForeignClaimError, keepVolume } from "../member/member-steps.ts";
-import { readMemberQuota } from "../member/read-member-quota.ts";
+import { listOfClass, readMemberQuota } from "../member/read-member-quota.ts";
 import { tearDownSpan } from "../member/tear-down-span.ts";
 import type { Turns } from "../member/turns.ts";
 import { sharedTopologies, topologiesOf } from "../member/volume-topology.ts";
@@ -88,7 +88,9 @@ async function orderLayout(
   order: SpanOrder,
 ): Promise<FilesystemLayout | Refusal> {
   const { claim, memberRules, handle } = order.record;
-  const quota = await readMemberQuota(client, claim.namespace, memberRules?.className ?? "", handle, budgetBytes);
+  const className = memberRules?.className ?? "";
+  const ofClass = await listOfClass(client, className);
+  const quota = await readMemberQuota(client, claim.namespace, className, handle, ofClass, budgetBytes);
   const exceeded = quotaMessage(quota, order.memberBytes);
   return exceeded === undefined
     ? writeLayout(client, order)

@@ -45,7 +45,7 @@ async function expand(
   requestBytes: number,
 ): Promise<ControllerExpandVolumeResponse | Refusal> {
   const { name: handle } = layout.metadata;
-  const memberClass = await readMemberClass(client, layout, budgetBytes);
+  const memberClass = await readMemberClass(client, layout, budgetBytes, clock.nowMs());
   let held: TargetRefusal | undefined;
   const written = await layouts.update("expand-volume/target", layout, (current) => {
     const target = expansionTarget(current, requestBytes, clock.nowMs());

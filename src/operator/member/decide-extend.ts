@@ -1,5 +1,6 @@
 // What makes a span larger for a target: a spare that is ready, the last member grown in place, or a new member. Pure. One step covers
-// all that is missing, in whole GiB, and no member is made in the place that is kept for the spare.
+// all that is missing, in whole GiB, and no member is made in the place that is kept for the spare. Where the class has lately failed to
+// grow a member, one is added as long as there is a place; without a place growth is still tried.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { formatBytes, parseQuantity, wholeGiB } from "../../units/quantity.ts";
 import { isBeside } from "../volume/layout-facts.ts";
@@ -14,13 +15,18 @@ export type ExtendStep =
   | { readonly do: "add"; readonly sizeBytes: number }
   | { readonly do: "hold"; readonly message: string };
 
-/** `mayGrow`: whether the members' class allows volume expansion. */
+/** What the members' class can do: whether it allows volume expansion, and whether a growth has failed lately. */
+export interface ClassGrowth {
+  readonly mayGrow: boolean;
+  readonly growthFailed: boolean;
+}
+
 export function nextExtendStep(
   layout: FilesystemLayout,
   sizeBytes: number,
   shares: readonly Share[],
   rules: MemberRules,
-  mayGrow: boolean,
+  { mayGrow, growthFailed }: ClassGrowth,
 ): ExtendStep {
   const staying = shares.filter(stays);
   const missingBytes = sizeBytes - sumOf(staying);
@@ -29,12 +35,18 @@ export function nextExtendStep(
   const spare = hasPlace ? shares.find((share) => isSpareFor(layout, share, missingBytes, staying)) : undefined;
   if (spare !== undefined) return { do: "take-spare", name: spare.member.name };
   const last = staying.at(-1);
-  if (mayGrow && last !== undefined && rules.strategy !== "AddMember")
-    return { do: "grow", name: last.member.name, sizeBytes: wholeGiB(last.bytes + missingBytes) };
   // One that is on its way out keeps nobody waiting, as long as the layout has room for both.
-  if (hasPlace && shares.length < MERGING_MEMBERS_LIMIT && rules.strategy !== "GrowMember")
-    return { do: "add", sizeBytes: wholeGiB(missingBytes) };
+  const mayAdd = hasPlace && shares.length < MERGING_MEMBERS_LIMIT && rules.strategy !== "GrowMember";
+  // Whose volume was expanded already, and whose device may have followed since, goes first: it is paid for.
+  const growing = staying.find(isPaidForMore) ?? last;
+  if (mayGrow && growing !== undefined && rules.strategy !== "AddMember" && !(growthFailed && mayAdd))
+    return { do: "grow", name: growing.member.name, sizeBytes: wholeGiB(growing.bytes + missingBytes) };
+  if (mayAdd) return { do: "add", sizeBytes: wholeGiB(missingBytes) };
   return { do: "hold", message: whyNotLarger(rules, mayGrow, missingBytes, whyNoneAdded(shares, rules)) };
+}
+
+function isPaidForMore({ member, bytes }: Share): boolean {
+  return parseQuantity(member.source.claim?.capacity ?? "0") > bytes;
 }
 
 /**

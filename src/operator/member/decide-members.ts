@@ -25,6 +25,8 @@ export interface MemberClassFacts {
   readonly rules: MemberRules;
   /** Whether the members' class says allowVolumeExpansion. */
   readonly mayGrow: boolean;
+  /** Lately, in a volume of any team: see member-growth.ts. */
+  readonly growthFailed: boolean;
   /** Undefined: nobody has said how much of the class the claim's namespace may have. */
   readonly quota?: MemberQuota | undefined;
 }
@@ -62,7 +64,7 @@ export function decideMembers(layout: FilesystemLayout, target: WantedTarget, fa
       message: `the size of ${unknown.join(", ")} is not known before its node reports`,
     };
   const plan = planFor(layout, target, shares, facts);
-  return withoutFormerReplacement(layout, overQuota(layout, shares, plan, facts.quota) ?? plan, target);
+  return withoutFormerReplacement(layout, overQuota(layout, plan, facts.quota) ?? plan, target);
 }
 
 function planFor(
@@ -109,8 +111,8 @@ function consolidate(
 }
 
 /** Whether the class and its members' class let a member become larger. */
-export function mergeWay({ rules, mayGrow }: Pick<MemberClassFacts, "rules" | "mayGrow">): MergeWay {
-  return mayGrow && rules.strategy !== "AddMember" ? "grow" : "replace";
+export function mergeWay({ rules, mayGrow, growthFailed }: Omit<MemberClassFacts, "quota">): MergeWay {
+  return mayGrow && !growthFailed && rules.strategy !== "AddMember" ? "grow" : "replace";
 }
 
 /** The same whether the new one takes the place of a larger member or of smaller ones. */
@@ -165,13 +167,12 @@ function changesNothing(
 
 function overQuota(
   layout: FilesystemLayout,
-  before: readonly Share[],
   plan: MembersPlan,
   quota: MemberQuota | undefined,
 ): MembersPlan | undefined {
   if (plan.do === "hold" || quota === undefined) return undefined;
   const wantedBytes = memberBytesOf({ ...layout, spec: { ...layout.spec, members: plan.members } });
-  if (wantedBytes <= sumOf(before)) return undefined;
+  if (wantedBytes <= memberBytesOf(layout)) return undefined;
   const message = quotaMessage(quota, wantedBytes);
   return message === undefined ? undefined : { do: "hold", reason: "QuotaExceeded", message };
 }
@@ -198,14 +199,14 @@ function extend(
   layout: FilesystemLayout,
   target: SizeTarget,
   shares: readonly Share[],
-  { rules, mayGrow }: MemberClassFacts,
+  { rules, ...growth }: MemberClassFacts,
 ): MembersPlan {
   const sizeBytes = parseQuantity(target.size);
   const isEnough = sizeBytes <= sumOf(shares.filter(stays));
   const kept = isEnough ? shares : withoutRemovals(layout, shares);
   const members = kept.map(({ member }) => member);
   const nextMember = nextMemberOf(layout);
-  const step = nextExtendStep(layout, sizeBytes, kept, rules, mayGrow);
+  const step = nextExtendStep(layout, sizeBytes, kept, rules, growth);
   switch (step.do) {
     case "none":
       return { do: "change", members, target, nextMember };

@@ -164,6 +164,7 @@ function isAsDecided(layout: FilesystemLayout, size: string): boolean {
   return isWhole && isOfSize(layout, size);
 }
 
-function after(decidedAt: string): string {
+/** The next moment: what follows from a target without anybody's new decision is newer than it, and older than any. */
+export function after(decidedAt: string): string {
   return new Date(Date.parse(decidedAt) + 1).toISOString();
 }

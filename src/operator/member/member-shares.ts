@@ -34,9 +34,18 @@ export function sumOf(shares: readonly Share[]): number {
   return shares.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
-/** Bytes that the members have or are to have, those that shall leave among them: they are paid for until they have left. */
+/**
+ * Bytes that the members have or are to have, those that shall leave among them: they are paid for until they have left. So is a volume
+ * that was expanded and whose device did not follow.
+ */
 export function memberBytesOf(layout: FilesystemLayout): number {
-  return sumOf(sharesOf(layout).filter(({ member }) => !isOut(layout, member)));
+  const paid = sharesOf(layout).filter(({ member }) => !isOut(layout, member));
+  return sumOf(
+    paid.map(({ member, bytes }) => ({
+      member,
+      bytes: Math.max(bytes, parseQuantity(member.source.claim?.capacity ?? "0")),
+    })),
+  );
 }
 
 /** The members, never all, whose bytes together are the most that fit; of equal ones those that came last. */

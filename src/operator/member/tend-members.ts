@@ -7,6 +7,7 @@ import type { ConditionReason } from "../../api/reasons.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { VOLUME_ATTACHMENTS } from "../../kube/resources.ts";
 import { isOut, isRemoving } from "../volume/layout-facts.ts";
+import type { LayoutFields } from "../volume/layout-fields.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { lackOfSlots } from "./attach-slots.ts";
 import { attachmentOf } from "./claim-source.ts";
@@ -35,19 +36,28 @@ export interface MemberReport {
 
 const QUIET: MemberReport = { waiting: [], problem: undefined, spare: undefined };
 
-/** Idempotent. Throws KubeError where the API server fails, not where it refuses a claim. */
-export async function tendMembers(tending: MemberTending, layout: FilesystemLayout): Promise<MemberReport> {
+/**
+ * Idempotent. `growthNews`: RFC 3339, recorded where a member has grown; undefined where that is no news, since the class has not failed
+ * to grow one. Throws KubeError where the API server fails, not where it refuses a claim.
+ */
+export async function tendMembers(
+  tending: MemberTending,
+  layout: FilesystemLayout,
+  growthNews: string | undefined,
+): Promise<MemberReport> {
   if (isRemoving(layout)) return QUIET;
   const waiting: string[] = [];
   const sources = new Map<string, ClaimSource>();
   let wrong: string | undefined;
   let spare: string | undefined;
+  let hasGrown = false;
   const all = gatherMembers(tending.caches, layout);
   for (const facts of all) {
     const state = settledState(layout, facts.member);
     if (isOut(layout, { ...facts.member, state })) continue;
     const place = await gatherPlace(tending.client, layout, facts, all);
     const plan = state === "Spare" ? await planSpare(tending.client, layout, facts, place) : planMember(facts, place);
+    hasGrown ||= plan.steps.some((step) => step.do === "finish-growth");
     const tended = await tendMember(tending, layout, facts, plan);
     if (tended.source !== undefined) sources.set(facts.member.name, tended.source);
     if (state === "Spare") spare ??= tended.wrong ?? tended.waiting;
@@ -59,7 +69,8 @@ export async function tendMembers(tending: MemberTending, layout: FilesystemLayo
   waiting.push(...(await removeStrays(tending.client, tending.caches, layout)));
   const departure = await removeDeparted(tending.client, layout);
   waiting.push(...departure.waiting);
-  await recordSources(tending.layouts, layout, sources, departure.gone);
+  const news = hasGrown && growthNews !== undefined ? { growthWorkedAt: growthNews } : {};
+  await recordSources(tending.layouts, layout, sources, departure.gone, news);
   return { waiting, problem: wrong === undefined ? undefined : { reason: "MemberFailed", message: wrong }, spare };
 }
 
@@ -124,6 +135,7 @@ async function recordSources(
   layout: FilesystemLayout,
   sources: ReadonlyMap<string, ClaimSource>,
   gone: ReadonlySet<string>,
+  news: Pick<LayoutFields, "growthWorkedAt">,
 ): Promise<void> {
   await layouts.update("member/record-sources", layout, (current) => {
     // Decided on that very specification: unpublished and published meanwhile, to whatever node, it is decided again.
@@ -142,6 +154,7 @@ async function recordSources(
           ...(source === undefined ? {} : { source: { claim: source } }),
         };
       });
-    return isDeepStrictEqual(members, before) ? undefined : { members };
+    const isNothingNew = isDeepStrictEqual(members, before) && news.growthWorkedAt === undefined;
+    return isNothingNew ? undefined : { members, ...news };
   });
 }

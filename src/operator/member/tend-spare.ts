@@ -11,7 +11,7 @@ import { decideSpare } from "./decide-spare.ts";
 import { quotaMessage } from "./member-quota.ts";
 import { type MemberRules, rulesOfRecords } from "./member-rules.ts";
 import { memberBytesOf } from "./member-shares.ts";
-import { readMemberQuota } from "./read-member-quota.ts";
+import { listOfClass, readMemberQuota } from "./read-member-quota.ts";
 import type { Turns } from "./turns.ts";
 
 export interface SpareTending {
@@ -38,7 +38,8 @@ async function changeSpare(
   rules: MemberRules,
   namespace: string,
 ): Promise<string | undefined> {
-  const quota = await readMemberQuota(client, namespace, rules.className, layout.metadata.name, budgetBytes);
+  const ofClass = await listOfClass(client, rules.className);
+  const quota = await readMemberQuota(client, namespace, rules.className, layout.metadata.name, ofClass, budgetBytes);
   const full = await lackOfSlot(client, layout);
   let refusal: string | undefined;
   await layouts.update("member/order-spare", layout, (current): LayoutFields | undefined => {

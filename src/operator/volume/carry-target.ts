@@ -5,6 +5,7 @@ import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.t
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
+import type { Clock } from "../../process/clock.ts";
 import type { Consolidations } from "../consolidation/consolidations.ts";
 import { hasBegun, isOnlyOrdered, unchanged } from "../member/decide-consolidation.ts";
 import { replacingMember, withoutFormerMarks } from "../member/decide-replacement.ts";
@@ -14,12 +15,13 @@ import { decideTarget } from "./decide-target.ts";
 import { isAtRest } from "./layout-facts.ts";
 import type { LayoutFields } from "./layout-fields.ts";
 import type { LayoutWriter } from "./layout-writer.ts";
-import { isHold, type TargetRefusal, targetFields } from "./target-fields.ts";
+import { fieldsAfterVainGrowth, isHold, type TargetRefusal, targetFields } from "./target-fields.ts";
 
 export interface TargetCarrying {
   readonly client: KubeClient;
   readonly layouts: LayoutWriter;
   readonly events: EventRecorder;
+  readonly clock: Clock;
   /** By namespace, whose volumes share its quotas. */
   readonly turns: Turns;
   /** What a namespace may have of a members' class where no ResourceQuota says it. */
@@ -88,11 +90,11 @@ function withdrawn(
  * after etcd was put back, a cache may still show a target from before, and empty members would be made for it.
  */
 async function carry(
-  { client, layouts, events, budgetBytes, consolidations }: TargetCarrying,
+  { client, layouts, events, clock, budgetBytes, consolidations }: TargetCarrying,
   layout: FilesystemLayout,
   filesystem: Filesystem,
 ): Promise<Carried> {
-  const memberClass = await readMemberClass(client, layout, budgetBytes);
+  const memberClass = await readMemberClass(client, layout, budgetBytes, clock.nowMs());
   let refusal: TargetRefusal | undefined;
   const written = await layouts.update("carry-target/layout", layout, async (current) => {
     refusal = undefined;
@@ -100,6 +102,7 @@ async function carry(
     if (wanting === undefined || wanting.metadata.uid !== filesystem.metadata.uid) return undefined;
     const plan = decideTarget(current, wanting);
     if (plan.do === "refuse") refusal = { reason: "StaleEpoch", message: plan.message };
+    if (plan.do === "settle-growth") return fieldsAfterVainGrowth(current, memberClass);
     if (plan.do === "withdraw") return { members: plan.members };
     if (plan.do !== "copy") return undefined;
     const merging = plan.target.members === undefined ? undefined : beginningOf(consolidations, current, plan.target);

@@ -9,6 +9,7 @@ import type { Condition } from "../../api/schema.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
 import { formatBytes, parseQuantity } from "../../units/quantity.ts";
 import { filesystemStatus } from "../filesystem-status.ts";
+import type { ClassFailure } from "../member/member-growth.ts";
 import type { MemberReport } from "../member/tend-members.ts";
 import { unnamedMembers } from "./layout-facts.ts";
 import { isHold, type TargetRefusal } from "./target-fields.ts";
@@ -23,6 +24,8 @@ export interface StatusFacts {
   readonly refusal: TargetRefusal | undefined;
   /** Of a span. */
   readonly members: MemberReport | undefined;
+  /** Its members' class has lately failed to grow one. */
+  readonly noGrowth: ClassFailure | undefined;
   /** "node n1 is out of service", where the only data of the volume is there. */
   readonly lostNode: string | undefined;
   /** For whose slots it is to have fewer members. */
@@ -64,7 +67,8 @@ function reconcilingOf(facts: StatusFacts): Statement | undefined {
   if (lostNode !== undefined) return undefined;
   const reported = layout && conditionOf(layout, "Reconciling");
   const running = runningOf(layout) ?? (reported?.status === "True" ? { ...reported, type: "Reconciling" } : undefined);
-  const statementOfOurs = running ?? waitingOf(facts) ?? heldOf(facts) ?? sparelessOf(facts, reported);
+  const statementOfOurs =
+    running ?? waitingOf(facts) ?? heldOf(facts) ?? sparelessOf(facts, reported) ?? ungrownOf(facts);
   if (statementOfOurs !== undefined) return statementOfOurs;
   if (missing.length > 0 || layout?.status !== undefined || isUnused(layout)) return undefined;
   return statement("Reconciling", true, "WaitingForNode", "the node's agent has not taken it up yet");
@@ -97,6 +101,16 @@ function heldOf({ refusal }: StatusFacts): Statement | undefined {
 function sparelessOf({ members }: StatusFacts, reported: ReturnType<typeof conditionOf>): Statement | undefined {
   const spare = members?.spare ?? (reported?.reason === "SpareMissing" ? reported.message : undefined);
   return spare === undefined ? undefined : statement("Reconciling", false, "SpareMissing", spare);
+}
+
+/** Nothing is wrong with the volume: it becomes larger in another way. */
+function ungrownOf({ noGrowth }: StatusFacts): Statement | undefined {
+  if (noGrowth === undefined) return undefined;
+  const [failedAt, until] = [noGrowth.failedAtMs, noGrowth.untilMs].map((ms) =>
+    new Date(ms).toISOString().slice(0, 19),
+  );
+  const message = `class ${noGrowth.className} agreed to expand a member and did not grow its device (${failedAt}Z): members are added instead until ${until}Z`;
+  return statement("Reconciling", false, "GrowthFailed", message);
 }
 
 /** A span has its node from its pod. */

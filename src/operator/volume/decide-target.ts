@@ -7,6 +7,7 @@ import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { highestEpoch } from "../../api/highest-epoch.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { takenBack } from "../member/decide-replacement.ts";
+import { vainGrowth } from "../member/member-growth.ts";
 import { isAtRest, isPart, isPresent, isRemoving } from "./layout-facts.ts";
 
 export type TargetPlan =
@@ -14,6 +15,8 @@ export type TargetPlan =
   | { readonly do: "copy"; readonly target: WantedTarget }
   /** What was made to take others' place waits for a target that is carried on by nobody: it goes. */
   | { readonly do: "withdraw"; readonly members: MemberSpec[] }
+  /** A member's device did not follow its volume: another way is looked for. */
+  | { readonly do: "settle-growth" }
   /** The writer has been deposed; the message is for the Filesystem's condition. */
   | { readonly do: "refuse"; readonly message: string };
 
@@ -23,6 +26,8 @@ export function decideTarget(layout: FilesystemLayout, filesystem: Filesystem): 
   const seen = highestEpoch(layout);
   const isNothingNew =
     wanted === undefined || !isNewer(wanted.decidedAt, layout) || (wanted.epoch < seen && isOvertaken(layout, wanted));
+  if (isNothingNew && layout.spec.backend === "span" && vainGrowth(layout) !== undefined)
+    return { do: "settle-growth" };
   if (isNothingNew) return lostMembers(layout) ?? vainReplacement(layout) ?? strandedSpare(layout) ?? { do: "keep" };
   if (wanted.epoch < seen)
     return {

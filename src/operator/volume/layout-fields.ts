@@ -7,7 +7,14 @@ import {
   type FilesystemLayoutSpec,
   type MemberSpec,
 } from "../../api/filesystem-layout.ts";
-import { API_VERSION, NEXT_MEMBER_ANNOTATION, RECORDS, SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
+import {
+  API_VERSION,
+  GROWTH_FAILED_ANNOTATION,
+  GROWTH_WORKED_ANNOTATION,
+  NEXT_MEMBER_ANNOTATION,
+  RECORDS,
+  SELECTED_NODE_ANNOTATION,
+} from "../../api/names.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
 import { formatQuantity } from "../../units/quantity.ts";
 import type { LogicalVolumeRecord } from "../lvm/logical-volume-record.ts";
@@ -79,17 +86,26 @@ function onlyMember(memberBytes: number | undefined, state: "Present" | "Removed
 export type LayoutFields = Partial<OperatorSpec> & {
   /** The number of the member that is made next. */
   readonly nextMember?: number;
+  /** RFC 3339: when the growth of a member failed, and when one worked again. */
+  readonly growthFailedAt?: string;
+  readonly growthWorkedAt?: string;
 };
 
 /**
  * The operator's fields of an existing layout, with a change. It holds for this very version of the object only: a write
  * after somebody else's is a Conflict, and the change is decided again.
  */
-export function changedLayout(layout: FilesystemLayout, { nextMember, ...change }: LayoutFields): ApplyConfiguration {
+export function changedLayout(
+  layout: FilesystemLayout,
+  { nextMember, growthFailedAt, growthWorkedAt, ...change }: LayoutFields,
+): ApplyConfiguration {
   const { emergency: _engineOwned, ...spec } = layout.spec;
   const { name, uid, resourceVersion, annotations } = layout.metadata;
-  const changed: Record<string, string> =
-    nextMember === undefined ? {} : { [NEXT_MEMBER_ANNOTATION]: String(nextMember) };
+  const changed: Record<string, string> = {
+    ...(nextMember === undefined ? {} : { [NEXT_MEMBER_ANNOTATION]: String(nextMember) }),
+    ...(growthFailedAt === undefined ? {} : { [GROWTH_FAILED_ANNOTATION]: growthFailedAt }),
+    ...(growthWorkedAt === undefined ? {} : { [GROWTH_WORKED_ANNOTATION]: growthWorkedAt }),
+  };
   return {
     apiVersion: API_VERSION,
     kind: FILESYSTEM_LAYOUTS.kind,
@@ -110,6 +126,8 @@ const OWN_ANNOTATIONS: readonly string[] = [
   RECORDS.memberAnnotations,
   SELECTED_NODE_ANNOTATION,
   NEXT_MEMBER_ANNOTATION,
+  GROWTH_FAILED_ANNOTATION,
+  GROWTH_WORKED_ANNOTATION,
 ];
 
 function ownAnnotations(annotations: Record<string, string> | undefined): Record<string, string> {

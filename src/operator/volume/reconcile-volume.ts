@@ -7,9 +7,10 @@ import { shows } from "../../kube/apply.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import { NODES } from "../../kube/resources.ts";
 import type { Outcome } from "../../kube/work-queue.ts";
-import type { Clock } from "../../process/clock.ts";
 import type { Consolidations } from "../consolidation/consolidations.ts";
 import { tendLogicalVolume } from "../lvm/tend-logical-volume.ts";
+import { type ClassFailure, classFailure } from "../member/member-growth.ts";
+import { rulesOfRecords } from "../member/member-rules.ts";
 import type { Pace } from "../member/pace.ts";
 import { restoreClaims } from "../member/restore-claims.ts";
 import { type MemberReport, tendMembers } from "../member/tend-members.ts";
@@ -31,7 +32,6 @@ import type { VolumeCaches } from "./volume-caches.ts";
 export interface VolumeReconciling extends TargetCarrying {
   readonly caches: VolumeCaches;
   readonly metrics: OperatorMetrics;
-  readonly clock: Clock;
   readonly reselection: Pace;
   readonly making: Pace;
   readonly consolidations: Pick<Consolidations, "needOf" | "unfitOf" | "tryBegin" | "isAwaited">;
@@ -56,14 +56,16 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   const layout =
     carried.layout && filesystem ? await carryTrim(reconciling.layouts, carried.layout, filesystem) : carried.layout;
   if (layout?.spec.backend === "lvm") await tendLvm(reconciling, layout, filesystem);
-  const members = layout?.spec.backend === "span" ? await tendSpan(reconciling, layout) : undefined;
-  if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcomeOf(members, refusal);
+  const noGrowth = failureOfClass(reconciling, layout);
+  const members = layout?.spec.backend === "span" ? await tendSpan(reconciling, layout, noGrowth) : undefined;
+  const outcome = noLaterThan(noGrowth, outcomeOf(members, refusal), reconciling.clock.nowMs());
+  if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcome;
   const lostNode = layout && (await lostNodeOf(reconciling, layout));
   const consolidation = reconciling.consolidations.needOf(handle, filesystem.status?.consolidation);
   const unfit = reconciling.consolidations.unfitOf(handle, unfitShown(filesystem));
-  const said = { handle, filesystem, layout, missing, refusal, members, lostNode, consolidation, unfit };
+  const said = { handle, filesystem, layout, missing, refusal, members, noGrowth, lostNode, consolidation, unfit };
   const untoldMs = await reportStatus(reconciling, said);
-  return untoldMs === undefined ? outcomeOf(members, refusal) : { againAfterMs: untoldMs };
+  return untoldMs === undefined ? outcome : { againAfterMs: untoldMs };
 }
 
 async function tendLvm(
@@ -93,8 +95,25 @@ async function lostNodeOf(
   return loss && describeLoss(name, loss);
 }
 
-async function tendSpan(reconciling: VolumeReconciling, layout: FilesystemLayout): Promise<MemberReport> {
-  const report = await tendMembers(reconciling, layout);
+/** What is remembered of the members' class, where that makes a difference to the volume. */
+function failureOfClass(
+  { caches, clock }: VolumeReconciling,
+  layout: FilesystemLayout | undefined,
+): ClassFailure | undefined {
+  if (layout?.spec.backend !== "span") return undefined;
+  const rules = rulesOfRecords(layout.metadata.annotations);
+  if (rules === undefined || rules.strategy === "AddMember") return undefined;
+  // The layout that was just written may not be in the cache yet.
+  return classFailure([layout, ...caches.layouts.store.list()], rules.className, clock.nowMs());
+}
+
+async function tendSpan(
+  reconciling: VolumeReconciling,
+  layout: FilesystemLayout,
+  noGrowth: ClassFailure | undefined,
+): Promise<MemberReport> {
+  const growthNews = noGrowth && new Date(reconciling.clock.nowMs()).toISOString();
+  const report = await tendMembers(reconciling, layout, growthNews);
   return { ...report, spare: report.spare ?? (await tendSpare(reconciling, layout)) };
 }
 
@@ -104,6 +123,13 @@ function outcomeOf(members: MemberReport | undefined, refusal: TargetRefusal | u
   if (refusal?.reason === "WaitingForMember") return { againAfterMs: WAITING_RETRY_MS };
   if (members.problem !== undefined || members.spare !== undefined) return { againAfterMs: FAILED_RETRY_MS };
   return members.waiting.length > 0 ? { againAfterMs: WAITING_RETRY_MS } : "done";
+}
+
+/** What is remembered is said until it is forgotten. */
+function noLaterThan(noGrowth: ClassFailure | undefined, outcome: Outcome, nowMs: number): Outcome {
+  if (noGrowth === undefined) return outcome;
+  const againAfterMs = Math.max(1, noGrowth.untilMs - nowMs);
+  return outcome !== "done" && outcome.againAfterMs < againAfterMs ? outcome : { againAfterMs };
 }
 
 /** Makes again what is really gone. Returns the facts as they are then, and what the record lacks. */

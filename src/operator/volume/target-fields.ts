@@ -1,9 +1,13 @@
 // What a new target writes into a layout: the target alone, or for a span the members that it takes as well, in one write, so
 // that no node sees the one without the other. Pure.
 import type { WantedTarget } from "../../api/filesystem.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
+import { highestEpoch } from "../../api/highest-epoch.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
+import { parseQuantity } from "../../units/quantity.ts";
 import { decideMembers, type MemberClassFacts } from "../member/decide-members.ts";
+import { after } from "../member/decide-replacement.ts";
+import { vainGrowth } from "../member/member-growth.ts";
 import type { LayoutFields } from "./layout-fields.ts";
 
 /** Why a target is not carried out, for the Filesystem's condition. */
@@ -26,8 +30,46 @@ export function targetFields(
   if (layout.spec.backend !== "span") return { fields: { target } };
   if (memberClass === undefined)
     return { refusal: { reason: "MembersMissing", message: "the layout does not say of which class its members are" } };
-  const plan = decideMembers(layout, wanted, memberClass);
+  const vain = vainGrowth(layout);
+  const plan =
+    vain === undefined
+      ? decideMembers(layout, wanted, memberClass)
+      : decideMembers(withMembers(layout, vain.members), wanted, { ...memberClass, growthFailed: true });
   if (plan.do === "hold") return { refusal: { reason: plan.reason, message: plan.message } };
   const { members, nextMember } = plan;
-  return { fields: { ...(plan.target === undefined ? {} : { target: plan.target }), members, nextMember } };
+  return {
+    fields: {
+      ...(plan.target === undefined ? {} : { target: plan.target }),
+      ...(vain === undefined ? {} : { growthFailedAt: vain.failedAt }),
+      members,
+      nextMember,
+    },
+  };
+}
+
+/**
+ * After a growth in vain: the members as they are, that it failed, and, where another way leads to the size that was wanted, that way
+ * at once. Where only growing is left, the policy-engine says when it is tried again. Undefined: no growth was in vain.
+ */
+export function fieldsAfterVainGrowth(
+  layout: FilesystemLayout,
+  memberClass: MemberClassFacts | undefined,
+): LayoutFields | undefined {
+  const vain = vainGrowth(layout);
+  if (vain === undefined) return undefined;
+  const { target } = layout.spec;
+  const asTheyAre: LayoutFields = { members: vain.members, growthFailedAt: vain.failedAt };
+  const isOfTarget = target !== undefined && layout.status?.lastOperation?.decidedAt === target.decidedAt;
+  if (!isOfTarget || target.epoch < highestEpoch(layout)) return asTheyAre;
+  const again = targetFields(layout, { ...target, decidedAt: after(target.decidedAt) }, memberClass);
+  if ("refusal" in again) return asTheyAre;
+  const sizes = new Map(vain.members.map(({ name, size }) => [name, parseQuantity(size ?? "0")]));
+  const grows = again.fields.members?.some(
+    ({ name, size }) => parseQuantity(size ?? "0") > (sizes.get(name) ?? Number.POSITIVE_INFINITY),
+  );
+  return grows === true ? asTheyAre : again.fields;
+}
+
+function withMembers(layout: FilesystemLayout, members: MemberSpec[]): FilesystemLayout {
+  return { ...layout, spec: { ...layout.spec, members } };
 }

@@ -29,6 +29,7 @@ import { createLayoutWriter } from "../../../src/operator/volume/layout-writer.t
 import { makeLayout, readLayout } from "../../../src/operator/volume/new-layout.ts";
 import type { VolumeChanges } from "../../../src/operator/volume/volume-changes.ts";
 import type { VolumeRecord } from "../../../src/operator/volume/volume-record.ts";
+import { systemClock } from "../../../src/process/clock.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { CLAIM_REF, HANDLE, VOLUME_UID } from "../../builders/volume.ts";
 import { interposed } from "../../fakes/interposed-client.ts";
@@ -141,7 +142,7 @@ describe("a volume that is published again while it is unpublished", () => {
       () => give(handle, "node-b"),
     );
     const caches = cachesOf({ attachments: [stray] });
-    await tendMembers({ client: through, caches, layouts: createLayoutWriter(through), ...AT_ONCE }, taken);
+    await tendMembers({ client: through, caches, layouts: createLayoutWriter(through), ...AT_ONCE }, taken, undefined);
     expect((await attachmentOf(handle, "node-b"))?.metadata.deletionTimestamp).toBeUndefined();
     expect(await attachmentOf(handle, "node-b")).toBeDefined();
   }, 60_000);
@@ -230,7 +231,8 @@ describe("an operator that still sees what was, after etcd was put back to befor
     const layouts = createLayoutWriter(client);
     const consolidations = { tryBegin: () => "drop" as const, isAwaited: () => false };
     const turns = createTurns();
-    await carryTarget({ client, layouts, events, turns, budgetBytes: 100 * GIB, consolidations }, layout, seen);
+    const carrying = { client, layouts, events, turns, clock: systemClock, budgetBytes: 100 * GIB, consolidations };
+    await carryTarget(carrying, layout, seen);
     return readLayout(client, handle);
   }
 
@@ -261,7 +263,7 @@ describe("what a node is told of an attachment", () => {
     return { layout, caches: cachesOf({ claims: [claim], volumes: [volume], attachments: [attachment] }) };
   }
   const tend = (caches: MemberCaches, layout: FilesystemLayout) =>
-    tendMembers({ client, caches, layouts: createLayoutWriter(client), ...AT_ONCE }, layout);
+    tendMembers({ client, caches, layouts: createLayoutWriter(client), ...AT_ONCE }, layout, undefined);
   const toldOf = async (handle: string) =>
     (await readLayout(client, handle))?.spec.members?.[0]?.source.claim?.attachment;
 
@@ -311,7 +313,7 @@ describe("what a node is told of an attachment", () => {
       () => publishAnew(handle),
     );
     const layouts = createLayoutWriter(through);
-    await tendMembers({ client: through, caches, layouts, ...AT_ONCE }, untold);
+    await tendMembers({ client: through, caches, layouts, ...AT_ONCE }, untold, undefined);
     expect(await toldOf(handle)).toBeUndefined();
   }, 60_000);
 });

@@ -20,7 +20,7 @@ const DECIDED = "2030-01-01T00:00:00.000Z";
 const LATER = "2030-01-01T00:10:00.000Z";
 const FIRST = "2029-12-31T23:59:59.999Z";
 const RULES = { className: "member-class", maxMembers: 4, spareMembers: 0, strategy: "Auto" as const };
-const FACTS = { rules: RULES, mayGrow: true };
+const FACTS = { rules: RULES, mayGrow: true, growthFailed: false };
 
 type Merging = WantedTarget & { members: number };
 
@@ -181,7 +181,7 @@ describe("a filesystem whose members cannot grow", () => {
   });
 
   it("is one whose strategy is AddMember as well", () => {
-    const facts = { rules: { ...RULES, strategy: "AddMember" as const }, mayGrow: true };
+    const facts = { rules: { ...RULES, strategy: "AddMember" as const }, mayGrow: true, growthFailed: false };
     expect(summary(written(begun, decideMembers(begun, target, facts)))).toBe(summary(ordered));
   });
 

@@ -11,6 +11,7 @@ import { property } from "../../harness/property.ts";
 interface ClassFields {
   readonly quota?: MemberQuota;
   readonly mayGrow?: boolean;
+  readonly growthFailed?: boolean;
   readonly strategy?: Strategy;
   readonly maxMembers?: number;
   readonly spareMembers?: number;
@@ -18,12 +19,13 @@ interface ClassFields {
 
 function classOf({
   mayGrow = false,
+  growthFailed = false,
   strategy = "Auto",
   maxMembers = 4,
   spareMembers = 0,
   quota,
 }: ClassFields): MemberClassFacts {
-  return { rules: { className: "member-class", maxMembers, spareMembers, strategy }, mayGrow, quota };
+  return { rules: { className: "member-class", maxMembers, spareMembers, strategy }, mayGrow, growthFailed, quota };
 }
 
 function decide(fields: SpanFields, size: string, ofClass: ClassFields = {}): MembersPlan {
@@ -73,6 +75,27 @@ describe("a target not below the members", () => {
       { sizes: ["2Gi", "1Gi"] },
       "5Gi",
       { mayGrow: true },
+      "m0 2Gi, m1 3Gi → 5Gi",
+    ],
+    [
+      "adds one where the class lets it grow, and a growth has failed",
+      { sizes: ["2Gi", "1Gi"] },
+      "5Gi",
+      { mayGrow: true, growthFailed: true },
+      "m0 2Gi, m1 1Gi, m2 2Gi → 5Gi",
+    ],
+    [
+      "grows the last one although a growth has failed, where no other has a place",
+      { sizes: ["2Gi", "1Gi"] },
+      "5Gi",
+      { mayGrow: true, growthFailed: true, maxMembers: 2 },
+      "m0 2Gi, m1 3Gi → 5Gi",
+    ],
+    [
+      "grows the last one although a growth has failed, where the strategy says so",
+      { sizes: ["2Gi", "1Gi"] },
+      "5Gi",
+      { mayGrow: true, growthFailed: true, strategy: "GrowMember" },
       "m0 2Gi, m1 3Gi → 5Gi",
     ],
     [

@@ -18,7 +18,7 @@ function shrinkOf(layout: FilesystemLayout, size: string, decidedAt = DECIDED): 
 }
 
 const decide = (layout: FilesystemLayout, target: SizeTarget, maxMembers = 4): MembersPlan =>
-  decideMembers(layout, target, { rules: { ...RULES, maxMembers }, mayGrow: false });
+  decideMembers(layout, target, { rules: { ...RULES, maxMembers }, mayGrow: false, growthFailed: false });
 
 describe("a shrink that fits no whole member", () => {
   it("makes a smaller one, takes it in, and lets the large one leave, in this order", () => {
@@ -69,7 +69,12 @@ describe("a shrink that fits no whole member", () => {
   it("counts to the quota with both members", () => {
     const layout = mounted("4Gi");
     const quota = { namespace: "shop", className: "member-class", name: "storage", limitBytes: 5 * GIB, takenBytes: 0 };
-    const plan = decideMembers(layout, shrinkOf(layout, "2Gi"), { rules: RULES, mayGrow: false, quota });
+    const plan = decideMembers(layout, shrinkOf(layout, "2Gi"), {
+      rules: RULES,
+      mayGrow: false,
+      growthFailed: false,
+      quota,
+    });
     expect(plan).toMatchObject({ do: "hold", reason: "QuotaExceeded", message: expect.stringContaining("6Gi") });
   });
 });

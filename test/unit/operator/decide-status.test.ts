@@ -18,6 +18,7 @@ function statusOf(layout: FilesystemLayout | undefined, more: Partial<StatusFact
     missing: [],
     refusal: undefined,
     members: undefined,
+    noGrowth: undefined,
     lostNode: undefined,
     consolidation: undefined,
     unfit: undefined,
@@ -25,6 +26,16 @@ function statusOf(layout: FilesystemLayout | undefined, more: Partial<StatusFact
   };
   return decideStatus(facts, NOW_MS)["status"] as FilesystemStatus;
 }
+
+const NO_GROWTH = { className: "gp3", failedAtMs: NOW_MS - 1000, untilMs: NOW_MS + 1000 };
+
+it("says which class does not grow its members, and until when members are added instead; all else is well", () => {
+  const status = statusOf(buildSpan({ sizes: ["1Gi"] }), { noGrowth: NO_GROWTH });
+  expect(summary(status)).toMatchObject({ Reconciling: "False GrowthFailed", Stalled: "False Ready" });
+  expect(conditionOf(status, "Reconciling")?.message).toBe(
+    "class gp3 agreed to expand a member and did not grow its device (2030-01-01T00:00:09Z): members are added instead until 2030-01-01T00:00:11Z",
+  );
+});
 
 const conditionOf = (status: FilesystemStatus, type: string): Condition | undefined =>
   status.conditions?.find((condition) => condition.type === type);

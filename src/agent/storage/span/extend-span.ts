@@ -142,19 +142,31 @@ async function growMembers(
     const sizeBytes = wholeSectors(deliveredBytes(member));
     if (member.wanted === "Removed" || !isAttached(member) || used === undefined || used.sizeBytes >= sizeBytes)
       continue;
-    await expandDevice(host, volume, { member, device }, sizeBytes, signal);
-    await resizeDevice(host, volume, used, sizeBytes, tell);
+    const shortfall = await expandDevice(host, volume, { member, device }, sizeBytes, signal);
+    const grownBytes = shortfall === undefined ? sizeBytes : wholeSectors(shortfall.agreedBytes);
+    if (grownBytes > used.sizeBytes) await resizeDevice(host, volume, used, grownBytes, tell);
+    if (shortfall !== undefined) throw shortfall.error;
   }
 }
 
-/** The driver is told that the volume has grown, and has to agree, also where the device shows it already. */
+/** A device that has not become as large as it was to. */
+interface Shortfall {
+  /** What it has with its driver's consent; 0 where the driver refuses. */
+  readonly agreedBytes: number;
+  readonly error: StorageError;
+}
+
+/**
+ * The driver is told that the volume has grown, and has to agree, also where the device shows it already. Undefined: it has the size
+ * that was asked for.
+ */
 async function expandDevice(
   host: SpanHost,
   volume: MountedSpan,
   { member, device }: AttachedDevice,
   sizeBytes: number,
   signal: AbortSignal | undefined,
-): Promise<void> {
+): Promise<Shortfall | undefined> {
   let refusal: unknown;
   const askedAtMs = host.clock.monotonicMs();
   const isExpanded = async (): Promise<boolean> => {
@@ -175,14 +187,16 @@ async function expandDevice(
     EXPAND_LIMIT_MS,
     EXPAND_INTERVAL_MS,
   );
-  if (expanded) return;
+  if (expanded) return undefined;
+  const deviceBytes = blockSizeBytes(device);
   const said = refusal instanceof Error ? `: ${refusal.message}` : "";
-  throw new StorageError(
+  const error = new StorageError(
     "WaitingForMember",
-    `member ${member.name} of ${volume.handle} has ${formatBytes(blockSizeBytes(device))} instead of ${formatBytes(sizeBytes)} ` +
+    `member ${member.name} of ${volume.handle} has ${formatBytes(deviceBytes)} instead of ${formatBytes(sizeBytes)} ` +
       `${Math.round((host.clock.monotonicMs() - askedAtMs) / 1000)} s after its driver ${member.volume.driver} was asked to expand it${said}`,
     refusal,
   );
+  return { agreedBytes: refusal === undefined ? deviceBytes : 0, error };
 }
 
 function wholeSectors(bytes: number): number {
