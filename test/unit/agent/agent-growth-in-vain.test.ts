@@ -62,7 +62,7 @@ async function spentAfter(
     },
   };
   const clock = { nowMs: () => NOW_MS, monotonicMs: () => monotonicMs };
-  await spendEmergency({ runner, clock, log: pino({ level: "silent" }) }, state);
+  await spendEmergency({ runner, clock, bootID: "boot-1", log: pino({ level: "silent" }) }, state);
   return spent;
 }
 
