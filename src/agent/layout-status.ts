@@ -3,6 +3,7 @@ import { type ConditionType, datedCondition, type Statement, statement } from ".
 import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../api/filesystem-layout.ts";
 import type { ConditionReason, HoldReason } from "../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../units/quantity.ts";
+import { describeVolume } from "./member/span-member.ts";
 import { memberNameOf, pendingMembers } from "./member-facts.ts";
 import type { LoopRecord, LvmRecord, NodeRecord } from "./node-records.ts";
 import { wholeGrains } from "./storage/size-grain.ts";
@@ -34,7 +35,7 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
     ...(record.lastOperation === undefined ? {} : { lastOperation: record.lastOperation }),
     ...endedBefore(record),
     ...(record.lastTrim === undefined ? {} : { lastTrim: record.lastTrim }),
-    conditions: conditionsOf(state).map((said) =>
+    conditions: conditionsOf(state, live).map((said) =>
       datedCondition(said, live.status?.conditions, live.metadata.generation, nowMs),
     ),
   };
@@ -106,8 +107,8 @@ interface Because {
   readonly message: string;
 }
 
-function conditionsOf(state: VolumeState): Statement[] {
-  const stalled = stallOf(state);
+function conditionsOf(state: VolumeState, live: FilesystemLayout): Statement[] {
+  const stalled = stallOf(state, live);
   const pending = pendingOf(state);
   const fine = { reason: "Ready" as const, message: situation(state) };
   return [
@@ -138,9 +139,10 @@ function missingMember(record: NodeRecord): string | undefined {
 }
 
 /** What will not mend by itself. */
-function stallOf(state: VolumeState): Because | undefined {
-  const blocked = blocks(state);
-  if (blocked !== undefined) return blocked;
+function stallOf(state: VolumeState, live: FilesystemLayout): Because | undefined {
+  // Before a stale epoch: an etcd that was put back has both, and the member is the cause.
+  const because = blocks(state) ?? unnamedOf(state, live);
+  if (because !== undefined) return because;
   if (state.recordProblem !== undefined) return { reason: "RecordNotWritten", message: state.recordProblem };
   if (state.refusal !== undefined) return { reason: "StaleEpoch", message: state.refusal };
   if (state.settleProblem !== undefined)
@@ -150,6 +152,16 @@ function stallOf(state: VolumeState): Because | undefined {
     };
   if (state.leavingProblem !== undefined && !mends(state.leavingProblem)) return state.leavingProblem;
   return strangersOf(state) ?? failureOf(state);
+}
+
+/** By the node's record, which alone knows their volumes once the API server has lost member, claim and PersistentVolume. */
+function unnamedOf({ record, members }: VolumeState, { spec }: FilesystemLayout): Because | undefined {
+  if (record.backend !== "span" || spec.members === undefined) return undefined;
+  const named = new Set(spec.members.map(({ name }) => name));
+  const inside = new Set(members.filter(({ state }) => state === "Present").map(({ name }) => name));
+  const unnamed = record.members.filter(({ name }) => inside.has(name) && !named.has(name));
+  if (unnamed.length === 0) return undefined;
+  return { reason: "MembersMissing", message: `spec.members lacks ${unnamed.map(describeVolume).join(", ")}` };
 }
 
 /** It works with them for now. A layout that has lost a member, put back from a backup perhaps, looks the same. */

@@ -423,7 +423,11 @@ describeOn("own", "volumes whose objects are deleted", ["bundle"], () => {
       expect(lost).toHaveLength(1);
       await restoreEtcd(ourCluster(), backup);
       expect((await membersOf()).map(({ metadata }) => metadata.name)).toEqual(known);
-      await stalledIs("data-spanned-0", /does not name any more/);
+      const { driver = "", volumeHandle = "" } = lost[0]?.spec.csi ?? {};
+      await stalledIs(
+        "data-spanned-0",
+        new RegExp(`does not name any more.*volume ${volumeHandle} of driver ${driver}`),
+      );
       await isWhole(spanned);
       expect(await statfsId(spanned)).toBe(fsid);
       // Nothing is mounted without it, and nothing is made in its place.

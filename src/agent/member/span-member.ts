@@ -92,3 +92,10 @@ export function describeAwaited({ name, claim, volume }: SpanMember): string {
     ? `member ${name} (claim ${claim} is not bound yet)`
     : `member ${name} (claim ${claim} is not attached to this node by ${volume.driver} yet)`;
 }
+
+/** For people who have to find the member's volume by its driver. */
+export function describeVolume({ name, claim, volume }: SpanMember): string {
+  return volume === undefined
+    ? `member ${name} (claim ${claim} is not bound yet)`
+    : `member ${name} (volume ${volume.volumeHandle} of driver ${volume.driver}, claim ${claim})`;
+}

@@ -124,8 +124,9 @@ function stalledOf(facts: StatusFacts): Statement | undefined {
   if (lostNode !== undefined) return statement("Stalled", true, "NodeLost", lostMessage(lostNode));
   // A layout put back from a backup has much else that does not fit, and this is why.
   const unnamed = layout === undefined ? [] : unnamedMembers(layout);
-  if (unnamed.length > 0) return statement("Stalled", true, "MembersMissing", unnamedMessage(handle, unnamed));
   const reported = layout && conditionOf(layout, "Stalled");
+  if (unnamed.length > 0)
+    return statement("Stalled", true, "MembersMissing", unnamedMessage(handle, unnamed, reported));
   if (reported?.status === "True") return { ...reported, type: "Stalled" };
   const gone = layout === undefined ? [] : missingMembers(layout);
   if (layout !== undefined && gone.length > 0)
@@ -159,12 +160,14 @@ function goneMessage({ spec }: FilesystemLayout, gone: readonly string[]): strin
   return `node ${spec.nodeName} does not find member ${gone.join(", ")}; nothing is made in its place`;
 }
 
-/** It works for now, and no other node could mount it. */
-function unnamedMessage(handle: string, unnamed: readonly string[]): string {
+/** It works for now, and no other node could mount it. The node's record has what the API server lost: drivers and volume handles. */
+function unnamedMessage(handle: string, unnamed: readonly string[], reported: Condition | undefined): string {
   const names = unnamed.join(", ");
+  const isOfMembers = reported?.status === "True" && reported.reason === "MembersMissing";
+  const volumes = isOfMembers ? `. Its node says: ${reported.message}` : "";
   return (
     `the mounted filesystem has member ${names}, which FilesystemLayout ${handle} does not name any more (was it put back from a backup?): its size ` +
-    `stays, and no other node can mount it. Name ${names} in spec.members again, with the PersistentVolume and claim of its volume`
+    `stays, and no other node can mount it. Name ${names} in spec.members again, with the PersistentVolume and claim of its volume${volumes}`
   );
 }
 

@@ -447,3 +447,29 @@ describe("the status of a span's layout", () => {
     expect(conditions).toEqual(["Ready True Ready", "Reconciling True WaitingForMember", "Stalled False Ready"]);
   });
 });
+
+describe("a layout that was put back from a backup", () => {
+  it("is Stalled with driver and volume handle of the member that it lacks, though its epoch is stale, too", () => {
+    const [m0, m1] = [buildSpanMember("m0"), buildSpanMember("m1")];
+    const whole = recordWithLayout(buildSpanLayout({ members: [m0, m1] }), undefined);
+    const restored = buildSpanLayout({ members: [m0] });
+    const record = recordWithLayout(restored, { ...whole, memberMade: true, stagingPath: "/staging" });
+    const inside = ["m0", "m1"].map((name, index): FoundMember => ({ name, state: "Present", devid: index + 1 }));
+    const mounted = { ...volumeOf(record), device: "/dev/loop9", mountPath: "/mnt" };
+    const state = {
+      ...newVolumeState(record, true),
+      mounted,
+      members: inside,
+      sizeBytes: 2 * GIB,
+      refusal: "epoch 2 < 3",
+    };
+    const stalledBy = (live: FilesystemLayout) =>
+      layoutStatus({ state, nodeName: "node-a", nowMs: 0, live }).conditions?.find(({ type }) => type === "Stalled");
+    expect(stalledBy(restored)).toMatchObject({
+      status: "True",
+      reason: "MembersMissing",
+      message: "spec.members lacks member m1 (volume volume-m1 of driver members.example.com, claim claim-m1)",
+    });
+    expect(stalledBy(buildSpanLayout({ members: [m0, m1] }))).toMatchObject({ reason: "StaleEpoch" });
+  });
+});

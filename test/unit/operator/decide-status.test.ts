@@ -225,6 +225,14 @@ describe("a Filesystem's status", () => {
   });
 });
 
+it("passes on which volume the member is that a layout has lost, and nothing else that its node says", () => {
+  const restored = withoutMember(buildSpan({ sizes: ["1Gi", "1Gi"] }), "m1");
+  const messageOf = (reason: string) =>
+    conditionOf(statusOf(saying(restored, nodeSays("Stalled", "True", reason))), "Stalled")?.message;
+  expect(messageOf("MembersMissing")).toMatch(/has member m1, .* Its node says: the node: MembersMissing$/);
+  expect(messageOf("StaleEpoch")).toMatch(/has member m1, .* of its volume$/);
+});
+
 describe("of a volume whose only node is lost", () => {
   const lostNode = "node node-1 is out of service";
 
