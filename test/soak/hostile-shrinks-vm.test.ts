@@ -4,6 +4,12 @@ describeVmSuites({
   name: "hostile shrinks",
   modules: "loop btrfs",
   suites: [
-    { suite: "hostile-shrinks", claim: "leave every filesystem writable and every byte whole", disks: "1G", tests: 1 },
+    {
+      suite: "hostile-shrinks",
+      claim: "leave every filesystem writable and every byte whole",
+      disks: "1G",
+      memory: "8G",
+      tests: 1,
+    },
   ],
 });

@@ -20,6 +20,8 @@ export interface VmSuite {
   readonly claim: string;
   /** Their sizes: "4G 1G". */
   readonly disks: string;
+  /** As the kernel's `mem=`; half of it is the most that /dev/shm takes. Absent: "2048M". */
+  readonly memory?: string;
   /** How many must pass: fewer are never run by mistake. Absent: some. */
   readonly tests?: number;
 }
@@ -51,7 +53,7 @@ export function describeVmSuites({ name, parts = [], modules, suites, alsoUnderO
 
 /** Fails with all that was said inside. */
 async function runVmSuite(
-  { suite, disks, tests }: VmSuite,
+  { suite, disks, memory, tests }: VmSuite,
   modules: string,
   kernel: VmKernel,
   cases: string | undefined,
@@ -67,6 +69,7 @@ async function runVmSuite(
       CI: "true", // nobody watches: no progress
       NODE_OPTIONS: "--experimental-vm-modules --disable-warning=ExperimentalWarning",
       [SAMPLE_VARIABLE]: takesAll() ? "all" : String(commitCount()),
+      ...(memory === undefined ? {} : { VM_MEMORY: memory }),
       VM_MODULES: modules,
       VM_SECONDS: String(MACHINE_LIMIT_SECONDS),
     },

@@ -15,13 +15,13 @@ import { type FilesystemReading, openReader, type Reader } from "./read-filesyst
 import {
   afterForeignCancel,
   type Immovable,
-  MOVED_SUBVOLUMES_MAX,
   nextShrinkMove,
   roomProblem,
   type ShrinkFacts,
   type ShrinkMove,
   STEP_MAX_BYTES,
   STEP_MIN_BYTES,
+  sharingProblem,
   stoppedShrink,
 } from "./shrink-decision.ts";
 import { wholeGrains } from "./size-grain.ts";
@@ -154,9 +154,8 @@ async function gather(
 
 /** Asked before each step: whoever uses the filesystem makes snapshots when he likes. */
 async function readImmovable(tools: Tools, volume: Mounted<OneMemberVolume>): Promise<Immovable | undefined> {
-  const subvolumes = await countSubvolumes(tools, volume);
-  if (subvolumes <= MOVED_SUBVOLUMES_MAX) return undefined;
-  return { subvolumes, endBytes: await lastChunkEnd(tools, volume) };
+  const reason = sharingProblem(await countSubvolumes(tools, volume));
+  return reason === undefined ? undefined : { reason, endBytes: await lastChunkEnd(tools, volume) };
 }
 
 function resize(shrink: Shrink, toBytes: number): Promise<WatchedEnd> {

@@ -20,8 +20,18 @@ const FLOOR_GRAIN_BYTES = MIB;
  */
 const BALANCE_USAGE_PERCENTS = [0, 25, 50] as const;
 
-/** With more of them nothing is moved. With 20 snapshots 12 of 12 shrinks under a writer went well, with 150 and more 8 of 10 did not. */
+/** With more of them nothing is moved, although none is a snapshot: files that one has may share the extents of another one's. */
 export const MOVED_SUBVOLUMES_MAX = 16;
+
+/** Of a btrfs. */
+export interface Subvolumes {
+  /** All that are not the top level. */
+  readonly others: number;
+  /** Of the others. */
+  readonly snapshots: number;
+  /** Not among the others, not cleaned up yet, and possibly snapshots. */
+  readonly deleted: number;
+}
 
 export interface ShrinkFacts {
   readonly sizeBytes: number;
@@ -44,7 +54,8 @@ export interface ShrinkFacts {
 }
 
 export interface Immovable {
-  readonly subvolumes: number;
+  /** The beginning of a sentence for people. */
+  readonly reason: string;
   /** Where its last chunk ends. */
   readonly endBytes: number;
 }
@@ -126,7 +137,7 @@ function floorMessage(facts: ShrinkFacts, floorBytes: number): string {
   const { sizeBytes, targetBytes, usedBytes, reserveBytes, filesystemMinBytes, immovable } = facts;
   if (immovable !== undefined && immovable.endBytes === floorBytes)
     return (
-      `the size stays at ${formatBytes(sizeBytes)} instead of ${formatBytes(targetBytes)}: ${sharingText(immovable.subvolumes)}, and its last ` +
+      `the size stays at ${formatBytes(sizeBytes)} instead of ${formatBytes(targetBytes)}: ${immovable.reason}, and its last ` +
       `chunk ends at ${formatBytes(floorBytes)}`
     );
   return (
@@ -136,9 +147,14 @@ function floorMessage(facts: ShrinkFacts, floorBytes: number): string {
   );
 }
 
-/** The beginning of a sentence for people. */
-export function sharingText(subvolumes: number): string {
-  return `it has ${subvolumes} subvolumes and snapshots; with more than ${MOVED_SUBVOLUMES_MAX} no data is moved, since that may force it read-only`;
+/** Why no data is moved, as the beginning of a sentence for people; undefined: it may be. */
+export function sharingProblem({ others, snapshots, deleted }: Subvolumes): string | undefined {
+  const why = "since that may force it read-only";
+  if (snapshots + deleted > 0)
+    return `it has ${snapshots} snapshots and ${deleted} deleted subvolumes; with any of them no data is moved, ${why}`;
+  const subvolumes = 1 + others;
+  if (subvolumes <= MOVED_SUBVOLUMES_MAX) return undefined;
+  return `it has ${subvolumes} subvolumes; with more than ${MOVED_SUBVOLUMES_MAX} no data is moved, ${why}`;
 }
 
 function roundUp(bytes: number): number {

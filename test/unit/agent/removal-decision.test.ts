@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
-import { MOVED_SUBVOLUMES_MAX, sharingText } from "../../../src/agent/storage/shrink-decision.ts";
+import { sharingProblem } from "../../../src/agent/storage/shrink-decision.ts";
 import { chunkRoomBytes } from "../../../src/agent/storage/span/chunk-room.ts";
 import {
   type DeviceRoom,
@@ -98,14 +98,14 @@ describe("taking a device out of a btrfs", () => {
     expect(nextRemovalMove(given)).toEqual(expected);
   });
 
-  describe("where many subvolumes may share what it holds", () => {
-    const many = { immovable: sharingText(MOVED_SUBVOLUMES_MAX + 1), balancesDone: 0 };
+  describe("where snapshots may share what it holds", () => {
+    const many = { immovable: sharingProblem({ others: 2, snapshots: 2, deleted: 0 }), balancesDone: 0 };
 
     it("is not done, and no chunks are repacked for it", () => {
       expect(nextRemovalMove(two(8 * GIB, many))).toEqual({
         kind: "floor",
         floorBytes: 20 * GIB,
-        message: expect.stringMatching(/^member m1 \(10Gi\) stays: 1Gi would be moved; it has 17 subvolumes/),
+        message: expect.stringMatching(/^member m1 \(10Gi\) stays: 1Gi would be moved; it has 2 snapshots/),
       });
     });
 

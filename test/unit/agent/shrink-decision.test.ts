@@ -4,13 +4,13 @@ import {
   afterForeignCancel,
   cancelReason,
   DEVICE_MIN_BYTES,
-  MOVED_SUBVOLUMES_MAX,
   nextShrinkMove,
   roomProblem,
   type ShrinkFacts,
   type SpaceSample,
   STEP_MAX_BYTES,
   STEP_MIN_BYTES,
+  sharingProblem,
 } from "../../../src/agent/storage/shrink-decision.ts";
 
 const MIB = 2 ** 20;
@@ -118,7 +118,7 @@ describe("nextShrinkMove", () => {
   });
 
   describe("of a filesystem whose data must not be moved", () => {
-    const immovable = { subvolumes: MOVED_SUBVOLUMES_MAX + 1, endBytes: 3 * GIB };
+    const immovable = { reason: "it has 3 snapshots", endBytes: 3 * GIB };
 
     it("gives back what lies behind its last chunk, and no more", () => {
       expect(nextShrinkMove(makeFacts({ sizeBytes: 3.5 * GIB, immovable }))).toEqual({
@@ -144,10 +144,21 @@ describe("nextShrinkMove", () => {
       ).toBe("floor");
     });
 
-    it("says why, with the number of its subvolumes", () => {
+    it.each([
+      ["is one snapshot", { others: 1, snapshots: 1, deleted: 0 }, "1 snapshots"],
+      ["is a subvolume that is being deleted", { others: 0, snapshots: 0, deleted: 1 }, "1 deleted"],
+      ["are more than 16 subvolumes", { others: 16, snapshots: 0, deleted: 0 }, "17 subvolumes"],
+      ["are 16 subvolumes, none of them a snapshot", { others: 15, snapshots: 0, deleted: 0 }, undefined],
+    ])("is told by its subvolumes: there %s", (_what, subvolumes, said) => {
+      const problem = sharingProblem(subvolumes);
+      if (said === undefined) expect(problem).toBeUndefined();
+      else expect(problem).toContain(said);
+    });
+
+    it("says why", () => {
       const move = nextShrinkMove(makeFacts({ sizeBytes: 3 * GIB, immovable }));
       if (move.kind !== "floor") throw new Error(move.kind);
-      for (const text of ["17 subvolumes", "read-only", "ends at 3Gi"]) expect(move.message).toContain(text);
+      for (const text of ["it has 3 snapshots", "ends at 3Gi"]) expect(move.message).toContain(text);
     });
   });
 

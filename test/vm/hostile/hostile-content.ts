@@ -19,11 +19,13 @@ export interface HostileContent {
   readonly attributes: number;
   readonly quotaGroups: boolean;
   readonly writerMegabytesPerSecond: number;
+  /** Each of the copies is one. */
+  readonly subvolumes: boolean;
 }
 
 export type Random = () => number;
 
-/** Half of them have more snapshots than data is moved with. */
+/** Half of them have snapshots, with which no data is moved. */
 export function contentOf(random: Random): HostileContent {
   const pick = <T>(...values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
   // Each of its changes is counted for every snapshot: with hundreds of them the kernel is at it for minutes.
@@ -31,15 +33,16 @@ export function contentOf(random: Random): HostileContent {
   return {
     fullness: 0.1 + random() * 0.85,
     snapshots: quotaGroups
-      ? pick(0, 10, 20)
-      : pick(0, 0, Math.floor(random() * 16), 15, 17, 20, Math.floor(random() * 500), 500),
-    reflinkCopies: pick(0, 0, 3, quotaGroups ? 3 : 30),
+      ? pick(0, 0, 10, 20)
+      : pick(0, 0, 0, 0, 1 + Math.floor(random() * 15), 15, Math.floor(random() * 500), 500),
+    reflinkCopies: pick(0, 3, 14, quotaGroups ? 3 : 30, quotaGroups ? 3 : 120),
     tinyFiles: pick(0, 500, 3000),
     nocow: random() < 0.3,
     compressed: random() < 0.3,
     attributes: pick(0, 0, 500),
     quotaGroups,
     writerMegabytesPerSecond: pick(0, 4, 20, 60),
+    subvolumes: random() < 0.5,
   };
 }
 
@@ -63,8 +66,11 @@ export function fill(mountPath: string, manifest: string, content: HostileConten
       run("sh", "-c", script, "sh", join(tiny, `a${index}`), "50");
     }
   }
-  for (let copy = 0; copy < content.reflinkCopies; copy += 1)
-    run("cp", "--recursive", "--reflink=always", join(scattered, "."), directoryIn(mountPath, `copy${copy}`, content));
+  for (let copy = 0; copy < content.reflinkCopies; copy += 1) {
+    const name = `copy${copy}`;
+    if (content.subvolumes) run("btrfs", "subvolume", "create", join(mountPath, name));
+    run("cp", "--recursive", "--reflink=always", join(scattered, "."), directoryIn(mountPath, name, content));
+  }
   const hot = join(mountPath, "hot");
   writeFileSync(hot, randomBytes(HOT_BYTES));
   mkdirSync(join(mountPath, "snapshots"));
@@ -78,7 +84,7 @@ export function fill(mountPath: string, manifest: string, content: HostileConten
 
 function directoryIn(mountPath: string, name: string, { nocow, compressed }: HostileContent): string {
   const directory = join(mountPath, name);
-  mkdirSync(directory);
+  mkdirSync(directory, { recursive: true });
   if (nocow) run("chattr", "+C", directory);
   else if (compressed) run("btrfs", "property", "set", directory, "compression", "zstd");
   return directory;

@@ -8,7 +8,7 @@ import { syncFilesystem } from "../fresh-reading.ts";
 import { assertWritable } from "../grow.ts";
 import { busy, describeSwapfiles, metExclusive, metSwapfile, othersOperation } from "../others-at-work.ts";
 import { deviceBytesOf, openReader, type Reader } from "../read-filesystem.ts";
-import { MOVED_SUBVOLUMES_MAX, sharingText, stoppedMessage } from "../shrink-decision.ts";
+import { sharingProblem, stoppedMessage } from "../shrink-decision.ts";
 import { type MountedSpan, type ShrinkControl, type ShrinkResult, StorageError } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
 import { untilAborted } from "../until-aborted.ts";
@@ -85,8 +85,7 @@ async function removeAll(shrink: Shrink): Promise<ShrinkResult> {
 async function whyImmovable({ host, volume }: Shrink): Promise<string | undefined> {
   const foreign = foreignProfile(volume.fsid);
   if (foreign !== undefined) return foreign;
-  const subvolumes = await countSubvolumes(host.tools, volume);
-  return subvolumes > MOVED_SUBVOLUMES_MAX ? sharingText(subvolumes) : undefined;
+  return sharingProblem(await countSubvolumes(host.tools, volume));
 }
 
 interface InsideMember extends MemberDevice {
