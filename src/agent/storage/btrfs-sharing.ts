@@ -1,6 +1,6 @@
 // Which subvolumes of a btrfs may share its trees and extents, and where its last chunk ends. A relocation copies each tree that refers to what
-// it moves, and merges all of these at its end; with 15 snapshots of a directory that has 30 reflinked copies, Linux 6.18 met ENOSPC in that,
-// with 76 of 77 MiB of metadata free, and forced the filesystem read-only (docs/architecture/shrink.md).
+// it moves, and merges all of these at its end; with 15 snapshots and 30 reflinked copies, Linux 6.18 met ENOSPC in that,
+// with 74 of 77 MiB of metadata free, and forced the filesystem read-only (docs/architecture/shrink.md).
 import type { OneMemberVolume } from "./block-member.ts";
 import type { Subvolumes } from "./shrink-decision.ts";
 import { type Mounted, type MountedFilesystem, StorageError } from "./storage.ts";

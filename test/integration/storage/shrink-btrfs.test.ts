@@ -85,7 +85,7 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
     await expectWhole();
   });
 
-  it("moves nothing where many snapshots may share it, and gives back what lies behind its last chunk", async () => {
+  it("moves nothing where snapshots may share it, and gives back what lies behind its last chunk", async () => {
     scatterInReserved(mounted.mountPath, manifest, 150, 3);
     const snapshot = (index: number): string => join(mounted.mountPath, `snapshot-${index}`);
     for (let index = 0; index < 20; index += 1)

@@ -169,7 +169,7 @@ describeReal("members that shall leave a span", LOOP_PARTS, () => {
     expect([1, 2, 3, 4].map((index) => sumOf(`file-${index}`))).toEqual(sums);
   });
 
-  it("stay where many snapshots may share what they hold; one that holds nothing leaves", async () => {
+  it("stay where snapshots may share what they hold; one that holds nothing leaves", async () => {
     const [m0, m1, m2] = [0, 1, 2].map((index) => makeMember(fixture, `m${index}`, GIB));
     if (m0 === undefined || m1 === undefined || m2 === undefined) throw new Error("bug: three members");
     const mounted = await stage([m0, m1, m2]);

@@ -157,7 +157,7 @@ interface Shortfall {
 }
 
 /**
- * The driver is told that the volume has grown, and has to agree, also where the device shows it already. Undefined: it has the size
+ * The driver hears that the volume has grown, and has to agree, also where the device shows it already. Undefined: it has the size
  * that was asked for.
  */
 async function expandDevice(

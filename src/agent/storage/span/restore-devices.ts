@@ -27,7 +27,7 @@ export async function restoreDevices(host: SpanHost, volume: MountedSpan, tell: 
   }
 }
 
-/** With `tell`, another exclusive operation is cancelled, and told of; without, it is left alone: DeviceBusy. */
+/** With `tell`, another exclusive operation is cancelled, and named there; without, it is left alone: DeviceBusy. */
 export async function resizeDevice(
   { tools }: SpanHost,
   volume: MountedSpan,
