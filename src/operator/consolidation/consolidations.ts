@@ -45,7 +45,6 @@ export function createConsolidations(
   const { layouts, filesystemOf } = watching;
   const looks = createConsolidationLooks(watching);
   const turns = createMergeTurns(layouts.store);
-  const parts: Parts = { watching, looks, turns };
   let leading = false;
 
   const queue = createLedQueue(
@@ -69,6 +68,7 @@ export function createConsolidations(
     if (leading) tellEnd(watching, layout, end.endedFor);
     queue.add(ALL);
   };
+  const parts: Parts = { watching, looks, turns, follow };
   layouts.subscribe({ added: follow, updated: follow, deleted: ({ metadata }) => turns.forget(metadata.name) });
 
   return {
@@ -99,11 +99,16 @@ interface Parts {
   readonly watching: ConsolidationWatching;
   readonly looks: ConsolidationLooks;
   readonly turns: MergeTurns;
+  /** Brings what is known of a layout's merge up to date. */
+  readonly follow: (layout: FilesystemLayout) => void;
 }
 
-function tryBegin({ metadata, spec: { nodeName } }: FilesystemLayout, { watching, looks, turns }: Parts): Beginning {
+function tryBegin({ metadata, spec: { nodeName } }: FilesystemLayout, parts: Parts): Beginning {
+  const { watching, looks, turns, follow } = parts;
   const findings = looks.findings();
   if (findings === undefined) return "wait";
+  // A layout may have come from its watch before the Filesystem that says what is merged.
+  if (nodeName !== undefined) watching.seen.layoutsOn(nodeName).forEach(follow);
   const wanted = { handle: metadata.name, node: nodeName, pod: findings.needs.get(metadata.name)?.pod };
   if (nodeName !== undefined && !turns.isFree(wanted, watching.clock.nowMs())) return "wait";
   // What was merged a moment ago may be enough.

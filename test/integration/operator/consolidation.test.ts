@@ -313,6 +313,9 @@ it("where members cannot grow, a larger one comes through a slot that is free, a
   expect(members(after)).toBe("m0 2Gi Present, m3 4Gi Present");
   expect(after.spec.members?.[1]).not.toHaveProperty("replaces");
   expect(await span.claims(fourth.handle)).toEqual([`${fourth.handle}-m0`, `${fourth.handle}-m3`]);
+  expect(members((await span.layout(fifth.handle)) as FilesystemLayout)).toBe(
+    "m0 2Gi Present, m1 2Gi Present, m2 2Gi Present",
+  );
   expect((await span.attachments()).length).toBe(used - 1);
   await untilNeed(fifth.claim, (found) => found === undefined);
   await span.untilLayout("the other one's target", fifth.handle, ({ spec }) => spec.target?.size === spec.target?.from);
