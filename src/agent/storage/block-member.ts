@@ -3,6 +3,7 @@
 import type { Clock } from "../../process/clock.ts";
 import type { FilePort } from "../../process/file-port.ts";
 import type { Logger } from "../../process/log.ts";
+import type { MovingRoom } from "./moving-room.ts";
 import type { LoopVolume, LvmMember, LvmVolume, Mounted } from "./storage.ts";
 import type { Tools } from "./tools.ts";
 
@@ -75,4 +76,6 @@ export interface BlockHost<V extends OneMemberVolume> {
   readonly files: FilePort;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Of the shrinks on this node. */
+  readonly moving: MovingRoom;
 }

@@ -6,6 +6,7 @@ import type { Logger } from "../../process/log.ts";
 import { createBlockStorage } from "./block-storage.ts";
 import { hostFreeBytes, type LoopHost } from "./loop-host.ts";
 import { createLoopMembers } from "./loop-member.ts";
+import { createMovingRoom } from "./moving-room.ts";
 import { NO_UNMOUNTED_SHRINKS } from "./no-unmounted-shrinks.ts";
 import type { LoopVolume, Storage } from "./storage.ts";
 import { createTools } from "./tools.ts";
@@ -27,7 +28,7 @@ export function createLoopStorage(parts: LoopStorageParts): Storage<LoopVolume> 
   const host: LoopHost = { memberDirectory, recordDirectory, tools, files, room: { claimedBytes: 0 } };
   const members = createLoopMembers(host);
   return createBlockStorage<LoopVolume>(
-    { members, recordDirectory, tools, files, clock, log },
+    { members, recordDirectory, tools, files, clock, log, moving: createMovingRoom() },
     async () => hostFreeBytes(host),
     { ...NO_UNMOUNTED_SHRINKS, beforeMount: async () => undefined },
   );

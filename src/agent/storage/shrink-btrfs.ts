@@ -33,6 +33,7 @@ import {
   StorageError,
 } from "./storage.ts";
 import { expectSuccess, type Finished, type Tools } from "./tools.ts";
+import { trim } from "./trim.ts";
 import { untilAborted } from "./until-aborted.ts";
 import { runWatched, type WatchedEnd } from "./watched-command.ts";
 
@@ -46,7 +47,7 @@ const WRITTEN_IN_STEP_BYTES = 16 * MIB;
 const MIN_DEV_SIZE_OF_NOTHING = 2 ** 20;
 
 interface Shrink {
-  readonly host: Pick<BlockHost<OneMemberVolume>, "tools" | "clock" | "log">;
+  readonly host: Pick<BlockHost<OneMemberVolume>, "tools" | "clock" | "log" | "moving">;
   readonly volume: MountedFilesystem;
   /** Makes the member end where the filesystem ends; returns its size, which is what it was where the shrink was told to stop first. */
   readonly cut: () => Promise<number>;
@@ -98,11 +99,13 @@ interface Progress {
   readonly stepMaxBytes: number;
   /** Steps in a row that somebody else has cancelled. */
   readonly foreignCancels: number;
+  /** What it holds no more has been given back to where the member lies. */
+  readonly trimmed: boolean;
 }
 
-const NOTHING_DONE = { balancesDone: 0, stepMaxBytes: STEP_MAX_BYTES, foreignCancels: 0 };
+const NOTHING_DONE = { balancesDone: 0, stepMaxBytes: STEP_MAX_BYTES, foreignCancels: 0, trimmed: false };
 
-// Ends: a resize makes the size smaller by a step's worth or the next steps smaller; balances and foreign cancels are counted.
+// Ends: a resize makes the size smaller by a step's worth or the next steps smaller; balances, foreign cancels and the trim are counted.
 async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
   const { control, reader } = shrink;
   let progress: Progress = { sizeBytes: await shrink.cut(), ...NOTHING_DONE };
@@ -113,19 +116,27 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
     const { sizeBytes: fromBytes, balancesDone, foreignCancels } = progress;
     const before = reader.read();
     // Whoever goes first does not wait for what is only asked: that may write out all that is dirty.
-    const facts = await Promise.race([gather(shrink, before, progress), untilAborted(control.signal)]);
-    if (facts === undefined) break;
-    const move = nextShrinkMove(facts);
+    const asked = await Promise.race([gather(shrink, before, progress), untilAborted(control.signal)]);
+    if (asked === undefined) break;
+    // Nothing is awaited from here until the step has taken its part.
+    const room = shrink.host.moving.left(shrink.room());
+    const move = nextShrinkMove({ ...asked, room });
     if (move.kind === "reached") return { outcome: "Succeeded", sizeBytes: fromBytes };
     if (move.kind === "floor") return floor(shrink, fromBytes, move.floorBytes, move.message);
-    if (move.kind === "no-room") return passingFloor(fromBytes, move.message);
-    const ended = await (move.kind === "balance" ? balance(shrink, move.usagePercent) : resize(shrink, move.toBytes));
+    if (move.kind === "no-room") {
+      if (progress.trimmed) return passingFloor(fromBytes, move.message);
+      await giveBack(shrink);
+      progress = { ...progress, trimmed: true };
+      continue;
+    }
+    const ended = await carryOut(shrink, move, room);
     assertWritable(shrink.volume);
     const sizeBytes = await shrink.cut();
     if (sizeBytes < fromBytes) control.onStep(sizeBytes);
     const verdict = await judgeStep(shrink, { move, before, fromBytes, ended, foreignCancels }, sizeBytes);
     if (typeof verdict === "object") return verdict;
     progress = {
+      ...progress,
       sizeBytes,
       balancesDone: balancesDone + (move.kind === "balance" ? 1 : 0),
       stepMaxBytes: verdict === "smaller steps" ? STEP_MIN_BYTES : progress.stepMaxBytes,
@@ -136,10 +147,10 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
 }
 
 async function gather(
-  { host, volume, devid, room, immovable, targetBytes, grainBytes, control }: Shrink,
+  { host, volume, devid, immovable, targetBytes, grainBytes, control }: Shrink,
   { capacityBytes, availableBytes }: FilesystemReading,
   progress: Progress,
-): Promise<ShrinkFacts> {
+): Promise<Omit<ShrinkFacts, "room">> {
   const args = ["inspect-internal", "min-dev-size", "--id", devid, volume.mountPath];
   const task = `asking btrfs ${volume.fsid} of ${volume.handle} for its smallest safe size`;
   const answer = expectSuccess(await host.tools.query("btrfs", args), task);
@@ -148,7 +159,7 @@ async function gather(
     throw new StorageError("CommandFailed", `${task}: for device ${devid} it says "${answer.trim()}"`);
   const usedBytes = capacityBytes - availableBytes;
   const reserveBytes = control.reserveBytes();
-  const space = { availableBytes, usedBytes, reserveBytes, filesystemMinBytes, room: room() };
+  const space = { availableBytes, usedBytes, reserveBytes, filesystemMinBytes };
   return { ...progress, targetBytes, grainBytes, ...space, immovable: await immovable() };
 }
 
@@ -156,6 +167,27 @@ async function gather(
 async function readImmovable(tools: Tools, volume: Mounted<OneMemberVolume>): Promise<Immovable | undefined> {
   const reason = sharingProblem(await countSubvolumes(tools, volume));
   return reason === undefined ? undefined : { reason, endBytes: await lastChunkEnd(tools, volume) };
+}
+
+type Step = Extract<ShrinkMove, { readonly kind: "resize" | "balance" }>;
+
+async function carryOut(shrink: Shrink, move: Step, room: MemberRoom | undefined): Promise<WatchedEnd> {
+  const release = shrink.host.moving.take(room, move.movedBytes);
+  try {
+    return await (move.kind === "balance" ? balance(shrink, move.usagePercent) : resize(shrink, move.toBytes));
+  } finally {
+    release();
+  }
+}
+
+/** Perhaps only what was deleted fills the place where the member lies. Not every device takes it: then that is full as before. */
+async function giveBack({ host, volume, control }: Shrink): Promise<void> {
+  try {
+    await trim(host.tools, volume, control.signal);
+  } catch (error) {
+    if (!(error instanceof StorageError)) throw error;
+    host.log.warn({ volume: volume.handle, err: error }, "what it holds no more could not be given back");
+  }
 }
 
 function resize(shrink: Shrink, toBytes: number): Promise<WatchedEnd> {
@@ -182,8 +214,8 @@ function roomProblemNow(room: () => MemberRoom | undefined): string | undefined 
   }
 }
 
-interface Step {
-  readonly move: ShrinkMove;
+interface StepTaken {
+  readonly move: Step;
   readonly before: FilesystemReading;
   readonly fromBytes: number;
   readonly ended: WatchedEnd;
@@ -194,7 +226,7 @@ interface Step {
 type Verdict = ShrinkResult | "go on" | "smaller steps" | "again";
 
 /** How the shrink ends with this step, or how it goes on. */
-async function judgeStep(shrink: Shrink, step: Step, sizeBytes: number): Promise<Verdict> {
+async function judgeStep(shrink: Shrink, step: StepTaken, sizeBytes: number): Promise<Verdict> {
   const { finished, cancelled } = step.ended;
   if (cancelled !== undefined) return await judgeCancelled(shrink, step, sizeBytes, cancelled);
   if (finished.exitCode === 0) return "go on";
@@ -209,12 +241,12 @@ async function judgeStep(shrink: Shrink, step: Step, sizeBytes: number): Promise
 }
 
 /** A balance that meets a cancel at its very beginning ends with EINVAL instead (Linux, fs/btrfs/volumes.c: btrfs_balance). */
-function wasForeignCancel({ move }: Step, { stderr }: Finished): boolean {
+function wasForeignCancel({ move }: StepTaken, { stderr }: Finished): boolean {
   return /operation cancell?ed/i.test(stderr) || (move.kind === "balance" && /invalid argument/i.test(stderr));
 }
 
 /** Cancelled, by its caller or by the watcher: for a writer, or for the room that the moved chunk itself took. */
-async function judgeCancelled(shrink: Shrink, step: Step, sizeBytes: number, message: string): Promise<Verdict> {
+async function judgeCancelled(shrink: Shrink, step: StepTaken, sizeBytes: number, message: string): Promise<Verdict> {
   const { control } = shrink;
   if (sizeBytes <= shrink.targetBytes) return "go on"; // the step was quicker than the cancel
   const cancelled: ShrinkResult = { outcome: "Cancelled", sizeBytes, message };
@@ -249,7 +281,7 @@ function floor({ reader }: Shrink, sizeBytes: number, floorBytes: number, messag
 
 // One that writes still, or has written during the step. Until the next commit a moved chunk counts twice, as if it had been
 // written; so what cannot be told otherwise is told by a commit, which an extend does not wait for.
-async function sawWriter(shrink: Shrink, step: Step): Promise<boolean> {
+async function sawWriter(shrink: Shrink, step: StepTaken): Promise<boolean> {
   const { host, volume, control, reader } = shrink;
   const { dataBytes } = reader.read();
   await pause(WRITER_LOOK_MS, undefined, { signal: control.signal }).catch(() => undefined);
@@ -259,13 +291,13 @@ async function sawWriter(shrink: Shrink, step: Step): Promise<boolean> {
   return writtenSince(shrink, step) >= WRITTEN_IN_STEP_BYTES;
 }
 
-function writtenSince({ reader }: Shrink, { before }: Step): number {
+function writtenSince({ reader }: Shrink, { before }: StepTaken): number {
   return Math.max(0, reader.read().dataBytes - before.dataBytes);
 }
 
 // While a chunk is moved, its free space takes no writes. Without any writer's help that can reach the reserve: then trying
 // again later would end the same way.
-function wasOwnDip({ move, before, fromBytes }: Step, writtenBytes: number, reserveBytes: number): boolean {
+function wasOwnDip({ move, before, fromBytes }: StepTaken, writtenBytes: number, reserveBytes: number): boolean {
   const stepBytes = move.kind === "resize" ? fromBytes - move.toBytes : 0;
   return before.availableBytes - stepBytes - writtenBytes >= reserveBytes;
 }

@@ -47,7 +47,7 @@ export interface ShrinkFacts {
   readonly grainBytes: number;
   /** How many of the balances this shrink has had. */
   readonly balancesDone: number;
-  /** Where the member lies; undefined: all of its bytes are its own. */
+  /** Where the member lies, less what others' steps may take there; undefined: all of its bytes are its own. */
   readonly room: MemberRoom | undefined;
   /** What its subvolumes may share is not moved; undefined: what is in the way is. */
   readonly immovable: Immovable | undefined;
@@ -67,8 +67,9 @@ const ROOM_LEAST_BYTES = 256 * MIB;
 
 export type ShrinkMove =
   | { readonly kind: "reached" }
-  | { readonly kind: "resize"; readonly toBytes: number }
-  | { readonly kind: "balance"; readonly usagePercent: number }
+  /** movedBytes: at most so many are moved, here and below. */
+  | { readonly kind: "resize"; readonly toBytes: number; readonly movedBytes: number }
+  | { readonly kind: "balance"; readonly usagePercent: number; readonly movedBytes: number }
   | { readonly kind: "floor"; readonly floorBytes: number; readonly message: string }
   /** Nothing is known of the floor: the place where the member lies is full. */
   | { readonly kind: "no-room"; readonly message: string };
@@ -82,11 +83,15 @@ export function nextShrinkMove(facts: ShrinkFacts): ShrinkMove {
   const usagePercent = BALANCE_USAGE_PERCENTS[facts.balancesDone];
   const roomForBalance = worthAStep(facts, Math.max(wantedBytes, spaceFloorBytes));
   const mayBalance = facts.immovable === undefined && wantedBytes < filesystemMinBytes && roomForBalance;
-  if (mayBalance && usagePercent !== undefined)
-    return hasRoom(facts, usagePercent === 0 ? 0 : facts.usedBytes) ? { kind: "balance", usagePercent } : noRoom(facts);
+  if (mayBalance && usagePercent !== undefined) {
+    const movedBytes = usagePercent === 0 ? 0 : facts.usedBytes;
+    return hasRoom(facts, movedBytes) ? { kind: "balance", usagePercent, movedBytes } : noRoom(facts);
+  }
   const toBytes = coveringGrains(Math.max(wantedBytes, floorBytes), facts.grainBytes);
-  if (worthAStep(facts, toBytes))
-    return hasRoom(facts, sizeBytes - toBytes + movingBytes(facts)) ? { kind: "resize", toBytes } : noRoom(facts);
+  if (worthAStep(facts, toBytes)) {
+    const movedBytes = Math.min(sizeBytes - toBytes + movingBytes(facts), facts.usedBytes);
+    return hasRoom(facts, movedBytes) ? { kind: "resize", toBytes, movedBytes } : noRoom(facts);
+  }
   return { kind: "floor", floorBytes, message: floorMessage(facts, floorBytes) };
 }
 
@@ -151,10 +156,14 @@ function floorMessage(facts: ShrinkFacts, floorBytes: number): string {
 export function sharingProblem({ others, snapshots, deleted }: Subvolumes): string | undefined {
   const why = "since that may force it read-only";
   if (snapshots + deleted > 0)
-    return `it has ${snapshots} snapshots and ${deleted} deleted subvolumes; with any of them no data is moved, ${why}`;
+    return `it has ${counted(snapshots, "snapshot")} and ${counted(deleted, "deleted subvolume")}; with any of them no data is moved, ${why}`;
   const subvolumes = 1 + others;
   if (subvolumes <= MOVED_SUBVOLUMES_MAX) return undefined;
   return `it has ${subvolumes} subvolumes; with more than ${MOVED_SUBVOLUMES_MAX} no data is moved, ${why}`;
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
 }
 
 function roundUp(bytes: number): number {

@@ -18,6 +18,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { readExt4Bytes } from "../../../src/agent/storage/ext4-superblock.ts";
 import { openReader } from "../../../src/agent/storage/read-filesystem.ts";
+import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
+import { eventually } from "../../fakes/eventually.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {
   createStorageFixture,
@@ -100,6 +102,75 @@ describeReal("storage on a node", LOOP_PARTS, () => {
       rmSync(fixture.memberPathOf(volume));
     },
   );
+
+  it("promises what is free to data that moves once only, to two shrinks at the same time", async () => {
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=4G", "tidemark-test", fixture.memberDirectory]);
+    let release: () => void = () => undefined;
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let moving = false;
+    // The first step waits until the second shrink has looked.
+    const held = createStorageFixture(
+      {
+        run: async (point, effect) => {
+          const isFirst = point === "shrink/resize-filesystem" && !moving;
+          if (isFirst) {
+            moving = true;
+            await released;
+          }
+          return effect();
+        },
+      },
+      fixture.directory,
+    );
+    const volumes = [makeVolume(), makeVolume()];
+    const mounted: MountedLoop[] = [];
+    for (const volume of volumes) {
+      const one = await held.storage.stage(volume, 2 * GIB, held.mountPathOf(volume));
+      writeBehind(one.mountPath, 500 * MIB, 1000 * MIB);
+      mounted.push(one);
+    }
+    const [first, second] = mounted as [MountedLoop, MountedLoop];
+    const { bavail, bsize } = statfsSync(fixture.memberDirectory);
+    const ballast = join(fixture.memberDirectory, "ballast");
+    execFileSync("fallocate", ["-l", String(bavail * bsize - 1200 * MIB), ballast]);
+    const one = held.storage.shrink(first, GIB, makeShrinkControl());
+    await eventually("the first to move data", () => moving);
+    const other = await held.storage.shrink(second, GIB, makeShrinkControl());
+    expect(other).toMatchObject({
+      outcome: "FloorReached",
+      message: expect.stringContaining(`the filesystem of ${fixture.memberDirectory}, which has`),
+    });
+    expect(other.sizeBytes).toBe(2 * GIB);
+    release();
+    expect((await one).sizeBytes).toBeLessThan(2 * GIB);
+    rmSync(ballast);
+    const again = await held.storage.shrink(second, GIB, makeShrinkControl());
+    expect(again.sizeBytes).toBeLessThan(other.sizeBytes);
+    for (const each of mounted) {
+      await held.storage.unstage(each, each.mountPath);
+      rmSync(fixture.memberPathOf(each));
+    }
+  });
+
+  it("gives back what was deleted before it says that there is no room", async () => {
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=4G", "tidemark-test", fixture.memberDirectory]);
+    const volume = makeVolume();
+    const mounted = await fixture.storage.stage(volume, 3 * GIB, fixture.mountPathOf(volume));
+    const deleted = join(mounted.mountPath, "deleted");
+    writeFileSync(deleted, randomBytes(900 * MIB));
+    writeBehind(mounted.mountPath, 500 * MIB, 800 * MIB);
+    rmSync(deleted);
+    execFileSync("sync", ["-f", mounted.mountPath]);
+    const { bavail, bsize } = statfsSync(fixture.memberDirectory);
+    const ballast = join(fixture.memberDirectory, "ballast");
+    execFileSync("fallocate", ["-l", String(bavail * bsize - 300 * MIB), ballast]);
+    const { sizeBytes } = await fixture.storage.shrink(mounted, 2 * GIB, makeShrinkControl());
+    expect(sizeBytes).toBeLessThan(3 * GIB);
+    await fixture.storage.unstage(volume, mounted.mountPath);
+    rmSync(fixture.memberPathOf(volume));
+  });
 
   it("grows xfs while it is mounted, and refuses to shrink it", async () => {
     const volume = makeVolume("xfs");

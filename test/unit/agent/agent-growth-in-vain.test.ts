@@ -6,6 +6,7 @@ import { GROWTH_PAUSE_MS, spendEmergency } from "../../../src/agent/spend-emerge
 import { newVolumeState, type VolumeState, volumeOf } from "../../../src/agent/volume-state.ts";
 import type { LastOperation, MemberSpec } from "../../../src/api/filesystem-layout.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
+import { buildSampledReading } from "../../builders/sampled-reading.ts";
 import { buildSpanLayout, buildSpanMember } from "../../builders/span-layout.ts";
 
 const NOW_MS = Date.parse("2026-01-01T00:01:00Z");
@@ -49,17 +50,7 @@ async function spentAfter(
     members: [{ name: "m0", state: "Present", sizeBytes: GIB }],
     sizeBytes: GIB,
     operationEndedMs: ENDED_MS,
-    reading: {
-      sampledAtMs: NOW_MS,
-      takenMs: monotonicMs,
-      capacityBytes: GIB,
-      availableBytes: 100 * MIB,
-      inodesTotal: 0,
-      inodesUsed: 0,
-      dataProfiles: 0,
-      growthBytesPerSecond: 0,
-      peakWriteBytesPerSecond: 0,
-    },
+    reading: buildSampledReading({ sampledAtMs: NOW_MS, takenMs: monotonicMs, availableBytes: 100 * MIB }),
   };
   const clock = { nowMs: () => NOW_MS, monotonicMs: () => monotonicMs };
   await spendEmergency({ runner, clock, bootID: "boot-1", log: pino({ level: "silent" }) }, state);

@@ -7,22 +7,12 @@ import { systemClock } from "../../../src/process/clock.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
+import { buildSampledReading } from "../../builders/sampled-reading.ts";
 import { buildSpanLayout } from "../../builders/span-layout.ts";
 import { eventually } from "../../fakes/eventually.ts";
 
 const log = createLogger("test", "silent");
-const reading = {
-  ...{
-    sampledAtMs: 1,
-    takenMs: 1,
-    capacityBytes: GIB,
-    availableBytes: GIB / 2,
-    inodesTotal: 0,
-    inodesUsed: 0,
-    dataProfiles: 0,
-  },
-  ...{ growthBytesPerSecond: 0, peakWriteBytesPerSecond: 0 },
-};
+const reading = buildSampledReading();
 const state = { ...newVolumeState(recordWithLayout(buildLayout(), undefined), true), reading, sizeBytes: GIB };
 
 describe("a sample", () => {

@@ -11,28 +11,19 @@ import { saveRecord } from "../../../src/agent/save-record.ts";
 import { spendEmergency } from "../../../src/agent/spend-emergency.ts";
 import type { StatusReporter } from "../../../src/agent/status-reporter.ts";
 import { type MountedVolume, type Storage, StorageError } from "../../../src/agent/storage/storage.ts";
-import { newVolumeState, type SampledReading, type VolumeState, volumeOf } from "../../../src/agent/volume-state.ts";
+import { newVolumeState, type VolumeState, volumeOf } from "../../../src/agent/volume-state.ts";
 import type { Operation } from "../../../src/api/filesystem-layout.ts";
 import { volumeHandleOf } from "../../../src/api/identity.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
 import { VOLUME_UID } from "../../builders/filesystem-layout.ts";
+import { buildSampledReading } from "../../builders/sampled-reading.ts";
 import { eventually } from "../../fakes/eventually.ts";
 
 const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
 const BOOT = "boot-a";
 const HOUR_MS = 3_600_000;
 const log = pino({ level: "silent" });
-const NEARLY_FULL_READING: SampledReading = {
-  sampledAtMs: NOW_MS,
-  takenMs: 1000,
-  capacityBytes: GIB,
-  availableBytes: 100 * MIB,
-  inodesTotal: 0,
-  inodesUsed: 0,
-  dataProfiles: 0,
-  growthBytesPerSecond: 0,
-  peakWriteBytesPerSecond: 0,
-};
+const NEARLY_FULL_READING = buildSampledReading({ sampledAtMs: NOW_MS, takenMs: 1000, availableBytes: 100 * MIB });
 const operationOf = (kind: Operation["kind"], to: string): Operation => ({
   kind,
   from: "1Gi",

@@ -5,22 +5,12 @@ import type { Volume } from "../../../src/agent/storage/storage.ts";
 import { newVolumeState, type VolumeState, volumeOf } from "../../../src/agent/volume-state.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
+import { buildSampledReading } from "../../builders/sampled-reading.ts";
 import { buildSpanLayout, buildSpanMember } from "../../builders/span-layout.ts";
 
 const record = recordWithLayout(buildLayout(), undefined);
 const mounted = { ...volumeOf(record), device: "/dev/loop9", mountPath: "/mnt" };
-const reading = {
-  ...{
-    sampledAtMs: 1,
-    takenMs: 1,
-    capacityBytes: GIB,
-    availableBytes: GIB / 2,
-    inodesTotal: 0,
-    inodesUsed: 0,
-    dataProfiles: 0,
-  },
-  ...{ growthBytesPerSecond: 0, peakWriteBytesPerSecond: 0 },
-};
+const reading = buildSampledReading();
 const unsettled = (change: Partial<VolumeState> = {}): VolumeState => ({
   ...newVolumeState(record, true),
   ...{ mounted, reading, unsettled: true },

@@ -4,19 +4,9 @@ import { newVolumeState } from "../../../src/agent/volume-state.ts";
 import { statsOf } from "../../../src/agent/volume-stats.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
+import { buildSampledReading } from "../../builders/sampled-reading.ts";
 
-const reading = {
-  ...{
-    sampledAtMs: 1,
-    takenMs: 1,
-    capacityBytes: GIB,
-    availableBytes: GIB / 2,
-    inodesTotal: 0,
-    inodesUsed: 0,
-    dataProfiles: 0,
-  },
-  ...{ growthBytesPerSecond: 0, peakWriteBytesPerSecond: 0 },
-};
+const reading = buildSampledReading();
 const newState = () => newVolumeState(recordWithLayout(buildLayout(), undefined), true);
 
 describe("the stats of a volume", () => {

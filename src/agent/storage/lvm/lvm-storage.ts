@@ -1,4 +1,5 @@
 // The storage port on logical volumes, those with a filesystem and those without. Only wiring.
+
 import type { Clock } from "../../../process/clock.ts";
 import type { CommandPort } from "../../../process/command-port.ts";
 import type { FilePort } from "../../../process/file-port.ts";
@@ -6,6 +7,7 @@ import type { Logger } from "../../../process/log.ts";
 import type { DeviceClasses } from "../../lvm/follow-classes.ts";
 import type { LvmdCalls } from "../../lvm/lvmd-calls.ts";
 import { type BlockShrinks, createBlockStorage } from "../block-storage.ts";
+import { createMovingRoom } from "../moving-room.ts";
 import type { LvmVolume, RawVolume, Storage } from "../storage.ts";
 import { createTools } from "../tools.ts";
 import { finishRecordedShrink, finishUnmountedShrink } from "./finish-unmounted-shrink.ts";
@@ -54,7 +56,7 @@ export function createLvmStorage(parts: LvmStorageParts): LvmStorage {
   const freeBytes = async (deviceClass = ""): Promise<number | undefined> => classes.get(deviceClass)?.freeBytes;
   return {
     filesystems: createBlockStorage<LvmVolume>(
-      { members, recordDirectory, tools, files, clock, log },
+      { members, recordDirectory, tools, files, clock, log, moving: createMovingRoom() },
       freeBytes,
       unmountedShrinksOf(host),
     ),
