@@ -56,10 +56,17 @@ export const SELECTED_NODE_ANNOTATION = "tidemark.dev/selected-node";
 /** On a layout, and on its members' claims once one has left: the number of the member that is made next, so that no name is ever used again. */
 export const NEXT_MEMBER_ANNOTATION = "tidemark.dev/next-member";
 
-/** On a span's layout: when a member's driver was asked to grow it, agreed, and its device did not follow. It counts for the members' class. */
+/**
+ * On a span's layout, by the operator's clock: when it found that a member's driver had agreed to grow it and its device did not follow. It
+ * counts for the members' class.
+ */
 export const GROWTH_FAILED_ANNOTATION = "tidemark.dev/growth-failed-at";
-/** On a span's layout: when a member grew although the class had failed to grow one before. */
+/** On a span's layout, by the operator's clock: when it found that a member had grown although its class had failed to grow one before. */
 export const GROWTH_WORKED_ANNOTATION = "tidemark.dev/growth-worked-at";
+/** On a span's layout: "time member size", when a member was asked to grow to that size although its class had failed to grow one before. */
+export const GROWTH_ASKED_ANNOTATION = "tidemark.dev/growth-asked";
+/** On a span's layout: the end of the operation that says nothing more of the members' growth, as its node dated it. */
+export const GROWTH_SETTLED_ANNOTATION = "tidemark.dev/growth-settled";
 
 /** On an ordinary claim's layout: why its present target did not become the claim's request. */
 export const REFUSAL_ANNOTATION = "tidemark.dev/refusal";

@@ -49,7 +49,7 @@ async function expand(
   let held: TargetRefusal | undefined;
   const written = await layouts.update("expand-volume/target", layout, (current) => {
     const target = expansionTarget(current, requestBytes, clock.nowMs());
-    const decided = target && targetFields(current, target, memberClass);
+    const decided = target && targetFields(current, target, memberClass, clock.nowMs());
     held = decided && "refusal" in decided ? decided.refusal : undefined;
     return decided && "fields" in decided ? decided.fields : undefined;
   });

@@ -7,7 +7,7 @@ import type { ConditionReason } from "../../api/reasons.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { VOLUME_ATTACHMENTS } from "../../kube/resources.ts";
 import { isOut, isRemoving } from "../volume/layout-facts.ts";
-import type { LayoutFields } from "../volume/layout-fields.ts";
+import type { GrowthRecord } from "../volume/layout-fields.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { lackOfSlots } from "./attach-slots.ts";
 import { attachmentOf } from "./claim-source.ts";
@@ -37,27 +37,25 @@ export interface MemberReport {
 const QUIET: MemberReport = { waiting: [], problem: undefined, spare: undefined };
 
 /**
- * Idempotent. `growthNews`: RFC 3339, recorded where a member has grown; undefined where that is no news, since the class has not failed
- * to grow one. Throws KubeError where the API server fails, not where it refuses a claim.
+ * Idempotent. `growthNews`: what a layout is to say of its members' growth, which goes into the same write. Throws KubeError where the API
+ * server fails, not where it refuses a claim.
  */
 export async function tendMembers(
   tending: MemberTending,
   layout: FilesystemLayout,
-  growthNews: string | undefined,
+  growthNews: (current: FilesystemLayout) => GrowthRecord | undefined,
 ): Promise<MemberReport> {
   if (isRemoving(layout)) return QUIET;
   const waiting: string[] = [];
   const sources = new Map<string, ClaimSource>();
   let wrong: string | undefined;
   let spare: string | undefined;
-  let hasGrown = false;
   const all = gatherMembers(tending.caches, layout);
   for (const facts of all) {
     const state = settledState(layout, facts.member);
     if (isOut(layout, { ...facts.member, state })) continue;
     const place = await gatherPlace(tending.client, layout, facts, all);
     const plan = state === "Spare" ? await planSpare(tending.client, layout, facts, place) : planMember(facts, place);
-    hasGrown ||= plan.steps.some((step) => step.do === "finish-growth");
     const tended = await tendMember(tending, layout, facts, plan);
     if (tended.source !== undefined) sources.set(facts.member.name, tended.source);
     if (state === "Spare") spare ??= tended.wrong ?? tended.waiting;
@@ -69,8 +67,7 @@ export async function tendMembers(
   waiting.push(...(await removeStrays(tending.client, tending.caches, layout)));
   const departure = await removeDeparted(tending.client, layout);
   waiting.push(...departure.waiting);
-  const news = hasGrown && growthNews !== undefined ? { growthWorkedAt: growthNews } : {};
-  await recordSources(tending.layouts, layout, sources, departure.gone, news);
+  await recordSources(tending.layouts, layout, sources, departure.gone, growthNews);
   return { waiting, problem: wrong === undefined ? undefined : { reason: "MemberFailed", message: wrong }, spare };
 }
 
@@ -135,7 +132,7 @@ async function recordSources(
   layout: FilesystemLayout,
   sources: ReadonlyMap<string, ClaimSource>,
   gone: ReadonlySet<string>,
-  news: Pick<LayoutFields, "growthWorkedAt">,
+  growthNews: (current: FilesystemLayout) => GrowthRecord | undefined,
 ): Promise<void> {
   await layouts.update("member/record-sources", layout, (current) => {
     // Decided on that very specification: unpublished and published meanwhile, to whatever node, it is decided again.
@@ -154,7 +151,8 @@ async function recordSources(
           ...(source === undefined ? {} : { source: { claim: source } }),
         };
       });
-    const isNothingNew = isDeepStrictEqual(members, before) && news.growthWorkedAt === undefined;
-    return isNothingNew ? undefined : { members, ...news };
+    const growth = growthNews(current);
+    if (growth === undefined) return isDeepStrictEqual(members, before) ? undefined : { members };
+    return { members, growth };
   });
 }

@@ -102,11 +102,11 @@ async function carry(
     if (wanting === undefined || wanting.metadata.uid !== filesystem.metadata.uid) return undefined;
     const plan = decideTarget(current, wanting);
     if (plan.do === "refuse") refusal = { reason: "StaleEpoch", message: plan.message };
-    if (plan.do === "settle-growth") return fieldsAfterVainGrowth(current, memberClass);
+    if (plan.do === "settle-growth") return fieldsAfterVainGrowth(current, memberClass, clock.nowMs());
     if (plan.do === "withdraw") return { members: plan.members };
     if (plan.do !== "copy") return undefined;
     const merging = plan.target.members === undefined ? undefined : beginningOf(consolidations, current, plan.target);
-    const decided = merging ?? targetFields(current, plan.target, memberClass);
+    const decided = merging ?? targetFields(current, plan.target, memberClass, clock.nowMs());
     if ("fields" in decided) return decided.fields;
     refusal = decided.refusal;
     return undefined;

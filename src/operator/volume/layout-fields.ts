@@ -9,7 +9,9 @@ import {
 } from "../../api/filesystem-layout.ts";
 import {
   API_VERSION,
+  GROWTH_ASKED_ANNOTATION,
   GROWTH_FAILED_ANNOTATION,
+  GROWTH_SETTLED_ANNOTATION,
   GROWTH_WORKED_ANNOTATION,
   NEXT_MEMBER_ANNOTATION,
   RECORDS,
@@ -86,10 +88,17 @@ function onlyMember(memberBytes: number | undefined, state: "Present" | "Removed
 export type LayoutFields = Partial<OperatorSpec> & {
   /** The number of the member that is made next. */
   readonly nextMember?: number;
-  /** RFC 3339: when the growth of a member failed, and when one worked again. */
-  readonly growthFailedAt?: string;
-  readonly growthWorkedAt?: string;
+  /** What is remembered of the growth of its members: the annotations' texts. */
+  readonly growth?: GrowthRecord;
 };
+
+/** Each absent: as it stands. */
+export interface GrowthRecord {
+  readonly failedAt?: string;
+  readonly workedAt?: string;
+  readonly asked?: string;
+  readonly settled?: string;
+}
 
 /**
  * The operator's fields of an existing layout, with a change. It holds for this very version of the object only: a write
@@ -97,14 +106,16 @@ export type LayoutFields = Partial<OperatorSpec> & {
  */
 export function changedLayout(
   layout: FilesystemLayout,
-  { nextMember, growthFailedAt, growthWorkedAt, ...change }: LayoutFields,
+  { nextMember, growth = {}, ...change }: LayoutFields,
 ): ApplyConfiguration {
   const { emergency: _engineOwned, ...spec } = layout.spec;
   const { name, uid, resourceVersion, annotations } = layout.metadata;
   const changed: Record<string, string> = {
     ...(nextMember === undefined ? {} : { [NEXT_MEMBER_ANNOTATION]: String(nextMember) }),
-    ...(growthFailedAt === undefined ? {} : { [GROWTH_FAILED_ANNOTATION]: growthFailedAt }),
-    ...(growthWorkedAt === undefined ? {} : { [GROWTH_WORKED_ANNOTATION]: growthWorkedAt }),
+    ...(growth.failedAt === undefined ? {} : { [GROWTH_FAILED_ANNOTATION]: growth.failedAt }),
+    ...(growth.workedAt === undefined ? {} : { [GROWTH_WORKED_ANNOTATION]: growth.workedAt }),
+    ...(growth.asked === undefined ? {} : { [GROWTH_ASKED_ANNOTATION]: growth.asked }),
+    ...(growth.settled === undefined ? {} : { [GROWTH_SETTLED_ANNOTATION]: growth.settled }),
   };
   return {
     apiVersion: API_VERSION,
@@ -128,6 +139,8 @@ const OWN_ANNOTATIONS: readonly string[] = [
   NEXT_MEMBER_ANNOTATION,
   GROWTH_FAILED_ANNOTATION,
   GROWTH_WORKED_ANNOTATION,
+  GROWTH_ASKED_ANNOTATION,
+  GROWTH_SETTLED_ANNOTATION,
 ];
 
 function ownAnnotations(annotations: Record<string, string> | undefined): Record<string, string> {

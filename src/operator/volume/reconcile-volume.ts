@@ -9,7 +9,7 @@ import { NODES } from "../../kube/resources.ts";
 import type { Outcome } from "../../kube/work-queue.ts";
 import type { Consolidations } from "../consolidation/consolidations.ts";
 import { tendLogicalVolume } from "../lvm/tend-logical-volume.ts";
-import { type ClassFailure, classFailure } from "../member/member-growth.ts";
+import { type ClassFailure, classFailure, hasGrownSince } from "../member/member-growth.ts";
 import { rulesOfRecords } from "../member/member-rules.ts";
 import type { Pace } from "../member/pace.ts";
 import { restoreClaims } from "../member/restore-claims.ts";
@@ -112,8 +112,10 @@ async function tendSpan(
   layout: FilesystemLayout,
   noGrowth: ClassFailure | undefined,
 ): Promise<MemberReport> {
-  const growthNews = noGrowth && new Date(reconciling.clock.nowMs()).toISOString();
-  const report = await tendMembers(reconciling, layout, growthNews);
+  const workedAt = new Date(reconciling.clock.nowMs()).toISOString();
+  const report = await tendMembers(reconciling, layout, (current) =>
+    noGrowth !== undefined && hasGrownSince(current, noGrowth) ? { workedAt } : undefined,
+  );
   return { ...report, spare: report.spare ?? (await tendSpare(reconciling, layout)) };
 }
 

@@ -7,7 +7,7 @@ import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { decideMembers, type MemberClassFacts } from "../member/decide-members.ts";
 import { after } from "../member/decide-replacement.ts";
-import { vainGrowth } from "../member/member-growth.ts";
+import { growthRecord, vainGrowth } from "../member/member-growth.ts";
 import type { LayoutFields } from "./layout-fields.ts";
 
 /** Why a target is not carried out, for the Filesystem's condition. */
@@ -25,22 +25,22 @@ export function targetFields(
   layout: FilesystemLayout,
   wanted: WantedTarget,
   memberClass: MemberClassFacts | undefined,
+  nowMs: number,
 ): { readonly fields: LayoutFields } | { readonly refusal: TargetRefusal } {
   const { members: _ofSpansOnly, ...target } = wanted;
   if (layout.spec.backend !== "span") return { fields: { target } };
   if (memberClass === undefined)
     return { refusal: { reason: "MembersMissing", message: "the layout does not say of which class its members are" } };
   const vain = vainGrowth(layout);
-  const plan =
-    vain === undefined
-      ? decideMembers(layout, wanted, memberClass)
-      : decideMembers(withMembers(layout, vain.members), wanted, { ...memberClass, growthFailed: true });
+  const growthFailed = memberClass.growthFailed || vain !== undefined;
+  const counted = vain === undefined ? layout : withMembers(layout, vain.members);
+  const plan = decideMembers(counted, wanted, { ...memberClass, growthFailed });
   if (plan.do === "hold") return { refusal: { reason: plan.reason, message: plan.message } };
   const { members, nextMember } = plan;
   return {
     fields: {
       ...(plan.target === undefined ? {} : { target: plan.target }),
-      ...(vain === undefined ? {} : { growthFailedAt: vain.failedAt }),
+      growth: growthRecord(layout, members, { vain, growthFailed }, nowMs),
       members,
       nextMember,
     },
@@ -54,16 +54,21 @@ export function targetFields(
 export function fieldsAfterVainGrowth(
   layout: FilesystemLayout,
   memberClass: MemberClassFacts | undefined,
+  nowMs: number,
 ): LayoutFields | undefined {
   const vain = vainGrowth(layout);
   if (vain === undefined) return undefined;
   const { target } = layout.spec;
-  const asTheyAre: LayoutFields = { members: vain.members, growthFailedAt: vain.failedAt };
+  const { members } = vain;
+  const asTheyAre: LayoutFields = {
+    members,
+    growth: growthRecord(layout, members, { vain, growthFailed: true }, nowMs),
+  };
   const isOfTarget = target !== undefined && layout.status?.lastOperation?.decidedAt === target.decidedAt;
   if (!isOfTarget || target.epoch < highestEpoch(layout)) return asTheyAre;
-  const again = targetFields(layout, { ...target, decidedAt: after(target.decidedAt) }, memberClass);
+  const again = targetFields(layout, { ...target, decidedAt: after(target.decidedAt) }, memberClass, nowMs);
   if ("refusal" in again) return asTheyAre;
-  const sizes = new Map(vain.members.map(({ name, size }) => [name, parseQuantity(size ?? "0")]));
+  const sizes = new Map(members.map(({ name, size }) => [name, parseQuantity(size ?? "0")]));
   const grows = again.fields.members?.some(
     ({ name, size }) => parseQuantity(size ?? "0") > (sizes.get(name) ?? Number.POSITIVE_INFINITY),
   );

@@ -97,6 +97,7 @@ function unpublish(through: KubeClient, volumeId: string, nodeId: string) {
   return unpublishVolume({ client: through, layouts, changes: once, ...limits }, { volumeId, nodeId, secrets: {} });
 }
 
+const noNews = (): undefined => undefined;
 /** Nothing is waited for between two requests of a kind. */
 const ALWAYS = { mayAsk: () => true, forget: () => undefined };
 const AT_ONCE = { reselection: ALWAYS, making: ALWAYS };
@@ -142,7 +143,7 @@ describe("a volume that is published again while it is unpublished", () => {
       () => give(handle, "node-b"),
     );
     const caches = cachesOf({ attachments: [stray] });
-    await tendMembers({ client: through, caches, layouts: createLayoutWriter(through), ...AT_ONCE }, taken, undefined);
+    await tendMembers({ client: through, caches, layouts: createLayoutWriter(through), ...AT_ONCE }, taken, noNews);
     expect((await attachmentOf(handle, "node-b"))?.metadata.deletionTimestamp).toBeUndefined();
     expect(await attachmentOf(handle, "node-b")).toBeDefined();
   }, 60_000);
@@ -263,7 +264,7 @@ describe("what a node is told of an attachment", () => {
     return { layout, caches: cachesOf({ claims: [claim], volumes: [volume], attachments: [attachment] }) };
   }
   const tend = (caches: MemberCaches, layout: FilesystemLayout) =>
-    tendMembers({ client, caches, layouts: createLayoutWriter(client), ...AT_ONCE }, layout, undefined);
+    tendMembers({ client, caches, layouts: createLayoutWriter(client), ...AT_ONCE }, layout, noNews);
   const toldOf = async (handle: string) =>
     (await readLayout(client, handle))?.spec.members?.[0]?.source.claim?.attachment;
 
@@ -313,7 +314,7 @@ describe("what a node is told of an attachment", () => {
       () => publishAnew(handle),
     );
     const layouts = createLayoutWriter(through);
-    await tendMembers({ client: through, caches, layouts, ...AT_ONCE }, untold, undefined);
+    await tendMembers({ client: through, caches, layouts, ...AT_ONCE }, untold, noNews);
     expect(await toldOf(handle)).toBeUndefined();
   }, 60_000);
 });

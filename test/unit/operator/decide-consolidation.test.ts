@@ -85,7 +85,7 @@ describe("a filesystem whose members are merged", () => {
 
   it("tells no node how many members were meant", () => {
     const layout = mounted("1Gi", "1Gi");
-    const decided = targetFields(layout, mergeOf(layout, 1), FACTS);
+    const decided = targetFields(layout, mergeOf(layout, 1), FACTS, 0);
     expect("fields" in decided && decided.fields.target).not.toHaveProperty("members");
   });
 });

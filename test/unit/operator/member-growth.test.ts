@@ -1,11 +1,23 @@
 import { describe, expect, it } from "@jest/globals";
 import type { FilesystemLayout, LastOperation, MemberSpec } from "../../../src/api/filesystem-layout.ts";
-import { GROWTH_FAILED_ANNOTATION, GROWTH_WORKED_ANNOTATION, RECORDS } from "../../../src/api/names.ts";
+import {
+  GROWTH_ASKED_ANNOTATION,
+  GROWTH_FAILED_ANNOTATION,
+  GROWTH_SETTLED_ANNOTATION,
+  GROWTH_WORKED_ANNOTATION,
+  RECORDS,
+} from "../../../src/api/names.ts";
 import type { MemberClassFacts } from "../../../src/operator/member/decide-members.ts";
-import { classFailure, GROWTH_MEMORY_MS, vainGrowth } from "../../../src/operator/member/member-growth.ts";
+import {
+  classFailure,
+  GROWTH_MEMORY_MS,
+  hasGrownSince,
+  vainGrowth,
+} from "../../../src/operator/member/member-growth.ts";
 import type { Strategy } from "../../../src/operator/member/member-rules.ts";
 import { memberBytesOf } from "../../../src/operator/member/member-shares.ts";
 import { decideTarget } from "../../../src/operator/volume/decide-target.ts";
+import { changedLayout } from "../../../src/operator/volume/layout-fields.ts";
 import { fieldsAfterVainGrowth, targetFields } from "../../../src/operator/volume/target-fields.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { buildSpan } from "../../builders/span.ts";
@@ -13,7 +25,9 @@ import { buildFilesystem } from "../../builders/volume.ts";
 
 const DECIDED = "2030-01-01T00:00:00.000Z";
 const ENDED = "2030-01-01T00:01:01.000Z";
-const NOW_MS = Date.parse("2030-01-01T00:02:00.000Z");
+const NOW = "2030-01-01T00:02:00.000Z";
+const NOW_MS = Date.parse(NOW);
+const DAY_MS = 86_400_000;
 const TARGET = { size: "2Gi", from: "1Gi", epoch: 3, decidedAt: DECIDED };
 
 const FAILED: LastOperation = {
@@ -33,6 +47,21 @@ const FAILED: LastOperation = {
 function withCapacity(member: MemberSpec, capacity: string): MemberSpec {
   const { claim } = member.source;
   return claim === undefined ? member : { ...member, source: { claim: { ...claim, capacity } } };
+}
+
+/** Its node decides it, and no target's date stands with it. */
+const EMERGENCY = { emergency: true, startedAt: ENDED, decidedAt: undefined };
+
+function withAnnotation(layout: FilesystemLayout, key: string, value: string): FilesystemLayout {
+  const annotations = { ...layout.metadata.annotations, [key]: value };
+  return { ...layout, metadata: { ...layout.metadata, annotations } };
+}
+
+/** What the operator writes, as the layout that stands afterwards. */
+function written(layout: FilesystemLayout, decided: ReturnType<typeof targetFields>): FilesystemLayout {
+  if (!("fields" in decided)) throw new Error(decided.refusal.message);
+  const { metadata, spec } = changedLayout(layout, decided.fields) as unknown as FilesystemLayout;
+  return { ...layout, spec, metadata: { ...layout.metadata, ...metadata } };
 }
 
 /** m0 was asked to have 2Gi, its volume has that, and its device does not. */
@@ -55,13 +84,11 @@ const sizes = (members: readonly MemberSpec[] | undefined): string =>
 
 describe("a growth in vain", () => {
   it("is one whose volume has the size asked for, and whose device had not when the extend gave up", () => {
-    const vain = vainGrowth(inVain());
-    expect([vain?.failedAt, sizes(vain?.members)]).toEqual([ENDED, "m0 1Gi"]);
+    expect(sizes(vainGrowth(inVain())?.members)).toBe("m0 1Gi");
   });
 
   it("is one of an emergency, too", () => {
-    const emergency = { emergency: true, startedAt: ENDED };
-    expect(vainGrowth(inVain({ ...emergency, decidedAt: DECIDED }))?.failedAt).toBe(ENDED);
+    expect(sizes(vainGrowth(inVain(EMERGENCY))?.members)).toBe("m0 1Gi");
   });
 
   it("that got a part has that part", () => {
@@ -75,15 +102,12 @@ describe("a growth in vain", () => {
     ["one that failed for another reason, or gave way to an emergency", inVain({ reason: "ReadOnly" })],
     ["one whose claim is still being expanded", inVain({}, "1Gi")],
     ["one of an earlier target", inVain({ decidedAt: "2029-01-01T00:00:00.000Z" })],
-    ["an emergency from before the target", inVain({ emergency: true, startedAt: "2029-01-01T00:00:00.000Z" })],
   ])("is not %s", (_what, layout) => {
     expect(vainGrowth(layout)).toBeUndefined();
   });
 
   it("is not one that is settled, when the same target grows the member once more", () => {
-    const layout = inVain({ emergency: true, startedAt: ENDED });
-    const annotations = { ...layout.metadata.annotations, [GROWTH_FAILED_ANNOTATION]: ENDED };
-    const settled = { ...layout, metadata: { ...layout.metadata, annotations } };
+    const settled = withAnnotation(inVain(EMERGENCY), GROWTH_SETTLED_ANNOTATION, ENDED);
     expect(vainGrowth(settled)).toBeUndefined();
     expect(decideTarget(settled, buildFilesystem({ target: TARGET }))).toEqual({ do: "keep" });
   });
@@ -99,40 +123,58 @@ describe("after a growth in vain", () => {
   it("the same wish is met by a member, at once and by itself", () => {
     const layout = inVain();
     expect(decideTarget(layout, buildFilesystem({ target: TARGET }))).toEqual({ do: "settle-growth" });
-    const fields = fieldsAfterVainGrowth(layout, facts());
+    const fields = fieldsAfterVainGrowth(layout, facts(), NOW_MS);
     expect(sizes(fields?.members)).toBe("m0 1Gi, m1 1Gi");
     expect(fields).toMatchObject({
-      growthFailedAt: ENDED,
+      growth: { failedAt: NOW, settled: ENDED },
       target: { ...TARGET, decidedAt: "2030-01-01T00:00:00.001Z" },
     });
   });
 
   it("a new wish counts what the device has, and is met by a member", () => {
     const wanted = { ...TARGET, size: "3Gi", decidedAt: ENDED };
-    const decided = targetFields(inVain(), wanted, facts());
+    const decided = targetFields(inVain(), wanted, facts(), NOW_MS);
     if (!("fields" in decided)) throw new Error(decided.refusal.message);
     expect(sizes(decided.fields.members)).toBe("m0 1Gi, m1 2Gi");
-    expect(decided.fields).toMatchObject({ growthFailedAt: ENDED, target: wanted });
+    expect(decided.fields).toMatchObject({ growth: { failedAt: NOW, settled: ENDED }, target: wanted });
   });
 
   it.each<[string, MemberClassFacts]>([
     ["maxMembers is reached", facts("Auto", 1)],
     ["the strategy adds none", facts("GrowMember")],
   ])("growing waits for the policy-engine where %s", (_what, ofClass) => {
-    const fields = fieldsAfterVainGrowth(inVain(), ofClass);
+    const fields = fieldsAfterVainGrowth(inVain(), ofClass, NOW_MS);
     expect(sizes(fields?.members)).toBe("m0 1Gi");
-    expect(fields?.growthFailedAt).toBe(ENDED);
+    expect(fields?.growth).toEqual({ failedAt: NOW, settled: ENDED });
     expect(fields?.target).toBeUndefined();
   });
 
   it("growing is tried again there, for the next wish", () => {
-    const decided = targetFields(inVain(), { ...TARGET, decidedAt: ENDED }, facts("Auto", 1, true));
+    const decided = targetFields(inVain(), { ...TARGET, decidedAt: ENDED }, facts("Auto", 1, true), NOW_MS);
     expect("fields" in decided && sizes(decided.fields.members)).toBe("m0 2Gi");
+  });
+
+  it.each([-DAY_MS, DAY_MS])(
+    "the memory counts by the operator's clock, with a node's that is %i ms ahead",
+    (aheadMs) => {
+      const ofNode = (text: string): string => new Date(Date.parse(text) + aheadMs).toISOString();
+      const layout = inVain({ ...EMERGENCY, startedAt: ofNode(ENDED), endedAt: ofNode(ENDED) });
+      const settled = written(layout, targetFields(layout, { ...TARGET, decidedAt: ENDED }, facts(), NOW_MS));
+      expect(classFailure([settled], "member-class", NOW_MS)?.untilMs).toBe(NOW_MS + GROWTH_MEMORY_MS);
+      expect(classFailure([settled], "member-class", NOW_MS + GROWTH_MEMORY_MS)).toBeUndefined();
+    },
+  );
+
+  it("an emergency that ended before a growth was asked for says nothing of that one", () => {
+    const before = inVain({ ...EMERGENCY, startedAt: "2029-01-01T00:00:00.000Z" });
+    const atRest = { ...before, spec: { ...before.spec, members: vainGrowth(before)?.members ?? [] } };
+    const asked = written(atRest, targetFields(atRest, { ...TARGET, decidedAt: ENDED }, facts(), NOW_MS));
+    expect([sizes(asked.spec.members), vainGrowth(asked)]).toEqual(["m0 2Gi", undefined]);
   });
 
   it("a deposed leader's wish is not carried on", () => {
     const layout = inVain();
-    const fields = fieldsAfterVainGrowth({ ...layout, status: { ...layout.status, epoch: 4 } }, facts());
+    const fields = fieldsAfterVainGrowth({ ...layout, status: { ...layout.status, epoch: 4 } }, facts(), NOW_MS);
     expect([sizes(fields?.members), fields?.target]).toEqual(["m0 1Gi", undefined]);
   });
 
@@ -148,7 +190,12 @@ describe("after a growth in vain", () => {
     if (first === undefined) throw new Error("no member");
     const members = [withCapacity(first, "2Gi"), ...others];
     const wanted = { ...TARGET, size: "3Gi", from: "2Gi" };
-    const decided = targetFields({ ...layout, spec: { ...layout.spec, members } }, wanted, facts("Auto", 2, true));
+    const decided = targetFields(
+      { ...layout, spec: { ...layout.spec, members } },
+      wanted,
+      facts("Auto", 2, true),
+      NOW_MS,
+    );
     expect("fields" in decided && sizes(decided.fields.members)).toBe("m0 2Gi, m1 1Gi");
   });
 });
@@ -176,8 +223,58 @@ describe("a class that has failed to grow a member", () => {
     expect(classFailure(layouts, "member-class", NOW_MS) !== undefined).toBe(holds);
   });
 
-  it("by a clock that is ahead is remembered for no longer either", () => {
-    const untilMs = classFailure([failed(GROWTH_MEMORY_MS)], "member-class", NOW_MS)?.untilMs;
-    expect(untilMs).toBe(NOW_MS + GROWTH_MEMORY_MS);
+  it.each<[string, FilesystemLayout[], boolean]>([
+    ["failure of a replica whose clock is a little ahead counts", [failed(60_000)], true],
+    ["failure of one whose clock is a day ahead does not", [failed(DAY_MS)], false],
+    ["failure counts although one worked by a clock that is a day ahead", [failed(-1000), worked(DAY_MS)], true],
+  ])("the %s", (_what, layouts, holds) => {
+    const failure = classFailure(layouts, "member-class", NOW_MS);
+    expect(failure !== undefined).toBe(holds);
+    expect(failure?.untilMs ?? 0).toBeLessThanOrEqual(NOW_MS + GROWTH_MEMORY_MS);
+  });
+});
+
+describe("a growth that works although the class has failed to grow a member", () => {
+  const failure = { className: "member-class", failedAtMs: NOW_MS, untilMs: NOW_MS + GROWTH_MEMORY_MS };
+  const wanted = { ...TARGET, decidedAt: ENDED };
+  const atRest = buildSpan({ sizes: ["1Gi"], reported: { m0: { size: "1Gi" } } });
+  const carriedOut = (layout: FilesystemLayout): FilesystemLayout => ({
+    ...layout,
+    status: {
+      ...layout.status,
+      members: (layout.spec.members ?? []).map(({ name, size = "0" }) => ({ name, size, state: "Present" as const })),
+    },
+  });
+  const asked = written(atRest, targetFields(atRest, wanted, facts("Auto", 1, true), NOW_MS + 1));
+
+  it("is news once the device has followed, and once only", () => {
+    expect(hasGrownSince(asked, failure)).toBe(false);
+    expect(hasGrownSince(carriedOut(asked), failure)).toBe(true);
+    const said = withAnnotation(carriedOut(asked), GROWTH_WORKED_ANNOTATION, new Date(NOW_MS + 2).toISOString());
+    expect(hasGrownSince(said, failure)).toBe(false);
+    expect(classFailure([said], "member-class", NOW_MS + 3)).toBeUndefined();
+  });
+
+  it("is no news of a failure that came after it", () => {
+    expect(hasGrownSince(carriedOut(asked), { ...failure, failedAtMs: NOW_MS + 2 })).toBe(false);
+  });
+
+  it("is not what only added a member", () => {
+    const added = written(atRest, targetFields(atRest, wanted, facts("Auto", 4, true), NOW_MS + 1));
+    expect(sizes(added.spec.members)).toBe("m0 1Gi, m1 1Gi");
+    expect(hasGrownSince(carriedOut(added), failure)).toBe(false);
+  });
+
+  it("is noted in the write that asks for it, and where no class has failed not at all", () => {
+    const healthy = written(atRest, targetFields(atRest, wanted, facts("Auto", 1), NOW_MS));
+    expect(sizes(healthy.spec.members)).toBe("m0 2Gi");
+    expect(healthy.metadata.annotations?.[GROWTH_ASKED_ANNOTATION]).toBeUndefined();
+  });
+
+  it("is the second attempt of a volume whose first was in vain", () => {
+    const again = written(inVain(), targetFields(inVain(), wanted, facts("Auto", 1), NOW_MS));
+    expect(again.metadata.annotations?.[GROWTH_FAILED_ANNOTATION]).toBe(NOW);
+    expect(hasGrownSince(again, failure)).toBe(false);
+    expect(hasGrownSince(carriedOut(again), failure)).toBe(true);
   });
 });
