@@ -132,7 +132,7 @@ export function writeOfGrant(
   const shareBytes = budgetBytes === undefined ? Number.POSITIVE_INFINITY : promises.grantShare(handle, budgetBytes);
   const limitBytes = grantLimit(gathered.facts, policy, ceilings);
   const change = newGrant(gathered, grant, { shareBytes, limitBytes }, epoch);
-  if (change?.to !== undefined) promises.granting(handle, change.to.sizeBytes, epoch);
+  if (change !== undefined) promises.granting(handle, change.to?.sizeBytes ?? 0, epoch);
   return change && applyGrant(client, gathered.layout, change.to);
 }
 
