@@ -54,7 +54,8 @@ export function isChangedMeanwhile(error: unknown): boolean {
   return isKubeError(error, "NotFound") || isKubeError(error, "Conflict");
 }
 
+/** In this order: the column State shows the reason of the first that is true. */
 function statementsOf({ ready, reconciling, stalled }: FilesystemFacts): Statement[] {
   const quiet = (type: ConditionType): Statement => ({ ...ready, type, status: "False" });
-  return [ready, reconciling ?? quiet("Reconciling"), stalled ?? quiet("Stalled")];
+  return [stalled ?? quiet("Stalled"), reconciling ?? quiet("Reconciling"), ready];
 }
