@@ -4,7 +4,7 @@ import { FILESYSTEM_LAYOUTS, type FilesystemLayout, type FilesystemLayoutStatus 
 import { API_VERSION, FIELD_MANAGERS } from "../api/names.ts";
 import type { Applier } from "../kube/apply.ts";
 import type { ApplyConfiguration, KubeClient } from "../kube/client.ts";
-import { isKubeError } from "../kube/kube-error.ts";
+import { onLatest, versionOf } from "../kube/on-latest.ts";
 import type { ReadableStore } from "../kube/store.ts";
 import type { Clock } from "../process/clock.ts";
 import { LayoutError } from "./layout-record.ts";
@@ -21,8 +21,6 @@ export interface StatusWriting {
 }
 
 const APPLY_OPTIONS = { fieldManager: FIELD_MANAGERS.agent, force: true, subresource: "status" } as const;
-/** Of writes of one report: somebody else has written to the layout right before each. */
-const CONFLICTS_LIMIT = 8;
 
 /** `mayWait`: whether it is told later. Nothing is written where the volume is not this node's. Throws KubeError. */
 export async function applyStatus(
@@ -30,43 +28,35 @@ export async function applyStatus(
   handle: string,
   mayWait: (told: FilesystemLayoutStatus | undefined, status: FilesystemLayoutStatus) => boolean,
 ): Promise<void> {
-  const { client, states, layouts, nodeName, applier } = writing;
-  let live = layouts.get(handle);
-  for (let attempt = 1; ; attempt += 1) {
+  const { states, layouts, nodeName, applier } = writing;
+  await onLatest(layouts.get(handle), layoutOf(writing, handle), async (live) => {
     const state = states.get(handle);
     // Another node's by now: two agents that overwrite each other's status would never end.
     if (state === undefined || live?.spec.nodeName !== nodeName) return;
     const configuration = configurationOf(writing, state, live);
     if (mayWait(live.status, configuration.status)) return;
-    try {
-      await applier.applyOnChange("agent-status/apply", FILESYSTEM_LAYOUTS, configuration, APPLY_OPTIONS, live);
-      return;
-    } catch (error) {
-      if (!isKubeError(error, "Conflict") || attempt === CONFLICTS_LIMIT) throw error;
-      live = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
-    }
-  }
+    await applier.applyOnChange("agent-status/apply", FILESYSTEM_LAYOUTS, configuration, APPLY_OPTIONS, live);
+  });
 }
 
 /** Whoever takes the volume back afterwards meets what is said here. Throws LayoutError where it is not this node's, and KubeError. */
 export async function announceHold(writing: StatusWriting, handle: string): Promise<void> {
-  const { client, states, nodeName, applier } = writing;
-  for (let attempt = 1; ; attempt += 1) {
-    const live = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
+  const { states, nodeName, applier } = writing;
+  const read = layoutOf(writing, handle);
+  await onLatest(await read(), read, async (live) => {
     const state = states.get(handle);
     if (state === undefined || live?.spec.nodeName !== nodeName)
       throw new LayoutError(
         `FilesystemLayout ${handle} gives the volume to ${live?.spec.nodeName ?? "no node"}, not to ${nodeName}; nothing of it is touched`,
       );
     const configuration = configurationOf(writing, { ...state, held: true }, live);
-    try {
-      await applier.applyOnChange("span/announce", FILESYSTEM_LAYOUTS, configuration, APPLY_OPTIONS, live);
-      state.held = true;
-      return;
-    } catch (error) {
-      if (!isKubeError(error, "Conflict") || attempt === CONFLICTS_LIMIT) throw error;
-    }
-  }
+    await applier.applyOnChange("span/announce", FILESYSTEM_LAYOUTS, configuration, APPLY_OPTIONS, live);
+    state.held = true;
+  });
+}
+
+function layoutOf({ client }: StatusWriting, handle: string): () => Promise<FilesystemLayout | undefined> {
+  return () => client.get(FILESYSTEM_LAYOUTS, { name: handle });
 }
 
 function configurationOf(
@@ -74,11 +64,10 @@ function configurationOf(
   state: VolumeState,
   live: FilesystemLayout,
 ): ApplyConfiguration & { readonly status: FilesystemLayoutStatus } {
-  const { name, uid, resourceVersion } = live.metadata;
   return {
     apiVersion: API_VERSION,
     kind: FILESYSTEM_LAYOUTS.kind,
-    metadata: { name, uid, ...(resourceVersion === undefined ? {} : { resourceVersion }) },
+    metadata: versionOf(live),
     status: layoutStatus({ state, nodeName, nowMs: clock.nowMs(), live }),
   };
 }

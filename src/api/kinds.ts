@@ -20,6 +20,13 @@ const READY_REASON: PrinterColumn = {
   priority: 1,
 };
 
+/** Stalled and Reconciling come first in the list: what is wrong or under way explains more than that it is mounted. */
+const STATE: PrinterColumn = {
+  name: "State",
+  type: "string",
+  jsonPath: '.status.conditions[?(@.status=="True")].reason',
+};
+
 const policyColumns: PrinterColumn[] = [
   { name: "Extend", type: "string", jsonPath: ".spec.mode.extend" },
   { name: "Shrink", type: "string", jsonPath: ".spec.mode.shrink" },
@@ -70,6 +77,7 @@ export const KINDS: CrdDescription[] = [
       { name: "Policy", type: "string", jsonPath: ".status.scaling.policy", priority: 1 },
       { name: "Node", type: "string", jsonPath: ".status.nodeName", priority: 1 },
       READY,
+      STATE,
       AGE,
     ],
   },

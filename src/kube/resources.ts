@@ -131,6 +131,8 @@ export interface StorageClass extends KubeObject {
   parameters?: Record<string, string>;
   reclaimPolicy?: ReclaimPolicy;
   volumeBindingMode?: "Immediate" | "WaitForFirstConsumer";
+  /** Any of them; within one all expressions hold. */
+  allowedTopologies?: { matchLabelExpressions?: { key: string; values: string[] }[] }[];
   allowVolumeExpansion?: boolean;
   mountOptions?: string[];
 }

@@ -1,11 +1,13 @@
-// The operator's part of a Filesystem's status, whole, as a server-side-apply configuration: the same for every backend. It
-// words nothing. Pure: time comes in.
+// The operator's part of a Filesystem's status, whole, as a server-side-apply configuration: the same for every backend. It holds for
+// the version of the Filesystem that it was decided on. It words nothing. Pure: time comes in.
 import { type ConditionType, datedCondition, type Statement } from "../api/condition.ts";
 import type { ConsolidationNeed } from "../api/consolidation.ts";
 import type { Filesystem } from "../api/filesystem.ts";
 import { API_VERSION } from "../api/names.ts";
 import type { LastTrim } from "../api/trim.ts";
 import type { ApplyConfiguration } from "../kube/client.ts";
+import { isKubeError } from "../kube/kube-error.ts";
+import { versionOf } from "../kube/on-latest.ts";
 import { formatQuantity } from "../units/quantity.ts";
 
 export interface FilesystemFacts {
@@ -23,13 +25,13 @@ export interface FilesystemFacts {
 }
 
 export function filesystemStatus(filesystem: Filesystem, facts: FilesystemFacts, nowMs: number): ApplyConfiguration {
-  const { namespace, name, generation } = filesystem.metadata;
+  const { generation } = filesystem.metadata;
   const { handle, capacityBytes, nodeName, lastTrim, consolidation } = facts;
   const capacity = capacityBytes === undefined ? filesystem.status?.capacity : formatQuantity(capacityBytes);
   return {
     apiVersion: API_VERSION,
     kind: filesystem.kind,
-    metadata: { namespace, name },
+    metadata: versionOf(filesystem),
     status: {
       observedGeneration: generation,
       ...(capacity === undefined ? {} : { capacity }),
@@ -44,7 +46,16 @@ export function filesystemStatus(filesystem: Filesystem, facts: FilesystemFacts,
   };
 }
 
+/**
+ * The Filesystem is gone, another one, or of a later version than the cache had. What the watch says of it has all of the volume's facts
+ * gathered and decided on again, which is right also where another operator leads by then.
+ */
+export function isChangedMeanwhile(error: unknown): boolean {
+  return isKubeError(error, "NotFound") || isKubeError(error, "Conflict");
+}
+
+/** In this order: the column State shows the reason of the first that is true. */
 function statementsOf({ ready, reconciling, stalled }: FilesystemFacts): Statement[] {
   const quiet = (type: ConditionType): Statement => ({ ...ready, type, status: "False" });
-  return [ready, reconciling ?? quiet("Reconciling"), stalled ?? quiet("Stalled")];
+  return [stalled ?? quiet("Stalled"), reconciling ?? quiet("Reconciling"), ready];
 }

@@ -13,7 +13,7 @@ export interface InterposedClient {
 export function interposed(
   real: KubeClient,
   isChosen: (call: string, before: readonly string[]) => boolean,
-  act: () => Promise<void>,
+  act: () => Promise<unknown>,
 ): InterposedClient {
   const calls: string[] = [];
   let acted = false;

@@ -302,29 +302,31 @@ export class BudgetedNamespace {
     this.#replica.registry.sampled(NODE, Sample.fromPartial(sample), instantOf(this.#engineClock));
   }
 
-  async #answerTo(object: KubeObject): Promise<void> {
+  async #answerTo(object: KubeObject): Promise<KubeObject> {
     const held = object.kind === "FilesystemLayout" ? this.#heldGrants : undefined;
     if (held !== undefined) await new Promise<void>((arrive) => held.push(arrive));
     if (this.#answers === "refused") throw new KubeError("Invalid", 422, "the test refuses the write");
-    await this.#take(object);
+    const taken = this.#take(object);
     if (this.#answers === "lost") throw new KubeError("Unreachable", 0, "the answer was lost");
+    return taken;
   }
 
-  /** A server-side apply of the engine: the target, the grant or the status. */
-  async #take(object: KubeObject & { spec?: object; status?: object }): Promise<void> {
+  /** A server-side apply of the engine: the target, the grant or the status. Returns the object as it is then. */
+  #take(object: KubeObject & { spec?: object; status?: object }): KubeObject {
     const [handle, known] = [...this.#api].find(([, of]) => isSame(of, object)) ?? [];
     if (handle === undefined || known === undefined)
       throw new Error(`nobody made ${object.kind} ${object.metadata.name}`);
-    if (object.kind === "Filesystem")
+    if (object.kind === "Filesystem") {
       known.filesystem = {
         ...known.filesystem,
         spec: { ...known.filesystem.spec, ...object.spec },
         ...(object.status && { status: object.status }),
       };
-    else {
-      const { emergency: _before, ...spec } = known.layout.spec;
-      this.#put(handle, { ...known.layout, spec: { ...spec, ...object.spec } }, 1);
+      return known.filesystem;
     }
+    const { emergency: _before, ...spec } = known.layout.spec;
+    this.#put(handle, { ...known.layout, spec: { ...spec, ...object.spec } }, 1);
+    return this.#of(handle).layout;
   }
 
   #resize(handle: string, sizeBytes: number, decidedAt: string | undefined): void {

@@ -46,11 +46,16 @@ export function watchClaim(metrics: EngineMetrics) {
   const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
   let refusal: KubeError | undefined;
   let seen: Filesystem = filesystem;
-  const apply = async (_point: string, _resource: unknown, object: KubeObject & Partial<Filesystem>): Promise<void> => {
+  const apply = async (
+    _point: string,
+    _resource: unknown,
+    object: KubeObject & Partial<Filesystem>,
+  ): Promise<Filesystem> => {
     if (refusal !== undefined) throw refusal;
     if (object.spec?.target !== undefined) targets.push(object.spec.target);
     seen = { ...seen, spec: { ...seen.spec, ...object.spec }, ...(object.status && { status: object.status }) };
     caches.filesystems.put(seen);
+    return seen;
   };
   const world = caches as unknown as World["caches"];
   const engine = createEngine({

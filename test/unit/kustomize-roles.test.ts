@@ -74,22 +74,26 @@ function callsIn(text: string, applyCreates: readonly string[]): Set<string> {
     note(resource, ["list", "watch"]);
   for (const [, resource] of text.matchAll(/: of\(([A-Z_]+)\)/g)) note(resource, ["list", "watch"]);
   for (const [, verb = "", resource] of text.matchAll(
-    /\.(get|list|create|update|delete)\(\s*(?:"[^"]+",\s*)?([A-Z_]+)\b/g,
+    /\.(get|list|create|update|delete)\(\s*(?:"[^"]+",\s*)?([A-Z_]+|ofPolicies)\b/g,
   ))
-    note(resource, [verb]);
+    for (const name of ofVariable(resource)) note(name, [verb]);
   for (const [, resource, rest = ""] of text.matchAll(/\.mergePatch\(\s*"[^"]+",\s*([A-Z_]+)\b([\s\S]*?)\);\n/g))
     note(resource, ["patch"], /"status",?\s*$/.test(rest) ? "/status" : "");
   for (const [, conditions, resource, rest = ""] of text.matchAll(
     /\.apply(OnChange)?\(\s*(?:"[^"]+"|point),\s*([A-Za-z_]+)\b([\s\S]*?)\);\n/g,
   )) {
     const ofStatus = conditions !== undefined || /subresource: "status"/.test(rest);
-    // A variable: the policies, of both kinds.
-    for (const name of resource === "resource" ? ["VOLUME_POLICIES", "CLUSTER_VOLUME_POLICIES"] : [resource ?? ""]) {
+    for (const name of ofVariable(resource)) {
       const creates = !ofStatus && applyCreates.includes(RESOURCES.get(name)?.plural ?? "");
       note(name, creates ? ["create", "patch"] : ["patch"], ofStatus ? "/status" : "");
     }
   }
   return calls;
+}
+
+/** A variable: the policies, of both kinds. */
+function ofVariable(resource = ""): readonly string[] {
+  return resource === "ofPolicies" ? ["VOLUME_POLICIES", "CLUSTER_VOLUME_POLICIES"] : [resource];
 }
 
 function allowed(rules: readonly Rule[]): Set<string> {

@@ -6,6 +6,7 @@ import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
 import type { Applier } from "../../kube/apply.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
+import { versionOf } from "../../kube/on-latest.ts";
 import type { ReadableStore } from "../../kube/store.ts";
 import type { Outcome } from "../../kube/work-queue.ts";
 import type { Logger } from "../../process/log.ts";
@@ -85,11 +86,9 @@ async function removedStatus(parts: LogicalVolumeParts, volume: LogicalVolume): 
   }
 }
 
-/** On that very version: the API server takes a status for an object of another uid, which has the name since. */
+/** On that very version: another one may have the name since. A Conflict has the whole look repeated. */
 async function tell({ applier }: LogicalVolumeParts, live: LogicalVolume, told: LogicalVolumeStatus): Promise<void> {
-  const { name, uid = "", resourceVersion = "" } = live.metadata;
-  const metadata = { name, uid, resourceVersion };
-  const configuration = { apiVersion: API_VERSION, kind: live.kind, metadata, status: told };
+  const configuration = { apiVersion: API_VERSION, kind: live.kind, metadata: versionOf(live), status: told };
   try {
     await applier.applyOnChange("logical-volume/status", LOGICAL_VOLUMES, configuration, APPLY_OPTIONS, live);
   } catch (error) {

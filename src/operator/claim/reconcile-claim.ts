@@ -6,11 +6,12 @@ import { FIELD_MANAGERS } from "../../api/names.ts";
 import { shows } from "../../kube/apply.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
-import { isKubeError, KubeError } from "../../kube/kube-error.ts";
+import { KubeError } from "../../kube/kube-error.ts";
 import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolume } from "../../kube/resources.ts";
 import type { Outcome } from "../../kube/work-queue.ts";
 import type { Clock } from "../../process/clock.ts";
 import { formatQuantity, parseQuantity } from "../../units/quantity.ts";
+import { isChangedMeanwhile } from "../filesystem-status.ts";
 import { writeFilesystem } from "../volume/filesystem-writer.ts";
 import type { ClaimCaches } from "./claim-caches.ts";
 import { gatherClaim, type OrdinaryClaim } from "./claim-facts.ts";
@@ -130,7 +131,6 @@ async function reportStatus(
   try {
     await client.apply("claim/report-status", FILESYSTEMS, status, { ...APPLY, subresource: "status" });
   } catch (error) {
-    // Deleted meanwhile: the watch says so, and it is made again.
-    if (!isKubeError(error, "NotFound")) throw error;
+    if (!isChangedMeanwhile(error)) throw error;
   }
 }

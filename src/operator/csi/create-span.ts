@@ -9,10 +9,12 @@ import type { Topology } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import {
+  NODES,
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   type PersistentVolumeClaim,
   STORAGE_CLASSES,
+  type StorageClass,
 } from "../../kube/resources.ts";
 import { boundSource } from "../member/claim-source.ts";
 import { type ClaimTrouble, claimTrouble } from "../member/claim-trouble.ts";
@@ -23,7 +25,13 @@ import { createMemberClaim, ForeignClaimError, keepVolume } from "../member/memb
 import { listOfClass, readMemberQuota } from "../member/read-member-quota.ts";
 import { tearDownSpan } from "../member/tear-down-span.ts";
 import type { Turns } from "../member/turns.ts";
-import { sharedTopologies, topologiesOf } from "../member/volume-topology.ts";
+import {
+  allowedTopologies,
+  describeTopologies,
+  isWithin,
+  sharedTopologies,
+  topologiesOf,
+} from "../member/volume-topology.ts";
 import { newLayout } from "../volume/layout-fields.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { makeLayout, readLayout } from "../volume/new-layout.ts";
@@ -58,7 +66,7 @@ const FIRST_MEMBER = 0;
 /** Where the volume can be used. */
 export async function createSpan(creating: CreatingSpan, order: SpanOrder): Promise<Topology[] | Refusal> {
   const { client } = creating;
-  const unusable = await refusalOfClass(client, order.record.memberRules?.className ?? "");
+  const unusable = await refusalOfClass(client, order);
   if (unusable !== undefined) return unusable;
   const { namespace } = order.record.claim;
   const layout = order.existing ?? (await creating.turns.take(namespace, () => orderLayout(creating, order)));
@@ -73,13 +81,31 @@ export async function createSpan(creating: CreatingSpan, order: SpanOrder): Prom
   return topologies;
 }
 
-async function refusalOfClass(client: KubeClient, className: string): Promise<Refusal | undefined> {
+async function refusalOfClass(client: KubeClient, order: SpanOrder): Promise<Refusal | undefined> {
+  const className = order.record.memberRules?.className ?? "";
   const storageClass = await client.get(STORAGE_CLASSES, { name: className });
   if (storageClass === undefined)
     return invalidArgument(`parameter memberStorageClassName: there is no StorageClass "${className}"`);
-  if (driverNamed(storageClass.provisioner) === undefined) return undefined;
+  if (driverNamed(storageClass.provisioner) === undefined) return refusalOfNode(client, order, storageClass);
   return invalidArgument(
     `parameter memberStorageClassName: ${className} is of ${storageClass.provisioner}, and Tidemark's own volumes cannot be members`,
+  );
+}
+
+/** The members' provisioner would refuse that node for ever, and nobody would ask the scheduler for another one. */
+async function refusalOfNode(
+  client: KubeClient,
+  { existing, selectedNode }: SpanOrder,
+  storageClass: StorageClass,
+): Promise<Refusal | undefined> {
+  const allowed = allowedTopologies(storageClass);
+  if (existing !== undefined || storageClass.volumeBindingMode !== "WaitForFirstConsumer" || allowed.length === 0)
+    return undefined;
+  const node = await client.get(NODES, { name: selectedNode });
+  if (node === undefined || isWithin(allowed, node.metadata.labels ?? {})) return undefined;
+  return new Refusal(
+    "RESOURCE_EXHAUSTED",
+    `class ${storageClass.metadata.name} of the members allows volumes ${describeTopologies(allowed)} only, and node ${selectedNode} is not there`,
   );
 }
 

@@ -1,12 +1,20 @@
 // PersistentVolumes' node affinity as CSI topologies: where a span can be used is where all of its members can. Pure.
 import type { Topology } from "../../gen/csi/v1/csi.ts";
-import type { NodeSelectorTerm, PersistentVolume } from "../../kube/resources.ts";
+import type { NodeSelectorTerm, PersistentVolume, StorageClass } from "../../kube/resources.ts";
 
 /** Any of them; none: anywhere. Undefined: it says what CSI cannot say. */
 export function topologiesOf({ spec }: PersistentVolume): Topology[] | undefined {
   const terms = spec.nodeAffinity?.required?.nodeSelectorTerms ?? [];
   const all = terms.map(segmentsOf);
   return all.every((one) => one !== undefined) ? all.flat().map((segments) => ({ segments })) : undefined;
+}
+
+/** Where a class lets volumes be made; none: anywhere. */
+export function allowedTopologies({ allowedTopologies: terms = [] }: StorageClass): Topology[] {
+  return terms.flatMap(({ matchLabelExpressions = [] }) => {
+    const matchExpressions = matchLabelExpressions.map(({ key, values }) => ({ key, operator: "In", values }));
+    return (segmentsOf({ matchExpressions }) ?? []).map((segments) => ({ segments }));
+  });
 }
 
 /** Where both can be used; none: anywhere. Undefined: nowhere. */

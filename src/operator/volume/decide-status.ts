@@ -43,10 +43,13 @@ export function decideStatus(facts: StatusFacts, nowMs: number): ApplyConfigurat
   return filesystemStatus(filesystem, { handle, capacityBytes, nodeName, lastTrim, consolidation, ...said }, nowMs);
 }
 
-function readyOf({ layout, missing, handle, lostNode }: StatusFacts): Statement {
+function readyOf(facts: StatusFacts): Statement {
+  const { layout, missing, handle, lostNode } = facts;
   if (missing.length > 0) return statement("Ready", false, "MembersMissing", missingMessage(handle, missing));
   if (lostNode !== undefined) return statement("Ready", false, "NodeLost", lostMessage(lostNode));
   const node = layout?.spec.nodeName ?? "its node";
+  const unmade = layout?.status === undefined ? unmadeOf(facts) : undefined;
+  if (unmade !== undefined) return { ...unmade, type: "Ready", status: "False" };
   if (layout?.status === undefined && isUnused(layout))
     return statement("Ready", false, "WaitingForNode", "no pod has used it yet: it is formatted on its first node");
   if (layout?.status === undefined)
@@ -59,6 +62,12 @@ function readyOf({ layout, missing, handle, lostNode }: StatusFacts): Statement 
   return bytes === undefined
     ? statement("Ready", false, "Provisioning", `the agent on ${node} is making the filesystem`)
     : statement("Ready", true, "Ready", `${formatBytes(bytes)} on node ${node}`);
+}
+
+/** Why there is nothing yet that a pod could use. */
+function unmadeOf(facts: StatusFacts): Statement | undefined {
+  const problem = facts.members?.problem;
+  return problem === undefined ? waitingOf(facts) : statement("Stalled", true, problem.reason, problem.message);
 }
 
 function reconcilingOf(facts: StatusFacts): Statement | undefined {

@@ -18,6 +18,7 @@ import {
   SELECTED_NODE_ANNOTATION,
 } from "../../api/names.ts";
 import type { ApplyConfiguration } from "../../kube/client.ts";
+import { versionOf } from "../../kube/on-latest.ts";
 import { formatQuantity } from "../../units/quantity.ts";
 import type { LogicalVolumeRecord } from "../lvm/logical-volume-record.ts";
 import { recordsOfRules } from "../member/member-rules.ts";
@@ -109,7 +110,7 @@ export function changedLayout(
   { nextMember, growth = {}, ...change }: LayoutFields,
 ): ApplyConfiguration {
   const { emergency: _engineOwned, ...spec } = layout.spec;
-  const { name, uid, resourceVersion, annotations } = layout.metadata;
+  const { annotations } = layout.metadata;
   const changed: Record<string, string> = {
     ...(nextMember === undefined ? {} : { [NEXT_MEMBER_ANNOTATION]: String(nextMember) }),
     ...(growth.failedAt === undefined ? {} : { [GROWTH_FAILED_ANNOTATION]: growth.failedAt }),
@@ -120,7 +121,7 @@ export function changedLayout(
   return {
     apiVersion: API_VERSION,
     kind: FILESYSTEM_LAYOUTS.kind,
-    metadata: { name, uid, resourceVersion, annotations: { ...ownAnnotations(annotations), ...changed } },
+    metadata: { ...versionOf(layout), annotations: { ...ownAnnotations(annotations), ...changed } },
     spec: { ...spec, ...change },
   };
 }

@@ -2,10 +2,8 @@
 // The agent's status writes move the version too, so conflicts are ordinary; what to write is the caller's decision.
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
-import { backOffMs } from "../../kube/back-off.ts";
 import type { KubeClient } from "../../kube/client.ts";
-import { isKubeError } from "../../kube/kube-error.ts";
-import { pause } from "../../kube/pause.ts";
+import { onLatest } from "../../kube/on-latest.ts";
 import type { EffectPoint } from "../../process/effects.ts";
 import { changedLayout, type LayoutFields } from "./layout-fields.ts";
 
@@ -20,29 +18,20 @@ export interface LayoutWriter {
   update(point: EffectPoint, layout: FilesystemLayout, change: LayoutChange): Promise<FilesystemLayout | undefined>;
 }
 
-const WRITE_ATTEMPTS_LIMIT = 8;
-/** A burst of somebody else's writes is let pass; all waits together are under a second. */
-const CONFLICT_BACK_OFF = { baseMs: 2, capMs: 200 };
-
 export function createLayoutWriter(client: KubeClient): LayoutWriter {
   return {
-    update: async (point, layout, change) => {
-      let current: FilesystemLayout | undefined = layout;
-      for (let attempt = 1; current !== undefined; attempt += 1) {
-        const fields = await change(current);
-        if (fields === undefined) return current;
-        try {
-          return await client.apply(point, FILESYSTEM_LAYOUTS, changedLayout(current, fields), {
+    update: (point, layout, change) =>
+      onLatest<FilesystemLayout | undefined, FilesystemLayout | undefined>(
+        layout,
+        () => client.get(FILESYSTEM_LAYOUTS, { name: layout.metadata.name }),
+        async (current) => {
+          const fields = current && (await change(current));
+          if (current === undefined || fields === undefined) return current;
+          return client.apply(point, FILESYSTEM_LAYOUTS, changedLayout(current, fields), {
             fieldManager: FIELD_MANAGERS.operator,
             force: true,
           });
-        } catch (error) {
-          if (!isKubeError(error, "Conflict") || attempt >= WRITE_ATTEMPTS_LIMIT) throw error;
-          await pause(backOffMs(attempt, CONFLICT_BACK_OFF, Math.random()), new AbortController().signal);
-          current = await client.get(FILESYSTEM_LAYOUTS, { name: layout.metadata.name });
-        }
-      }
-      return undefined;
-    },
+        },
+      ),
   };
 }

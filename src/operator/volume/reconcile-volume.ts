@@ -4,10 +4,10 @@ import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
 import { shows } from "../../kube/apply.ts";
-import { isKubeError } from "../../kube/kube-error.ts";
 import { NODES } from "../../kube/resources.ts";
 import type { Outcome } from "../../kube/work-queue.ts";
 import type { Consolidations } from "../consolidation/consolidations.ts";
+import { isChangedMeanwhile } from "../filesystem-status.ts";
 import { tendLogicalVolume } from "../lvm/tend-logical-volume.ts";
 import { type ClassFailure, classFailure, hasGrownSince } from "../member/member-growth.ts";
 import { rulesOfRecords } from "../member/member-rules.ts";
@@ -175,8 +175,7 @@ async function reportStatus(
   try {
     await client.apply("report-status/filesystem", FILESYSTEMS, status, { ...APPLY, subresource: "status" });
   } catch (error) {
-    // Deleted meanwhile: the watch says so, and it is either made again or wanted gone.
-    if (!isKubeError(error, "NotFound")) throw error;
+    if (!isChangedMeanwhile(error)) throw error;
   }
   return undefined;
 }

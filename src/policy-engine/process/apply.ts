@@ -5,6 +5,7 @@ import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-
 import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
 import type { TrimRequest } from "../../api/trim.ts";
 import type { KubeClient } from "../../kube/client.ts";
+import { sameObject, versionOf } from "../../kube/on-latest.ts";
 import { formatQuantity } from "../../units/quantity.ts";
 
 const OPTIONS = { fieldManager: FIELD_MANAGERS.policyEngine, force: true } as const;
@@ -22,17 +23,17 @@ export interface TargetToApply {
 }
 
 /**
- * Writes a new target, and with it the trims that the policy asks for: an apply takes back what it leaves out. Throws KubeError;
- * "Invalid" where a newer leader's epoch stands already.
+ * Writes a new target, and with it the trims that the policy asks for: an apply takes back what it leaves out. Returns the Filesystem as
+ * it is then. Throws KubeError; "Invalid" where a newer leader's epoch stands already.
  */
 export async function applyTarget(
   client: KubeClient,
   filesystem: Filesystem,
   target: TargetToApply,
   trim: TrimRequest | undefined,
-): Promise<void> {
+): Promise<Filesystem> {
   const { namespace, name, uid } = filesystem.metadata;
-  await client.apply(
+  return client.apply(
     "target/apply-filesystem",
     FILESYSTEMS,
     {
@@ -66,18 +67,17 @@ export async function applyTrim(
   trim: TrimRequest | undefined,
   epoch: number,
 ): Promise<void> {
-  const live = await client.get(FILESYSTEMS, filesystem.metadata);
-  if (live === undefined || live.metadata.uid !== filesystem.metadata.uid) return;
+  const live = sameObject(filesystem, await client.get(FILESYSTEMS, filesystem.metadata));
+  if (live === undefined) return;
   const { target } = live.spec;
   if (target !== undefined && target.epoch > epoch) return;
-  const { namespace, name, uid, resourceVersion } = live.metadata;
   await client.apply(
     "trim/apply-filesystem",
     FILESYSTEMS,
     {
       apiVersion: API_VERSION,
       kind: "Filesystem",
-      metadata: { namespace, name, uid, resourceVersion },
+      metadata: versionOf(live),
       spec: { ...(target === undefined ? {} : { target }), ...(trim === undefined ? {} : { trim }) },
     },
     OPTIONS,

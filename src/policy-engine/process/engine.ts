@@ -16,8 +16,6 @@ export interface EngineOptions extends PlanWriting {
   readonly policies: PolicyBook;
   /** Where guidance goes. */
   readonly samples: Pick<SampleServer, "guide">;
-  /** The leader's epoch, asked right before each write; undefined: this replica only watches. */
-  readonly epoch: () => number | undefined;
   readonly clock: Clock;
 }
 

@@ -21,7 +21,7 @@ export interface NamespacePromises {
   /** An extend was decided: it counts from now on, until the next decision knows what became of it. */
   extending(handle: string, sizeBytes: number): void;
   wishing(handle: string, wish: Omit<Wish, "grant">): void;
-  /** A grant is being written: it counts from now on, seen on its layout or not. */
+  /** A grant is being written, or taken back (0 bytes): it counts from now on, seen on its layout or not. */
   granting(handle: string, sizeBytes: number, epoch: number): void;
 }
 
@@ -168,30 +168,33 @@ function otherGrants(
       ? [...written, { ...before, goneAtGeneration: generation, endsAtMs: nowMs + TAKEN_BACK_LIMIT_MS }]
       : written;
   const observed = status?.observedGeneration ?? -1;
-  return all.filter(({ sizeBytes, epoch, goneAtGeneration }) => {
-    if (goneAtGeneration === undefined) return sizeBytes !== standing?.sizeBytes || epoch !== standing.epoch;
+  return all.filter((grant) => {
+    const { epoch, goneAtGeneration } = grant;
+    if (goneAtGeneration === undefined) return !isWhatStands(grant, standing);
     // A deposed leader's grant takes nothing back: the agent refuses it.
     return observed < goneAtGeneration || (standing !== undefined && standing.epoch < epoch);
   });
 }
 
-/** What was written before the grant that stands was there, too, although no cache showed it: the node may have read it then. */
+/** What was written before what stands was there, too, although no cache showed it: the node may have read it then. */
 function overtaken(
   others: readonly OtherGrant[],
   standing: HeldGrant | undefined,
   generation: number,
   nowMs: number,
 ): readonly OtherGrant[] {
-  if (standing === undefined) return others;
-  const seenAt = others.findLastIndex(
-    ({ goneAtGeneration, sizeBytes, epoch }) =>
-      goneAtGeneration === undefined && sizeBytes === standing.sizeBytes && epoch === standing.epoch,
-  );
+  const seenAt = others.findLastIndex((grant) => isWhatStands(grant, standing));
   return others.map((grant, index) =>
     index < seenAt && grant.goneAtGeneration === undefined
       ? { ...grant, goneAtGeneration: generation, endsAtMs: nowMs + TAKEN_BACK_LIMIT_MS }
       : grant,
   );
+}
+
+/** Written, and seen by now. Of a grant that was taken back nothing stands. */
+function isWhatStands({ goneAtGeneration, sizeBytes, epoch }: OtherGrant, standing: HeldGrant | undefined): boolean {
+  if (goneAtGeneration !== undefined || sizeBytes !== (standing?.sizeBytes ?? 0)) return false;
+  return standing === undefined || epoch === standing.epoch;
 }
 
 function open(book: Book, handle: string, name: string): Account {

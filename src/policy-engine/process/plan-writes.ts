@@ -1,6 +1,7 @@
 // The writes that carry out what was decided: the Filesystem's target and trims, what people are told, and an emergency's grant. They are begun
 // here; the engine waits for them.
 import { decisionTime, STEP_AHEAD_MS } from "../../api/decision-time.ts";
+import type { Filesystem } from "../../api/filesystem.ts";
 import type { TrimRequest } from "../../api/trim.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
@@ -28,6 +29,8 @@ export interface PlanWriting {
   readonly metrics: EngineMetrics;
   /** Changes to the whole cluster a second; a plan over it waits for the next evaluation. */
   readonly clusterRate: RateLimit;
+  /** The leader's epoch, asked right before each write; undefined: this replica only watches. */
+  readonly epoch: () => number | undefined;
   readonly log: Logger;
 }
 
@@ -65,7 +68,7 @@ function writesOfPlan(
   if (reported !== undefined && sameConclusion(reported.plan, plan)) return undefined;
   clearTimeout(state.reportTimer);
   const waitMs = reported === undefined ? 0 : reported.atMs + reportIntervalMs(reported.plan, plan) - monotonicMs;
-  if (waitMs <= 0) return report(writing, state, gathered, plan);
+  if (waitMs <= 0) return report(writing, state, gathered, plan, epoch);
   state.reportTimer = setTimeout(again, waitMs).unref();
   return undefined;
 }
@@ -87,9 +90,9 @@ function replaceTarget(
   const { namespace, name } = gathered.filesystem.metadata;
   const why = stops ? "a shrink that is not wanted any more" : "a deposed leader's target";
   log.info({ namespace, name, epoch }, `the present size is put in the place of ${why}`);
-  return (planned ?? Promise.resolve()).then(() =>
-    applyTarget(client, gathered.filesystem, target, wantedTrim(policy)),
-  );
+  return (planned ?? Promise.resolve()).then(async () => {
+    await applyTarget(client, gathered.filesystem, target, wantedTrim(policy));
+  });
 }
 
 /** Undefined where a Filesystem was deleted and made again: it says nothing yet. */
@@ -129,7 +132,7 @@ export function writeOfGrant(
   const shareBytes = budgetBytes === undefined ? Number.POSITIVE_INFINITY : promises.grantShare(handle, budgetBytes);
   const limitBytes = grantLimit(gathered.facts, policy, ceilings);
   const change = newGrant(gathered, grant, { shareBytes, limitBytes }, epoch);
-  if (change?.to !== undefined) promises.granting(handle, change.to.sizeBytes, epoch);
+  if (change !== undefined) promises.granting(handle, change.to?.sizeBytes ?? 0, epoch);
   return change && applyGrant(client, gathered.layout, change.to);
 }
 
@@ -156,26 +159,36 @@ async function change(
     planned: plannedShrink(plan),
     attempt: gathered.facts.filesystem.extendsInVain + 1,
   };
+  let filesystem: Filesystem;
   try {
     const { sizeBytes, fromBytes, notAfterMs, members } = plan;
     const target = { sizeBytes, fromBytes, epoch, decidedAt, notAfterMs, members };
-    await applyTarget(writing.client, gathered.filesystem, target, trim);
+    filesystem = await applyTarget(writing.client, gathered.filesystem, target, trim);
   } catch (error) {
     if (!(error instanceof KubeError && error.reason === "Unreachable")) state.pending = undefined;
     throw error;
   }
   writing.metrics.targets.inc({ plan: plan.kind });
-  await report(writing, state, gathered, plan);
+  await report(writing, state, { ...gathered, filesystem }, plan, epoch);
 }
 
 function plannedShrink({ sizeBytes, fromBytes, notAfterMs }: ChangePlan): PlannedShrink | undefined {
   return notAfterMs === undefined ? undefined : { sizeBytes, fromBytes, notAfterMs };
 }
 
-async function report(writing: PlanWriting, state: VolumeState, gathered: Gathered, plan: Plan): Promise<void> {
-  await reportPlan(writing.client, writing.events, gathered.filesystem, plan, state, gathered.facts.nowMs);
-  state.reported = { plan, atMs: gathered.facts.monotonicMs, filesystemUID: gathered.filesystem.metadata.uid };
+async function report(
+  writing: PlanWriting,
+  state: VolumeState,
+  { facts, filesystem }: Gathered,
+  plan: Plan,
+  epoch: number,
+): Promise<void> {
+  // A leader that was cut off meanwhile may meet what the next one has written.
+  const isWanted = ({ spec: { target } }: Filesystem): boolean =>
+    writing.epoch() === epoch && (target === undefined || target.epoch <= epoch);
+  if (!(await reportPlan(writing.client, writing.events, filesystem, plan, state, facts.nowMs, isWanted))) return;
+  state.reported = { plan, atMs: facts.monotonicMs, filesystemUID: filesystem.metadata.uid };
   writing.metrics.decisions.inc({ plan: plan.kind, reason: plan.reason });
-  const { namespace, name } = gathered.filesystem.metadata;
+  const { namespace, name } = filesystem.metadata;
   writing.log.info({ namespace, name, plan: plan.kind, reason: plan.reason, rule: plan.rule }, plan.message);
 }

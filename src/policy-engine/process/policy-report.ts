@@ -8,6 +8,7 @@ import { CLUSTER_VOLUME_POLICIES, type PolicyStatus, VOLUME_POLICIES } from "../
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import type { Resource } from "../../kube/object.ts";
+import { onLatest, sameObject, versionOf } from "../../kube/on-latest.ts";
 import type { PolicyProblem } from "../compiled-policy.ts";
 import type { AnyPolicy, PolicyEntry } from "./policy-book.ts";
 
@@ -18,25 +19,37 @@ export interface PolicyUse {
 
 const PROBLEMS_SHOWN = 5;
 
-/** Writes the status when it says something new. Throws KubeError. */
+/**
+ * Writes the status when it says something new, on the version that it is said of. Nothing is written of a policy that its author has
+ * changed since it was compiled, nor by a replica that has ceased to lead. Throws KubeError.
+ */
 export async function reportPolicy(
   client: KubeClient,
   events: EventRecorder,
   { object, compiled }: PolicyEntry,
   use: PolicyUse,
+  isLeader: () => boolean,
   nowMs: number,
 ): Promise<void> {
-  const status = policyStatus(object, compiled.problems, use, nowMs);
-  if (JSON.stringify(essence(object.status)) === JSON.stringify(essence(status))) return;
-  const { namespace, name, uid } = object.metadata;
-  const resource: Resource<AnyPolicy> = object.kind === "VolumePolicy" ? VOLUME_POLICIES : CLUSTER_VOLUME_POLICIES;
-  await client.apply(
-    "policy/apply-status",
-    resource,
-    { apiVersion: API_VERSION, kind: object.kind, metadata: { namespace, name, uid }, status: { ...status } },
-    { fieldManager: FIELD_MANAGERS.policyEngine, force: true, subresource: "status" },
+  const ofPolicies: Resource<AnyPolicy> = object.kind === "VolumePolicy" ? VOLUME_POLICIES : CLUSTER_VOLUME_POLICIES;
+  const isTold = await onLatest<AnyPolicy | undefined, boolean>(
+    object,
+    async () => sameObject(object, await client.get(ofPolicies, object.metadata)),
+    async (live) => {
+      if (live === undefined || live.metadata.generation !== object.metadata.generation || !isLeader()) return false;
+      const status = policyStatus(live, compiled.problems, use, nowMs);
+      if (JSON.stringify(essence(live.status)) === JSON.stringify(essence(status))) return false;
+      await client.apply(
+        "policy/apply-status",
+        ofPolicies,
+        { apiVersion: API_VERSION, kind: object.kind, metadata: versionOf(live), status: { ...status } },
+        { fieldManager: FIELD_MANAGERS.policyEngine, force: true, subresource: "status" },
+      );
+      return true;
+    },
   );
-  if (compiled.problems.length > 0) events.record(object, "Warning", "CompileFailed", problemsText(compiled.problems));
+  const { problems } = compiled;
+  if (isTold && problems.length > 0) events.record(object, "Warning", "CompileFailed", problemsText(problems));
 }
 
 function policyStatus(

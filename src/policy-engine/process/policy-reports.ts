@@ -33,7 +33,7 @@ export function createPolicyReports(
     const uses = policyUses(caches, policies);
     for (const entry of policies.entries()) {
       const use = uses.get(entry.compiled.key) ?? { matchedFilesystems: 0, conflicts: new Set<string>() };
-      await reportPolicy(client, events, entry, use, nowMs());
+      await reportPolicy(client, events, entry, use, isLeader, nowMs());
     }
   };
   const schedule = (delayMs: number): void => {

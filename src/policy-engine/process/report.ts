@@ -6,6 +6,7 @@ import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
 import type { HoldReason } from "../../api/reasons.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
+import { onLatest, sameObject, versionOf } from "../../kube/on-latest.ts";
 import { formatQuantity } from "../../units/quantity.ts";
 import type { ChangePlan, Plan } from "../plan.ts";
 import type { Change, Changes } from "./changes.ts";
@@ -33,6 +34,10 @@ const WARNINGS: ReadonlySet<HoldReason> = new Set<HoldReason>([
   "ResizeInfeasible",
 ]);
 
+/**
+ * Writes on the version of the Filesystem that is handed in, or on a later one while `isWanted` says so of it. Returns whether it did:
+ * a Filesystem that is gone, or another one by now, is told nothing. Throws KubeError.
+ */
 export async function reportPlan(
   client: KubeClient,
   events: EventRecorder,
@@ -40,21 +45,26 @@ export async function reportPlan(
   plan: Plan,
   changes: Changes,
   nowMs: number,
-): Promise<void> {
-  const { namespace, name, uid } = filesystem.metadata;
-  await client.apply(
-    "report/apply-status",
-    FILESYSTEMS,
-    {
-      apiVersion: API_VERSION,
-      kind: "Filesystem",
-      metadata: { namespace, name, uid },
-      status: { scaling: { ...scalingStatus(plan, nowMs), ...changeTimes(changes) } },
+  isWanted: (live: Filesystem) => boolean,
+): Promise<boolean> {
+  const scaling = { ...scalingStatus(plan, nowMs), ...changeTimes(changes) };
+  const isTold = await onLatest<Filesystem | undefined, boolean>(
+    filesystem,
+    async () => sameObject(filesystem, await client.get(FILESYSTEMS, filesystem.metadata)),
+    async (live) => {
+      if (live === undefined || !isWanted(live)) return false;
+      await client.apply(
+        "report/apply-status",
+        FILESYSTEMS,
+        { apiVersion: API_VERSION, kind: "Filesystem", metadata: versionOf(live), status: { scaling } },
+        { fieldManager: FIELD_MANAGERS.policyEngine, force: true, subresource: "status" },
+      );
+      return true;
     },
-    { fieldManager: FIELD_MANAGERS.policyEngine, force: true, subresource: "status" },
   );
   const event = eventOf(plan);
-  if (event !== undefined) events.record(filesystem, event.type, event.reason, event.message);
+  if (isTold && event !== undefined) events.record(filesystem, event.type, event.reason, event.message);
+  return isTold;
 }
 
 function scalingStatus(plan: Plan, nowMs: number): ScalingStatus {

@@ -10,12 +10,20 @@ import {
   NODES,
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
+  STORAGE_CLASSES,
 } from "../../../src/kube/resources.ts";
 import { GIB } from "../../../src/units/quantity.ts";
-import { createMemberNode, createZoneNode, MEMBER_CLASS, ZONE_KEY } from "../../fakes/member-sidecars.ts";
+import {
+  createMemberNode,
+  createZoneNode,
+  MEMBER_CLASS,
+  MEMBER_DRIVER,
+  ZONE_KEY,
+} from "../../fakes/member-sidecars.ts";
 import { untilRead } from "./cluster.ts";
 import { provisionedSpan } from "./provisioned-span.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
+import { isAttached } from "./span-under-test.ts";
 
 const BUDGET_BYTES = 40 * GIB;
 let tested: SpanCluster;
@@ -47,6 +55,43 @@ async function publishedToA(): Promise<{ request: CreateVolumeRequest; claim: st
   await tested.span.publish(handle, "node-a");
   return { request, claim, handle };
 }
+
+describe("members whose class allows one zone", () => {
+  const CLASS = "zoned-class";
+  const inZone = (node: string): CreateVolumeRequest => {
+    const request = requestOn(node);
+    return { ...request, parameters: { ...request.parameters, memberStorageClassName: CLASS } };
+  };
+  beforeAll(async () => {
+    await tested.cluster.client.create("test/class", STORAGE_CLASSES, {
+      apiVersion: "storage.k8s.io/v1",
+      kind: "StorageClass",
+      metadata: { name: CLASS },
+      provisioner: MEMBER_DRIVER,
+      volumeBindingMode: "WaitForFirstConsumer",
+      allowedTopologies: [{ matchLabelExpressions: [{ key: ZONE_KEY, values: ["a"] }] }],
+    });
+  });
+
+  it("are not begun on a node of another one: the scheduler is asked for another node, and nothing stays", async () => {
+    await expect(tested.span.create(inZone("node-far"))).rejects.toMatchObject({
+      code: status.RESOURCE_EXHAUSTED,
+      details: expect.stringContaining(`in ${ZONE_KEY}=a only, and node node-far is not there`),
+    });
+    const layouts = (await tested.cluster.client.list(FILESYSTEM_LAYOUTS)).items;
+    expect(layouts.map(({ spec }) => spec.claimRef?.name)).toEqual([]);
+  }, 60_000);
+
+  it("are made on a node of that zone, and can be attached where the filesystem is", async () => {
+    const { volume } = await tested.span.create(inZone("node-b"));
+    const handle = volume?.volumeId ?? "";
+    expect(volume?.accessibleTopology).toEqual([{ segments: { [ZONE_KEY]: "a" } }]);
+    await tested.span.publish(handle, "node-a");
+    await tested.span.expand(handle, 3 * GIB);
+    await tested.span.untilLayout("m1 is attached", handle, isAttached("m1"));
+    expect([await selectedNode(handle, "m0"), await selectedNode(handle, "m1")]).toEqual(["node-b", "node-a"]);
+  }, 60_000);
+});
 
 describe("a member that is added later", () => {
   it("is made for the node that has the volume", async () => {

@@ -1,10 +1,16 @@
 // What the engine's writes leave on the API server where somebody else was quicker: right before one of them the test acts.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { FILESYSTEMS, type Filesystem } from "../../../src/api/filesystem.ts";
+import { VOLUME_POLICIES, type VolumePolicy } from "../../../src/api/volume-policy.ts";
+import type { KubeClient } from "../../../src/kube/client.ts";
+import { compilePolicy } from "../../../src/policy-engine/compile-policy.ts";
+import type { Plan } from "../../../src/policy-engine/plan.ts";
 import { applyTarget, applyTrim, type TargetToApply } from "../../../src/policy-engine/process/apply.ts";
+import { reportPolicy } from "../../../src/policy-engine/process/policy-report.ts";
+import { reportPlan } from "../../../src/policy-engine/process/report.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { interposed } from "../../fakes/interposed-client.ts";
-import { type Cluster, makeVolume, startCluster } from "./engine-under-test.ts";
+import { applyPolicy, type Cluster, makeVolume, sayStalled, startCluster } from "./engine-under-test.ts";
 
 let cluster: Cluster;
 beforeAll(async () => {
@@ -62,5 +68,100 @@ describe("trims", () => {
     await applyTarget(cluster.client, cached, target(2, "2026-11-20T12:00:00.000Z"), undefined);
     await applyTrim(cluster.client, cached, { every: "1d" }, 3);
     expect((await live("lagging")).spec).toMatchObject({ target: { size: "2Gi" }, trim: { every: "1d" } });
+  });
+});
+
+describe("what was decided", () => {
+  const NO_EVENTS = { record: () => {}, flush: async () => {} };
+  const NO_CHANGES = { extends: [], shrinks: [] };
+  const hold = (message: string) => ({ kind: "hold", reason: "InBounds", message }) as unknown as Plan;
+  const tell = (client: KubeClient, of: Filesystem, message: string, isLeader: () => boolean): Promise<boolean> =>
+    reportPlan(client, NO_EVENTS, of, hold(message), NO_CHANGES, Date.now(), isLeader);
+  /** Somebody acts right before the status is written. */
+  const meanwhile = (act: () => Promise<unknown>) =>
+    interposed(cluster.client, (call) => call === "apply filesystems", act);
+
+  it("is told on a Filesystem that the operator has written to meanwhile, with one read more", async () => {
+    await makeVolume(cluster, "written-to", GIB);
+    const late = meanwhile(() => sayStalled(cluster, "written-to", "ResizeFailed"));
+    expect(await tell(late.client, await live("written-to"), "enough room", () => true)).toBe(true);
+    expect(late.calls).toEqual(["apply filesystems", "get filesystems", "apply filesystems"]);
+    const { status } = await live("written-to");
+    expect(status?.scaling?.message).toBe("enough room");
+    expect(status?.conditions).toHaveLength(1);
+  });
+
+  it("is not told by a leader that was cut off over what the next leader has told", async () => {
+    await makeVolume(cluster, "led-anew", GIB);
+    const before = await live("led-anew");
+    const late = meanwhile(() => tell(cluster.client, before, "said by the next leader", () => true));
+    let asked = 0;
+    // It leads when it begins to write, and does not when it has been refused.
+    expect(await tell(late.client, before, "said by the former leader", () => asked++ === 0)).toBe(false);
+    expect((await live("led-anew")).status?.scaling?.message).toBe("said by the next leader");
+  });
+
+  it("is not told of a Filesystem that was deleted and made again", async () => {
+    await makeVolume(cluster, "another", GIB);
+    const before = await live("another");
+    const late = meanwhile(async () => {
+      await cluster.client.delete("test/filesystem", FILESYSTEMS, { namespace: "default", name: "another" });
+      await makeVolume(cluster, "another", GIB);
+    });
+    expect(await tell(late.client, before, "of the former one", () => true)).toBe(false);
+    expect((await live("another")).status?.scaling).toBeUndefined();
+  });
+});
+
+describe("what became of a policy", () => {
+  const NO_EVENTS = { record: () => {}, flush: async () => {} };
+  const rule = { name: "full", action: "Extend" as const, when: "volume.usedRatio > 0.8", targetUsed: "60%" };
+  const SPEC = { limits: { max: "10Gi" }, rules: [rule] };
+  const livePolicy = async (name: string): Promise<VolumePolicy> => {
+    const policy = await cluster.client.get(VOLUME_POLICIES, { namespace: "default", name });
+    if (policy === undefined) throw new Error(`no policy ${name}`);
+    return policy;
+  };
+  const tell = (client: KubeClient, object: VolumePolicy, matched: number, isLeader = () => true): Promise<void> => {
+    const use = { matchedFilesystems: matched, conflicts: new Set<string>() };
+    return reportPolicy(client, NO_EVENTS, { object, compiled: compilePolicy(object) }, use, isLeader, Date.now());
+  };
+  const meanwhile = (act: () => Promise<unknown>) =>
+    interposed(cluster.client, (call) => call === "apply volumepolicies", act);
+
+  it("is told on the version that stands, where only others have written to it", async () => {
+    await applyPolicy(cluster, "labelled", SPEC);
+    const object = await livePolicy("labelled");
+    const label = { metadata: { labels: { team: "shop" } } };
+    const late = meanwhile(() =>
+      cluster.client.mergePatch("test/label", VOLUME_POLICIES, { namespace: "default", name: "labelled" }, label),
+    );
+    await tell(late.client, object, 3);
+    expect((await livePolicy("labelled")).status?.matchedFilesystems).toBe(3);
+  });
+
+  it("is not told by a leader that was cut off over what the next leader has told", async () => {
+    await applyPolicy(cluster, "led-anew", SPEC);
+    const object = await livePolicy("led-anew");
+    const late = meanwhile(() => tell(cluster.client, object, 2));
+    let asked = 0;
+    await tell(late.client, object, 1, () => asked++ === 0);
+    expect((await livePolicy("led-anew")).status?.matchedFilesystems).toBe(2);
+  });
+
+  it("is not told of a policy that its author has changed, or made again", async () => {
+    await applyPolicy(cluster, "changed", SPEC);
+    const object = await livePolicy("changed");
+    const rules = [{ ...rule, when: "volume.usedRatio > 0.7" }];
+    await tell(meanwhile(() => applyPolicy(cluster, "changed", { ...SPEC, rules })).client, object, 1);
+    expect((await livePolicy("changed")).status).toBeUndefined();
+
+    const former = await livePolicy("changed");
+    const remake = async (): Promise<void> => {
+      await cluster.client.delete("test/policy", VOLUME_POLICIES, { namespace: "default", name: "changed" });
+      await applyPolicy(cluster, "changed", SPEC);
+    };
+    await tell(meanwhile(remake).client, former, 1);
+    expect((await livePolicy("changed")).status).toBeUndefined();
   });
 });

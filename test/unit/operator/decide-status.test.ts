@@ -143,6 +143,12 @@ describe("a Filesystem's status", () => {
       { Ready: "True Ready", Reconciling: "True WaitingForMember", Stalled: "False Ready" },
     ],
     [
+      "is not Ready for its first member, which waits for its driver, and not for a pod",
+      { ...buildSpan({ sizes: ["1Gi"] }), status: undefined },
+      { members: { waiting: ["member m0: claim c is not bound yet"], problem: undefined, spare: undefined } },
+      { Ready: "False WaitingForMember", Reconciling: "True WaitingForMember", Stalled: "False WaitingForMember" },
+    ],
+    [
       "is Stalled when a member cannot be had",
       buildSpan({ sizes: ["1Gi"] }),
       { members: { waiting: [], problem: { reason: "MemberFailed", message: "exceeded quota" }, spare: undefined } },

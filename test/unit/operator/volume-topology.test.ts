@@ -1,6 +1,11 @@
 import { expect, it } from "@jest/globals";
 import type { NodeSelectorTerm } from "../../../src/kube/resources.ts";
-import { isWithin, sharedTopologies, topologiesOf } from "../../../src/operator/member/volume-topology.ts";
+import {
+  allowedTopologies,
+  isWithin,
+  sharedTopologies,
+  topologiesOf,
+} from "../../../src/operator/member/volume-topology.ts";
 
 const zone = (operator: string, ...values: string[]) => ({ key: "zone", operator, values });
 const topologies = (...nodeSelectorTerms: NodeSelectorTerm[]) =>
@@ -31,6 +36,25 @@ it.each<[string, NodeSelectorTerm[], Record<string, string>[] | undefined]>([
   ["what CSI has no words for is no topology", [{ matchExpressions: [zone("NotIn", "a")] }], undefined],
 ])("%s", (_what, terms, expected) => {
   expect(topologies(...terms)?.map(({ segments }) => segments)).toEqual(expected);
+});
+
+it("a class' allowed topologies are alternatives, and what one of them says holds together", () => {
+  const expression = (key: string, ...values: string[]) => ({ key, values });
+  const storageClass = { apiVersion: "storage.k8s.io/v1", kind: "StorageClass", metadata: { name: "gp3" } };
+  const allowed = (...terms: ReturnType<typeof expression>[][]) =>
+    allowedTopologies({
+      ...storageClass,
+      provisioner: "members.example.com",
+      ...(terms.length > 0 && {
+        allowedTopologies: terms.map((matchLabelExpressions) => ({ matchLabelExpressions })),
+      }),
+    }).map(({ segments }) => segments);
+  expect(allowed()).toEqual([]);
+  expect(allowed([expression("zone", "a", "b"), expression("rack", "1")], [expression("zone", "c")])).toEqual([
+    { zone: "a", rack: "1" },
+    { zone: "b", rack: "1" },
+    { zone: "c" },
+  ]);
 });
 
 type Segments = Record<string, string>;

@@ -135,6 +135,21 @@ describe("a namespace's budget", () => {
     expect(namespace.reachableBytes()).toBe(28 * GIB);
   });
 
+  it("counts a grant that was taken back before any cache showed it, while its node may spend it", async () => {
+    const namespace = namespaceOf(25, sized(10, 0.4, { grantBytes: 12 * GIB }), sized(10, 0.2));
+    await namespace.decide();
+    expect(namespace.grantBytes("v0")).toBe(15 * GIB);
+    namespace.nodeSeesGrant("v0");
+    namespace.use("v1", 0.6);
+    await namespace.decide();
+    expect(namespace.grantBytes("v0")).toBe(0);
+    // The caches go from the first of the three to the last.
+    namespace.watch();
+    namespace.tick(31);
+    await namespace.decide();
+    expect(namespace.reachableBytes()).toBeLessThanOrEqual(25 * GIB);
+  });
+
   it("takes grants of fuller volumes back for a raised request", async () => {
     const raised = { raisedRequestBytes: 18 * GIB };
     const namespace = namespaceOf(40, sized(10, 0.1, raised), sized(10, 0.7, { grantBytes: 20 * GIB }), sized(10, 0.6));

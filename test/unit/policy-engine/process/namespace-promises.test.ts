@@ -172,6 +172,28 @@ describe("what a filesystem is promised", () => {
     expect(gib(31)).toBe(12);
   });
 
+  it("is a grant that was taken back before any cache showed it, until the agent has seen that", () => {
+    const { see, gib, promises, generation } = promised();
+    see(grant("12Gi", 60));
+    promises.granting("one", 14 * GIB, 1);
+    promises.granting("one", 0, 1);
+    see({}, { observedGeneration: generation() });
+    expect(gib(31)).toBe(14);
+    see({}, { observedGeneration: generation() });
+    expect(gib(31)).toBe(10);
+  });
+
+  it("is a grant that is being written after one was taken back, which caches show first", () => {
+    const { see, gib, promises, generation } = promised();
+    see(grant("12Gi", 60));
+    promises.granting("one", 0, 1);
+    promises.granting("one", 14 * GIB, 1);
+    see({}, { observedGeneration: generation() + 1 });
+    expect(gib(1)).toBe(14);
+    see(grant("14Gi", 60), { observedGeneration: generation() + 1 });
+    expect(gib(31)).toBe(14);
+  });
+
   it("is a grant that only a deposed leader has replaced: its agent refuses that", () => {
     const { see, gib, generation } = promised();
     see(grant("14Gi", 60, 2));
