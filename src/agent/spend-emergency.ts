@@ -6,6 +6,7 @@ import { formatBytes, formatQuantity } from "../units/quantity.ts";
 import type { OperationKind } from "./decide-operation.ts";
 import { type Grant, grantOf, isAlive, type ReachableGrant, reachableGrant, shouldSpendGrant } from "./emergency.ts";
 import { memberFactsOf, promisedBytes, withSparesTaken } from "./member-facts.ts";
+import { isReadOnly } from "./mount-watch.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import { hasGrownTo } from "./storage/read-filesystem.ts";
 import type { VolumeState } from "./volume-state.ts";
@@ -52,7 +53,8 @@ export async function spendEmergency(
     running: isLate && takesSpare ? undefined : begunKind(state),
     retryMs,
   };
-  if (!shouldSpendGrant(facts)) return;
+  // Asked of the kernel now, and last: what the state says may be seconds old, and the room is wanted as soon as it can be had.
+  if (!shouldSpendGrant(facts) || isReadOnly(state.mounted)) return;
   log.warn(
     { volume: state.handle, availableBytes, grant: record.grant },
     "minAvailable is crossed: spending the grant",

@@ -68,7 +68,7 @@ export function requireMember<V extends OneMemberVolume>({ members }: BlockHost<
   );
 }
 
-/** Throws ReadOnly when the kernel has stopped all writes. */
+/** Throws ReadOnly when nothing can be written: the kernel has stopped it after an error, or somebody has remounted it. */
 export function assertWritable(volume: MountedFilesystem): void {
   const mount = mountAt(volume.mountPath);
   if (mount === undefined)
@@ -76,8 +76,8 @@ export function assertWritable(volume: MountedFilesystem): void {
   if (mount.readOnly)
     throw new StorageError(
       "ReadOnly",
-      `${volume.fsType} ${volume.fsid} of ${volume.handle} at ${volume.mountPath} is read-only after an error (see dmesg); ` +
-        "unmount it, check it and mount it again",
+      `${volume.fsType} ${volume.fsid} of ${volume.handle} at ${volume.mountPath} is read-only: remounted so by hand, or by the kernel ` +
+        `after an error (dmesg). Run "mount -o remount,rw ${volume.mountPath}"; after an error unmount it, check it and mount it again`,
     );
 }
 

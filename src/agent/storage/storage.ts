@@ -103,7 +103,7 @@ export type StorageErrorCode =
   | "MemberDriverFailed" // the driver of a member has refused
   | "DiskFull" // no room on the host for the member
   | "DeviceBusy" // still held by somebody
-  | "ReadOnly" // the kernel has forced the filesystem read-only
+  | "ReadOnly" // the filesystem takes no writes
   | "ShrinkInDoubt" // a shrink was interrupted, and nobody can tell which content is the last one
   | "Hung" // a command is stuck in the kernel
   | "NotPermitted" // the kernel refused for want of a capability
