@@ -29,9 +29,9 @@ export async function spendEmergency(
   { runner, clock, bootID, log }: EmergencyEnvironment,
   state: VolumeState,
 ): Promise<void> {
-  const { reading, record, sizeBytes, running } = state;
+  const { reading, record, sizeBytes } = state;
   if (record.grant === undefined || reading === undefined || sizeBytes === undefined) return;
-  if (state.mounted === undefined || state.closing || running?.cancel.signal.aborted === true) return;
+  if (!mayBegin(state)) return;
   // A reading from before the last operation's end says nothing about the present size.
   if (reading.takenMs < state.operationEndedMs) return;
   const { capacityBytes, availableBytes } = reading;
@@ -71,6 +71,12 @@ export async function spendEmergency(
   } catch (err) {
     log.error({ volume: state.handle, err }, "the emergency extend could not begin");
   }
+}
+
+function mayBegin({ mounted, closing, running, record, problem }: VolumeState): boolean {
+  // Its file was cut by hand: each attempt would fail.
+  if (record.backend === "loop" && problem?.reason === "MembersMissing") return false;
+  return mounted !== undefined && !closing && running?.cancel.signal.aborted !== true;
 }
 
 interface Waiting {

@@ -39,7 +39,10 @@ export function createBlockStorage<V extends OneMemberVolume>(
     find: (volume, mountPath) => findOwn(host, volume, mountPath),
     mountPath: async (volume) => (await host.members.devices(volume)).flatMap(mountsOfDevice)[0]?.mountPath,
     sizeBytes: (volume) => host.members.sizeBytes(volume),
-    members: async () => [],
+    members: async (volume) => {
+      host.members.assertWhole(volume);
+      return [];
+    },
     extend: (volume, sizeBytes, _signal, tell = () => undefined) =>
       queue.runPreempting(volume.handle, () => extend(volume, sizeBytes, tell)),
     shrink: (volume, sizeBytes, control) =>

@@ -59,8 +59,10 @@ function showsBtrfs(volume: MountedFilesystem, sizeBytes: number): boolean {
   }
 }
 
+/** Its size. Throws MembersMissing where it was cut by hand. */
 export function requireMember<V extends OneMemberVolume>({ members }: BlockHost<V>, volume: Mounted<V>): number {
   const sizeBytes = members.mountedBytes(volume);
+  members.assertWhole(volume);
   if (sizeBytes !== undefined) return sizeBytes;
   throw new StorageError(
     "CommandFailed",
