@@ -40,6 +40,8 @@ export interface MemberFacts {
 
 export interface OperationFacts {
   readonly mounted: boolean;
+  /** The mounted filesystem takes no writes, so that no size of it can change. */
+  readonly readOnly: boolean;
   /** The member's size as measured now; undefined: it was not found. */
   readonly sizeBytes: number | undefined;
   /** False while the API server has not been heard: the target may be an old one. */
@@ -71,6 +73,7 @@ export type IdleReason =
   | "NoTarget"
   | "NotMounted"
   | "OperationInProgress"
+  | "ReadOnly"
   | "StillMounted"
   | "TargetEnded"
   | "WaitingForLayout"
@@ -149,8 +152,9 @@ function interruptedUnmounted({ interrupted, shrinksOnlyUnmounted }: OperationFa
   return { act: "Abandon", operation: interrupted, message: "interrupted while it was not mounted" };
 }
 
-function unusable({ mounted, sizeBytes }: OperationFacts): OperationDecision | undefined {
+function unusable({ mounted, readOnly, sizeBytes }: OperationFacts): OperationDecision | undefined {
   if (!mounted) return nothing("NotMounted", "no pod on this node uses the filesystem");
+  if (readOnly) return nothing("ReadOnly", "the filesystem is read-only: its size stays until it takes writes again");
   if (sizeBytes === undefined) return nothing("MemberMissing", "the member was not found on this node");
   return undefined;
 }

@@ -130,7 +130,19 @@ function blocks(state: VolumeState): Because | undefined {
       message: `the filesystem at ${state.mounted?.mountPath} does not answer; see dmesg on the node`,
     };
   const missing = isMissing(state) ? missingMember(state.record) : undefined;
-  return missing === undefined ? state.problem : { reason: "MembersMissing", message: missing };
+  if (missing !== undefined) return { reason: "MembersMissing", message: missing };
+  return state.problem ?? readOnly(state);
+}
+
+function readOnly({ readOnlySinceMs, mounted }: VolumeState): Because | undefined {
+  if (readOnlySinceMs === undefined || mounted === undefined) return undefined;
+  const since = new Date(readOnlySinceMs).toISOString();
+  return {
+    reason: "ReadOnly",
+    message:
+      `Run "mount -o remount,rw ${mounted.mountPath}" on the node: the filesystem is read-only since ${since}, by hand or by the kernel ` +
+      "after an error (dmesg). After an error, unmount it, check it and mount it again. Its size stays until then",
+  };
 }
 
 function missingMember(record: NodeRecord): string | undefined {

@@ -10,7 +10,11 @@ const MEMBERS_LIMIT_MS = 10_000;
 
 /** While an operation runs it says itself how far it has come. */
 export async function measureVolume(storage: Measurable, state: VolumeState): Promise<void> {
-  await findMembersWhileIdle(storage, state);
+  await findMembersWhileIdle(storage, state).catch(async (error: unknown) => {
+    // What is left of it is told all the same.
+    if (state.record.backend !== "span") state.sizeBytes = await measuredBytes(storage, state);
+    throw error;
+  });
   const sizeBytes = await measuredBytes(storage, state);
   if (state.running === undefined) state.sizeBytes = sizeBytes;
   if (sizeBytes !== undefined && !state.record.memberMade) state.record = { ...state.record, memberMade: true };
@@ -31,13 +35,15 @@ async function findMembersWhileIdle(storage: Measurable, state: VolumeState): Pr
   const { mounted } = state;
   if (mounted === undefined || state.closing || state.hung || state.running !== undefined) return;
   const members = await findMembers(storage, mounted, state).catch((error: unknown) => {
-    // A disk that was taken away does not come back under a mounted filesystem: it stands until that is mounted anew.
+    // A disk that was taken away does not come back under a mounted filesystem: it stands until that is mounted anew. A file that was cut
+    // can be what it was.
     if (error instanceof StorageError && error.code === "MembersMissing")
       state.problem = { reason: "MembersMissing", message: error.message };
     throw error;
   });
   if (state.mounted !== mounted || state.running !== undefined) return;
   state.members = members;
+  if (state.record.backend === "loop" && state.problem?.reason === "MembersMissing") state.problem = undefined;
   if (!members.some((member) => member.state === "Leaving")) state.leavingProblem = undefined;
   if (state.record.backend !== "span" || state.record.members.every(({ wanted }) => wanted !== "Spare"))
     state.spareProblem = undefined;

@@ -152,6 +152,11 @@ function registerHealthGauges(registry: Registry, parts: AgentMetricsParts): voi
     "Filesystems that do not answer.",
     () => measuredOf(parts).filter(({ hung }) => hung).length,
   );
+  gauge(
+    "tidemark_agent_read_only_filesystems",
+    "Mounted filesystems that take no writes.",
+    () => [...parts.states.values()].filter(({ readOnlySinceMs }) => readOnlySinceMs !== undefined).length,
+  );
   gauge("tidemark_agent_stranded_threads", "Sampling threads left behind in the kernel.", parts.strandedThreads);
   gauge("tidemark_agent_stranded_commands", "Commands left behind in the kernel.", parts.strandedCommands);
   gauge("tidemark_agent_connected_engines", "Policy engines that samples are streamed to.", parts.connectedEngines);

@@ -13,6 +13,7 @@ import type { CsiNodeParts } from "./csi-node.ts";
 import { findVolume } from "./find-volume.ts";
 import { createLayoutExchange, type LayoutExchange } from "./layout-exchange.ts";
 import { type AgentMetrics, createAgentMetrics } from "./metrics.ts";
+import { startMountWatch } from "./mount-watch.ts";
 import { startNodeMeasurer } from "./node-measures.ts";
 import { createNodeRecords, type NodeRecords } from "./node-records.ts";
 import { createSampleSink, type SampleSinkParts } from "./sample-sink.ts";
@@ -108,6 +109,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
   };
   const work = createVolumeWork({ ...environment, ...parts });
   const trimmer = createVolumeTrimmer(environment);
+  const mountWatch = startMountWatch({ states, storage, changed, log });
   return {
     csi: {
       staging: work.staging,
@@ -141,6 +143,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
       { name: "sampling", stop: () => sampler.stop() },
       { name: "sampling of claims", stop: () => claims.stop() },
       { name: "measures", stop: () => measurer.stop() },
+      { name: "looks at mounts", stop: () => mountWatch.stop() },
       ...exchange.stoppables,
       { name: "volumes", stop: () => work.stop() },
       { name: "trims", stop: () => trimmer.stop() },

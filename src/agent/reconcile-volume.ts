@@ -10,6 +10,7 @@ import { grantOf, grantRead } from "./emergency.ts";
 import { isRemovalWanted, recordWithLayout, targetOf } from "./layout-record.ts";
 import { measureVolume } from "./measure-volume.ts";
 import { memberFactsOf } from "./member-facts.ts";
+import { noteReadOnly } from "./mount-watch.ts";
 import type { NodeRecords } from "./node-records.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import type { Sampler } from "./sampler.ts";
@@ -50,11 +51,12 @@ export async function reconcileVolume(environment: ReconcileEnvironment, handle:
 }
 
 async function lookOnce(environment: ReconcileEnvironment, handle: string): Promise<Outcome> {
-  const { storage, records, staging, reporter, log } = environment;
+  const { storage, records, staging, reporter, clock, log } = environment;
   const state = await trackedState(environment, handle, layoutOnThisNode(environment, handle));
   if (state === undefined) return "done";
   if (state.recordProblem !== undefined && state.recorded) await saveRecord(records, state, "PowerCut");
   await staging.adopt(state);
+  noteReadOnly(state, clock.nowMs());
   let layout = await measureForLayout(environment, state);
   let mayDecide = true;
   // A member that is missing has nothing to agree with its filesystem about.
@@ -128,6 +130,7 @@ export function factsOf(
   const { record, running } = state;
   return {
     mounted: state.mounted !== undefined && !state.closing,
+    readOnly: state.readOnlySinceMs !== undefined,
     sizeBytes: state.sizeBytes,
     layoutKnown: layoutsKnown() && layout !== undefined,
     // The claims of a span's members are the operator's to delete, once nothing is attached any more.

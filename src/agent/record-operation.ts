@@ -65,7 +65,8 @@ export async function finish(
   state.sizeBytes = end.sizeBytes;
   // A member that has changed says nothing about its filesystem when the operation failed.
   if (end.outcome === "Failed") state.unsettled = true;
-  else settled(state);
+  // An emergency does not wait for what a dead agent has left running: the two are made to agree after that.
+  else if (operation.emergency !== true) settled(state);
   state.running = undefined;
   state.operationEndedMs = clock.monotonicMs();
   sampler.operation(state.handle, false);

@@ -98,12 +98,11 @@ async function carryOut(
   signal: AbortSignal,
   begin: "Anew" | "Resumed",
 ): Promise<void> {
-  const { storage, log, clock } = environment;
+  const { log, clock } = environment;
   log.info({ volume: state.handle, operation, begin }, `${operation.kind} begins`);
   let end: End;
   try {
-    if (begin === "Resumed")
-      await withTimeLimit(storage.recover(mounted), RECOVER_LIMIT_MS, `recovering volume ${state.handle}`);
+    if (begin === "Resumed") await recover(environment, mounted, operation, signal);
     end =
       operation.kind === "Extend"
         ? await extend(environment, mounted, operation, signal)
@@ -122,6 +121,20 @@ async function carryOut(
   await finish(environment, state, operation, end);
   // Not part of the operation: an emergency must not wait for it.
   if (operation.kind === "Shrink" && end.sizeBytes < parseQuantity(operation.from)) void trim(environment, mounted);
+}
+
+/** A shrink that is to make way has nothing to wait for: it ends where it is. */
+async function recover(
+  { storage }: OperationEnvironment,
+  mounted: MountedVolume,
+  { kind }: Operation,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await withTimeLimit(storage.recover(mounted, signal), RECOVER_LIMIT_MS, `recovering volume ${mounted.handle}`);
+  } catch (error) {
+    if (kind !== "Shrink" || !signal.aborted) throw error;
+  }
 }
 
 async function extend(

@@ -27,6 +27,7 @@ export async function settleSize(storage: Pick<Storage, "recover">, state: Volum
   const isKnown = (): boolean => state.reading !== undefined || state.hung || state.mounted !== mounted;
   if (!(await waitUntil(isKnown, FIRST_READING_LIMIT_MS, LOOK_INTERVAL_MS))) return false;
   if (state.reading === undefined || state.hung || state.running !== undefined || state.closing) return false;
+  if (state.readOnlySinceMs !== undefined) return false; // nothing can grow; the volume is looked at when it takes writes again
   try {
     const recovering = storage.recover(mountedVolumeOf(mounted, state.record));
     await withTimeLimit(recovering, RECOVER_LIMIT_MS, `recovering volume ${state.handle}`);

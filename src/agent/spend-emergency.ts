@@ -6,6 +6,7 @@ import { formatBytes, formatQuantity } from "../units/quantity.ts";
 import type { OperationKind } from "./decide-operation.ts";
 import { type Grant, grantOf, isAlive, type ReachableGrant, reachableGrant, shouldSpendGrant } from "./emergency.ts";
 import { memberFactsOf, promisedBytes, withSparesTaken } from "./member-facts.ts";
+import { isReadOnly } from "./mount-watch.ts";
 import type { OperationRunner } from "./run-operation.ts";
 import { hasGrownTo } from "./storage/read-filesystem.ts";
 import type { VolumeState } from "./volume-state.ts";
@@ -28,9 +29,9 @@ export async function spendEmergency(
   { runner, clock, bootID, log }: EmergencyEnvironment,
   state: VolumeState,
 ): Promise<void> {
-  const { reading, record, sizeBytes, running } = state;
+  const { reading, record, sizeBytes } = state;
   if (record.grant === undefined || reading === undefined || sizeBytes === undefined) return;
-  if (state.mounted === undefined || state.closing || running?.cancel.signal.aborted === true) return;
+  if (!mayBegin(state)) return;
   // A reading from before the last operation's end says nothing about the present size.
   if (reading.takenMs < state.operationEndedMs) return;
   const { capacityBytes, availableBytes } = reading;
@@ -52,7 +53,8 @@ export async function spendEmergency(
     running: isLate && takesSpare ? undefined : begunKind(state),
     retryMs,
   };
-  if (!shouldSpendGrant(facts)) return;
+  // Asked of the kernel now, and last: what the state says may be seconds old, and the room is wanted as soon as it can be had.
+  if (!shouldSpendGrant(facts) || isReadOnly(state.mounted)) return;
   log.warn(
     { volume: state.handle, availableBytes, grant: record.grant },
     "minAvailable is crossed: spending the grant",
@@ -69,6 +71,12 @@ export async function spendEmergency(
   } catch (err) {
     log.error({ volume: state.handle, err }, "the emergency extend could not begin");
   }
+}
+
+function mayBegin({ mounted, closing, running, record, problem }: VolumeState): boolean {
+  // Its file was cut by hand: each attempt would fail.
+  if (record.backend === "loop" && problem?.reason === "MembersMissing") return false;
+  return mounted !== undefined && !closing && running?.cancel.signal.aborted !== true;
 }
 
 interface Waiting {

@@ -169,6 +169,7 @@ async function unstage(parts: StagingParts, state: VolumeState, stagingPath: str
     state.leavingProblem = undefined;
     state.spareProblem = undefined;
     state.hung = false;
+    state.readOnlySinceMs = undefined;
     state.problem = undefined;
     settled(state);
     // The record still says that it is staged here: after a crash the next agent takes it up from there.

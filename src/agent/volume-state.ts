@@ -60,6 +60,8 @@ export interface VolumeState {
   /** The sampler. */
   reading: SampledReading | undefined;
   hung: boolean;
+  /** When the mounted filesystem was first found to take no writes, Unix time; the look at it. */
+  readOnlySinceMs: number | undefined;
   /** Operations. */
   running: RunningOperation | undefined;
   /** On the monotonic clock; 0: none since the mount. */
@@ -101,6 +103,7 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
     removed: false,
     reading: undefined,
     hung: false,
+    readOnlySinceMs: undefined,
     running: undefined,
     operationEndedMs: 0,
     trimming: undefined,

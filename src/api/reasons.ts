@@ -84,7 +84,7 @@ export const CONDITION_REASONS = [
   "ResizeFailed",
   "NodeResizePending", // the driver has expanded the volume; kubelet is to grow the filesystem
   "ShrinkInDoubt", // a shrink of the unmounted filesystem was interrupted, and nobody can tell which content is the last one
-  "ReadOnly", // the kernel has forced the filesystem read-only
+  "ReadOnly", // the filesystem takes no writes: the kernel has stopped them after an error, or somebody has remounted it
   "StaleEpoch", // a deposed leader's write was refused
   "FilesystemHung",
   "Compiled", // a policy is valid

@@ -1,15 +1,36 @@
-// The commands that run on this machine, as /proc shows them: what a process that is no more has begun may go on without it.
-import { readdirSync, readFileSync } from "node:fs";
+// The commands that run on this machine, as /proc shows them: what a process that is no more has begun may go on without it. Looking holds
+// the process up for no longer than a slice of them takes.
+import { readFileSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
+import { basename } from "node:path";
+import { setImmediate as nextTurn, setTimeout as pause } from "node:timers/promises";
 
 export interface RunningCommand {
   readonly pid: string;
-  /** Of its command line, the program first; none where it has ended meanwhile. */
-  readonly words: readonly string[];
+  /** Of its command line, the program first; none where it has ended meanwhile. Undefined: it cannot be read now. */
+  readonly words: readonly string[] | undefined;
 }
 
-/** Each is read when it is come to. */
-export function* runningCommands(): Generator<RunningCommand, void> {
-  for (const pid of readdirSync("/proc")) if (/^\d+$/.test(pid)) yield { pid, words: commandLine(pid) };
+/** The kernel gives a command line only once the memory of its process is not being changed: it may wait for a process that hangs. */
+const READ_LIMIT_MS = 1000;
+/** Read without a pause in between, a few microseconds each. */
+const SLICE = 64;
+/** The kernel keeps so much of a program's name. */
+const NAME_LENGTH = 15;
+
+/**
+ * Each is read when it is come to. `programs`: only those that were started by one of these names, which the kernel tells whatever a
+ * process waits for.
+ */
+export async function* runningCommands(programs?: readonly string[]): AsyncGenerator<RunningCommand, void> {
+  const names = programs && new Set(programs.map((program) => basename(program).slice(0, NAME_LENGTH)));
+  let read = 0;
+  for (const pid of await readdir("/proc")) {
+    if (!/^\d+$/.test(pid)) continue;
+    read += 1;
+    if (read % SLICE === 0) await nextTurn();
+    if (names === undefined || names.has(nameOf(pid))) yield { pid, words: await commandLine(pid) };
+  }
 }
 
 /** Whether this process has begun it, itself or through others that still run. */
@@ -28,10 +49,24 @@ function parentOf(pid: string): number {
   }
 }
 
-function commandLine(pid: string): string[] {
+/** Empty: it has ended meanwhile. */
+function nameOf(pid: string): string {
   try {
-    return readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+    return readFileSync(`/proc/${pid}/comm`, "utf8").trimEnd();
   } catch {
-    return []; // ended meanwhile
+    return "";
+  }
+}
+
+async function commandLine(pid: string): Promise<readonly string[] | undefined> {
+  const words = readFile(`/proc/${pid}/cmdline`, "utf8").then(
+    (text) => text.split("\0"),
+    () => [], // ended meanwhile
+  );
+  const late = new AbortController();
+  try {
+    return await Promise.race([words, pause(READ_LIMIT_MS, undefined, { signal: late.signal })]);
+  } finally {
+    late.abort();
   }
 }

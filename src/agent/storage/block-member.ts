@@ -37,8 +37,10 @@ export interface BlockMembers<V extends LoopVolume | LvmMember> {
   devices(volume: V): Promise<readonly string[]>;
   /** Makes it where it never existed and is not made elsewhere; what is there is kept, with its size. */
   make(volume: V, sizeBytes: number): Promise<void>;
-  /** The one device over it, of its size. */
+  /** The one device over it, of its size. Throws MembersMissing, with no device made or changed, where its filesystem is longer than that. */
   attach(volume: V): Promise<string>;
+  /** Of a mounted volume: throws MembersMissing where somebody has cut its member under it, as far as that is known without a command. */
+  assertWhole(volume: Mounted<V>): void;
   /** "holds 4Ki of unknown data": why one without signature and record may hold data; undefined where it is new. */
   unknownData(volume: V): Promise<string | undefined>;
   /** Recorded, durably, before its only mkfs begins. */

@@ -39,17 +39,20 @@ export function createBlockStorage<V extends OneMemberVolume>(
     find: (volume, mountPath) => findOwn(host, volume, mountPath),
     mountPath: async (volume) => (await host.members.devices(volume)).flatMap(mountsOfDevice)[0]?.mountPath,
     sizeBytes: (volume) => host.members.sizeBytes(volume),
-    members: async () => [],
+    members: async (volume) => {
+      host.members.assertWhole(volume);
+      return [];
+    },
     extend: (volume, sizeBytes, _signal, tell = () => undefined) =>
       queue.runPreempting(volume.handle, () => extend(volume, sizeBytes, tell)),
     shrink: (volume, sizeBytes, control) =>
       queue.runPreemptible(volume.handle, control.signal, (signal) =>
         shrinkBtrfs(host, volume, sizeBytes, { ...control, signal }),
       ),
-    recover: (volume) =>
-      queue.run(volume.handle, async () => {
+    recover: (volume, signal = new AbortController().signal) =>
+      queue.runPreemptible(volume.handle, signal, async (either) => {
         // A user's balance goes on, unless member and filesystem differ.
-        await stopLeftoverOperations(host.tools, volume);
+        await stopLeftoverOperations(host.tools, volume, either);
         // After an interrupted shrink the filesystem may end before its member: growing it back loses nothing, cutting the
         // member could. Whoever recorded the shrink goes on from there.
         return extend(volume, 0, (message) => host.log.warn({ volume: volume.handle }, message));

@@ -59,8 +59,10 @@ function showsBtrfs(volume: MountedFilesystem, sizeBytes: number): boolean {
   }
 }
 
+/** Its size. Throws MembersMissing where it was cut by hand. */
 export function requireMember<V extends OneMemberVolume>({ members }: BlockHost<V>, volume: Mounted<V>): number {
   const sizeBytes = members.mountedBytes(volume);
+  members.assertWhole(volume);
   if (sizeBytes !== undefined) return sizeBytes;
   throw new StorageError(
     "CommandFailed",
@@ -68,7 +70,7 @@ export function requireMember<V extends OneMemberVolume>({ members }: BlockHost<
   );
 }
 
-/** Throws ReadOnly when the kernel has stopped all writes. */
+/** Throws ReadOnly when nothing can be written: the kernel has stopped it after an error, or somebody has remounted it. */
 export function assertWritable(volume: MountedFilesystem): void {
   const mount = mountAt(volume.mountPath);
   if (mount === undefined)
@@ -76,8 +78,8 @@ export function assertWritable(volume: MountedFilesystem): void {
   if (mount.readOnly)
     throw new StorageError(
       "ReadOnly",
-      `${volume.fsType} ${volume.fsid} of ${volume.handle} at ${volume.mountPath} is read-only after an error (see dmesg); ` +
-        "unmount it, check it and mount it again",
+      `${volume.fsType} ${volume.fsid} of ${volume.handle} at ${volume.mountPath} is read-only: remounted so by hand, or by the kernel ` +
+        `after an error (dmesg). Run "mount -o remount,rw ${volume.mountPath}"; after an error unmount it, check it and mount it again`,
     );
 }
 

@@ -8,34 +8,42 @@ import { isOurBalanceFilter, othersOperation } from "./others-at-work.ts";
 import { type MountedFilesystem, StorageError } from "./storage.ts";
 import type { Tools } from "./tools.ts";
 
+const PROGRAM = "btrfs";
 const LIMIT_MS = 60_000;
 const INTERVAL_MS = 10;
 
 /**
  * Returns once no exclusive operation of btrfs runs but somebody else's, and no such command is left that could begin one. It ends no process: a person may have
- * begun it. Throws DeviceBusy where one stays.
+ * begun it. Throws DeviceBusy where one stays, and where the signal comes first: whoever needs room does not wait for what others have begun.
  */
-export async function stopLeftoverOperations(tools: Tools, volume: MountedFilesystem): Promise<void> {
+export async function stopLeftoverOperations(
+  tools: Tools,
+  volume: MountedFilesystem,
+  signal: AbortSignal,
+): Promise<void> {
   if (volume.fsType !== "btrfs") return;
   const deadlineMs = performance.now() + LIMIT_MS;
   for (;;) {
     // Order matters: what is not seen here has ended, or has reached the kernel, where the next line finds it.
-    const leftover = leftoverCommand(volume.mountPath);
+    const leftover = await leftoverCommand(volume.mountPath);
     if ((await othersOperation(tools, volume)) === undefined) await stopExclusiveOperation(tools, volume);
     if (leftover === undefined) return;
-    if (performance.now() >= deadlineMs)
+    if (signal.aborted || performance.now() >= deadlineMs)
       throw new StorageError(
         "DeviceBusy",
         `${leftover} of a former agent, or of a person, still runs on ${volume.mountPath} (${volume.handle}); wait until it has ended, or end it`,
       );
-    await pause(INTERVAL_MS);
+    await pause(INTERVAL_MS, undefined, { signal }).catch(() => undefined);
   }
 }
 
-function leftoverCommand(mountPath: string): string | undefined {
-  for (const { pid, words } of runningCommands()) {
+async function leftoverCommand(mountPath: string): Promise<string | undefined> {
+  for await (const { pid, words } of runningCommands([PROGRAM])) {
+    // Asked again and again, each question would wait beside the one before.
+    if (words === undefined)
+      throw new StorageError("DeviceBusy", `process ${pid} is a btrfs command, and on which filesystem cannot be read`);
     const [program = "", ...args] = words;
-    if (basename(program) === "btrfs" && args.includes(mountPath) && beginsOperation(args))
+    if (basename(program) === PROGRAM && args.includes(mountPath) && beginsOperation(args))
       return `"${words.join(" ").trim()}" (process ${pid})`;
   }
   return undefined;

@@ -10,6 +10,7 @@ import { BLOCK_GRAIN_BYTES, wholeGrains } from "./size-grain.ts";
 import { type LoopVolume, type MountedLoop, StorageError } from "./storage.ts";
 import { expectSuccess } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
+import { assertWholeMember } from "./whole-member.ts";
 
 const RELEASE_LIMIT_MS = 10_000;
 const INTERVAL_MS = 20;
@@ -36,6 +37,13 @@ export function createLoopMembers(host: LoopHost): BlockMembers<LoopVolume> {
     settle: async () => undefined, // a truncation has no afterlife
     grow: (volume, presentBytes, toBytes) => grow(host, volume, presentBytes, toBytes),
     room: (volume) => hostRoom(host, volume),
+    assertWhole: (volume) => {
+      const path = memberPath(host, volume);
+      const extent = memberExtent(path);
+      if (extent === undefined) return; // its size says that it is gone
+      const deviceBytes = deviceSizeBytes(volume.device);
+      assertWholeMember({ ...volume, name: path, path, sizeBytes: extent.sizeBytes, deviceBytes });
+    },
     superblockPath: (volume) => memberPath(host, volume),
     cut: (volume, _fromBytes, toBytes) => cut(host, volume, toBytes),
     detach: (volume, device) => detach(host, volume, device),
@@ -73,6 +81,8 @@ async function make(host: LoopHost, volume: LoopVolume, sizeBytes: number): Prom
 /** Exactly one loop device, of the file's size. */
 async function attach(host: LoopHost, volume: LoopVolume): Promise<string> {
   const path = memberPath(host, volume);
+  // Before the device: one that is mounted elsewhere would be made as short as its file.
+  assertWholeMember({ ...volume, name: path, path, sizeBytes: memberExtent(path)?.sizeBytes ?? 0 });
   const task = `attaching member ${path} of ${volume.handle}`;
   const [present, ...others] = await findLoopDevices(host.tools, path);
   if (others.length > 0)

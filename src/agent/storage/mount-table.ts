@@ -10,9 +10,12 @@ export interface Mount {
   readonly fsType: string;
   /** What was named at the mount, e.g. /dev/loop3. */
   readonly source: string;
-  /** Of the filesystem itself: btrfs and ext4 turn it on by themselves after an error. */
+  /** Of the filesystem itself: btrfs, ext4 and xfs stop all writes by themselves after an error, and a user may remount it so. */
   readonly readOnly: boolean;
 }
+
+/** Kernels from 6.15 on leave an ext4 that has met an error "rw,emergency_ro", and show one that was shut down as "rw,shutdown". */
+const WRITES_STOPPED: readonly string[] = ["ro", "emergency_ro", "shutdown"];
 
 /** Its lines, as they were at one moment. */
 export type MountTable = readonly string[];
@@ -39,7 +42,7 @@ function mountsIn(table: MountTable): Mount[] {
         root: unescapeOctal(root),
         fsType,
         source: unescapeOctal(source),
-        readOnly: options.split(",").includes("ro"),
+        readOnly: options.split(",").some((option) => WRITES_STOPPED.includes(option)),
       },
     ];
   });

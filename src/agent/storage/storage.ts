@@ -103,7 +103,7 @@ export type StorageErrorCode =
   | "MemberDriverFailed" // the driver of a member has refused
   | "DiskFull" // no room on the host for the member
   | "DeviceBusy" // still held by somebody
-  | "ReadOnly" // the kernel has forced the filesystem read-only
+  | "ReadOnly" // the filesystem takes no writes
   | "ShrinkInDoubt" // a shrink was interrupted, and nobody can tell which content is the last one
   | "Hung" // a command is stuck in the kernel
   | "NotPermitted" // the kernel refused for want of a capability
@@ -204,9 +204,10 @@ export interface Storage<V extends Volume = Volume> extends UnmountedShrinks<V> 
   shrink(volume: Mounted<V>, sizeBytes: number, control: ShrinkControl): Promise<ShrinkResult>;
   /**
    * After a restart in mid-operation, or an operation that failed: waits for or cancels what a dead agent's commands still do in
-   * the kernel, and makes members and filesystem agree (no member ever smaller than the filesystem on it). Returns the size.
+   * the kernel, and makes members and filesystem agree (no member ever smaller than the filesystem on it). Returns the size. An extend does
+   * not wait for such commands: it goes first, as where the signal comes, this throws DeviceBusy, and is to be called again.
    */
-  recover(volume: Mounted<V>): Promise<number>;
+  recover(volume: Mounted<V>, signal?: AbortSignal): Promise<number>;
   /** Wipes, and gives back to their drivers, members that shall leave and are out of the filesystem by now. */
   settle(volume: Mounted<V>): Promise<void>;
   /**

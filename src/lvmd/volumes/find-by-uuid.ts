@@ -30,7 +30,7 @@ export async function findFresh(host: VolumeHost, volumeUUID: string): Promise<F
 async function findLeftover({ state, volume }: Found): Promise<string | undefined> {
   const kernelPath = volume.device && (await kernelPathOf(volume.device));
   return (
-    findLeftoverReduce(state.group.name, volume.name) ??
+    (await findLeftoverReduce(state.group.name, volume.name)) ??
     (kernelPath === undefined ? undefined : findLeftoverClearing(kernelPath))
   );
 }

@@ -1,21 +1,22 @@
 // Commands that a former lvmd has begun and that still run: what such a one may yet do is not in any report.
-import { isBegunHere, type RunningCommand, runningCommands } from "../../process/running-commands.ts";
+import { isBegunHere, runningCommands } from "../../process/running-commands.ts";
+import { LvmError } from "../lvm/lvm-error.ts";
 import { BLKDISCARD } from "./zero-volume.ts";
 
 const LVREDUCE = "lvreduce";
 
 /** The command line of a process that is about to make this volume smaller; undefined: there is none. */
-export function findLeftoverReduce(group: string, name: string): string | undefined {
+export function findLeftoverReduce(group: string, name: string): Promise<string | undefined> {
   return findCommand(({ words }) => words.includes(LVREDUCE) && words.includes(`${group}/${name}`));
 }
 
 /** Of one that still zeroes or discards what was to be cut off this device, by the kernel's path of it. */
-export function findLeftoverClearing(kernelPath: string): string | undefined {
+export function findLeftoverClearing(kernelPath: string): Promise<string | undefined> {
   return findCommand(({ words }) => words.includes(BLKDISCARD) && words.includes(kernelPath));
 }
 
 /** Of one of both on whatever volume that an lvmd has begun, and not this one. */
-export function findLeftoverOfAny(): string | undefined {
+export function findLeftoverOfAny(): Promise<string | undefined> {
   return findCommand(({ pid, words }) => isAsLvmdWritesIt(words) && !isBegunHere(pid));
 }
 
@@ -33,8 +34,17 @@ function isPlace(word: string): boolean {
   return word.includes("/");
 }
 
-function findCommand(isSought: (running: RunningCommand) => boolean): string | undefined {
-  for (const running of runningCommands())
-    if (isSought(running)) return `${running.words.join(" ").trim()} (process ${running.pid})`;
+interface ReadCommand {
+  readonly pid: string;
+  readonly words: readonly string[];
+}
+
+/** Throws Hung where one cannot be read: it may be it. */
+async function findCommand(isSought: (running: ReadCommand) => boolean): Promise<string | undefined> {
+  for await (const { pid, words } of runningCommands()) {
+    if (words === undefined)
+      throw new LvmError("Hung", `what process ${pid} does cannot be read; see dmesg on the node`);
+    if (isSought({ pid, words })) return `${words.join(" ").trim()} (process ${pid})`;
+  }
   return undefined;
 }

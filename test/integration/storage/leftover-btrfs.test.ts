@@ -22,8 +22,8 @@ describeReal("a btrfs command of a dead agent", [...LOOP_PARTS, "strace"], () =>
   });
   afterEach(() => fixture.cleanUp());
 
-  const isRunning = (): true | undefined => {
-    for (const { words } of runningCommands())
+  const isRunning = async (): Promise<true | undefined> => {
+    for await (const { words = [] } of runningCommands(["btrfs"]))
       if (words[0] === "btrfs" && words.includes(mounted.mountPath)) return true;
     return undefined;
   };
@@ -39,9 +39,24 @@ describeReal("a btrfs command of a dead agent", [...LOOP_PARTS, "strace"], () =>
   it("has ended before its volume is taken up again, which then has its size", async () => {
     await leaveBehind("filesystem", "resize", `1:${GIB + 512 * MIB}`, mounted.mountPath);
     expect(await fixture.storage.recover(mounted)).toBe(2 * GIB);
-    const wasRunning = isRunning() === true;
-    await waitFor("it to end", () => (isRunning() === undefined ? true : undefined));
+    const wasRunning = (await isRunning()) === true;
+    await waitFor("it to end", async () => ((await isRunning()) === undefined ? true : undefined));
     expect((await fixture.storage.freshReading(mounted)).capacityBytes).toBe(2 * GIB);
     expect(wasRunning).toBe(false);
+  });
+
+  it("holds up no extend meanwhile; whatever it does later, its volume then has its size", async () => {
+    await leaveBehind("filesystem", "resize", `1:${GIB + 512 * MIB}`, mounted.mountPath);
+    const recovering = fixture.storage.recover(mounted);
+    recovering.catch(() => undefined);
+    expect(await fixture.storage.extend(mounted, 3 * GIB)).toBe(3 * GIB);
+    expect(await isRunning()).toBe(true);
+    await expect(recovering).rejects.toMatchObject({
+      code: "DeviceBusy",
+      message: expect.stringContaining("still runs"),
+    });
+    expect(await fixture.storage.recover(mounted)).toBe(3 * GIB);
+    expect(await isRunning()).toBeUndefined();
+    expect((await fixture.storage.freshReading(mounted)).capacityBytes).toBe(3 * GIB);
   });
 });

@@ -4,8 +4,11 @@ import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_pr
 import { once } from "node:events";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
+import { exclusiveOperation, stopExclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
 import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
+import { createTools, type Tools } from "../../../src/agent/storage/tools.ts";
+import { createCommandPort } from "../../../src/process/command-port.ts";
+import { directEffects } from "../../../src/process/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import { createStorageFixture, GIB, makeShrinkControl, makeVolume, type StorageFixture } from "./storage-fixture.ts";
@@ -51,6 +54,26 @@ describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => 
     children.push(child);
     return child;
   }
+
+  it("by a balance that begins right after the one before was cancelled is free once that one is cancelled, too", async () => {
+    write("data", 300);
+    await pauseBalance("-dusage=100");
+    const tools = createTools(createCommandPort(directEffects));
+    let cancels = 0;
+    const beginningAgain: Tools = {
+      ...tools,
+      run: async (...call) => {
+        const finished = await tools.run(...call);
+        cancels += 1;
+        // Before anybody has seen that none runs.
+        if (cancels === 1) await pauseBalance("-dusage=100");
+        return finished;
+      },
+    };
+    await stopExclusiveOperation(beginningAgain, mounted);
+    expect(state()).toBe("none");
+    expect(cancels).toBe(2);
+  });
 
   it("by a paused balance is extended: that one is cancelled, and it is said", async () => {
     write("data", 300);

@@ -18,6 +18,7 @@ const target = (change: Partial<TargetFacts> = {}): TargetFacts => ({
 });
 const facts = (change: Partial<OperationFacts> = {}): OperationFacts => ({
   mounted: true,
+  readOnly: false,
   sizeBytes: 2 * GIB,
   layoutKnown: true,
   removalWanted: false,
@@ -51,6 +52,12 @@ describe("deciding what to do about a volume's size", () => {
   it.each<[string, Partial<OperationFacts>, IdleReason]>([
     ["no target has been decided", {}, "NoTarget"],
     ["the size is the target's", { target: target({ sizeBytes: 2 * GIB }) }, "AtTarget"],
+    ["the filesystem is read-only", { readOnly: true, target: target() }, "ReadOnly"],
+    [
+      "an interrupted extend finds the filesystem read-only",
+      { readOnly: true, interrupted: { ...shrinkOperation, kind: "Extend", to: "4Gi" } },
+      "ReadOnly",
+    ],
     ["the filesystem is not mounted", { mounted: false, target: target() }, "NotMounted"],
     ["the member was not found", { sizeBytes: undefined, target: target() }, "MemberMissing"],
     ["the target has ended before", { target: target(), endedDecidedAt: target().decidedAt }, "TargetEnded"],

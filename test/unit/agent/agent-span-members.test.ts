@@ -289,6 +289,7 @@ describe("deciding about the size of a span", () => {
     const { state } = mountedSpan(members, found);
     return decideOperation({
       mounted: true,
+      readOnly: false,
       sizeBytes: state.sizeBytes,
       layoutKnown: true,
       removalWanted: false,

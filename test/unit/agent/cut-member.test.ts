@@ -53,6 +53,7 @@ describe("the cut of a member behind a btrfs", () => {
       members: {
         nameOf: () => "member",
         grainBytes: () => GRAIN,
+        assertWhole: () => undefined,
         mountedBytes: () => PRESENT,
         superblockPath: () => path,
         cut: async (_volume: unknown, _fromBytes: number, toBytes: number) => {

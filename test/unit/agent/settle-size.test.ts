@@ -57,6 +57,7 @@ describe("a member and its filesystem that may be of two sizes", () => {
     ["the filesystem does not answer", { hung: true }, false],
     ["nobody knows yet whether it answers", { reading: undefined }, false],
     ["it is not mounted", { mounted: undefined }, true],
+    ["the filesystem is read-only", { readOnlySinceMs: 1 }, false],
     ["it is being unmounted", { closing: true }, true],
     ["they are known to be of one size", { unsettled: false }, true],
   ])("are not touched while %s", async (_when, change, mayDecide) => {

@@ -32,7 +32,14 @@ describe("the time of a decision", () => {
       const target = targetOf(buildLayout({ target: { size: "4Gi", from: "2Gi", epoch: 3, decidedAt } }));
       expect(
         decideOperation({
-          ...{ mounted: true, sizeBytes: 2 * GIB, layoutKnown: true, removalWanted: false, removed: false },
+          ...{
+            mounted: true,
+            readOnly: false,
+            sizeBytes: 2 * GIB,
+            layoutKnown: true,
+            removalWanted: false,
+            removed: false,
+          },
           ...{ shrinksOnlyUnmounted: false, members: undefined, running: undefined, interrupted: undefined },
           ...{ target, highestEpoch: 3, endedDecidedAt: record.endedDecidedAt },
         }),

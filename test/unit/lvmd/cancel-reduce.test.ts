@@ -83,8 +83,8 @@ describe("a token of which nothing is known", () => {
   async function beginHere(program: string, args: readonly string[], shown: string): Promise<void> {
     const child = spawn(program, args, { env: environment, stdio: "ignore", detached: true });
     children.push(child);
-    await waitFor(`${shown} to run`, () => {
-      for (const { pid, words } of runningCommands())
+    await waitFor(`${shown} to run`, async () => {
+      for await (const { pid, words = [] } of runningCommands())
         if (words.includes(shown) && words.includes(MARK) && isBegunHere(pid)) return true;
       return undefined;
     });

@@ -10,15 +10,17 @@ const INTERVAL_MS = 100;
 
 /** Throws DeviceBusy where one goes on for longer. */
 export async function waitForTools(volume: VolumeIdentity, device: string): Promise<void> {
-  if (await waitUntil(() => leftoverTool(device) === undefined, LIMIT_MS, INTERVAL_MS)) return;
+  if (await waitUntil(async () => (await leftoverTool(device)) === undefined, LIMIT_MS, INTERVAL_MS)) return;
   throw new StorageError(
     "DeviceBusy",
-    `${leftoverTool(device) ?? "a command"} of a former agent still runs on ${volume.handle}; wait until it has ended, or end it`,
+    `${(await leftoverTool(device)) ?? "a command"} of a former agent still runs on ${volume.handle}; wait until it has ended, or end it`,
   );
 }
 
-function leftoverTool(device: string): string | undefined {
-  for (const { pid, words } of runningCommands()) {
+async function leftoverTool(device: string): Promise<string | undefined> {
+  for await (const { pid, words } of runningCommands(CHANGING)) {
+    if (words === undefined)
+      throw new StorageError("DeviceBusy", `process ${pid} changes a filesystem, and which one cannot be read`);
     const [program = "", ...args] = words;
     if (CHANGING.includes(basename(program)) && args.includes(device)) return `${program} (process ${pid})`;
   }

@@ -66,11 +66,11 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
       queue.runPreemptible(volume.handle, control.signal, (signal) =>
         removeMembers(host, volume, { ...control, signal }),
       ),
-    recover: (volume) =>
-      queue.run(volume.handle, async () => {
+    recover: (volume, signal = new AbortController().signal) =>
+      queue.runPreemptible(volume.handle, signal, async (either) => {
         // Members that are out already are let go of by settle: a driver that does not take one back holds nothing up.
         // A user's balance goes on; what a removal has left to be undone waits for its end.
-        await stopLeftoverOperations(host.tools, volume);
+        await stopLeftoverOperations(host.tools, volume, either);
         assertOnlyMembers(host, volume);
         await restoreDevices(host, volume, undefined);
         return deviceBytes(volume);

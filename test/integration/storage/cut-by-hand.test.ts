@@ -1,0 +1,70 @@
+// A member file that somebody has made shorter than the filesystem on it.
+import { statSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { deviceSizeBytes } from "../../../src/agent/storage/loop-device.ts";
+import { mountAt } from "../../../src/agent/storage/mount-table.ts";
+import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import {
+  createStorageFixture,
+  devicesOf,
+  GIB,
+  MIB,
+  makeShrinkControl,
+  makeVolume,
+  type StorageFixture,
+} from "./storage-fixture.ts";
+
+describeReal("a member file that was cut by hand", LOOP_PARTS, () => {
+  let fixture: StorageFixture;
+
+  beforeEach(() => {
+    fixture = createStorageFixture();
+  });
+  afterEach(() => fixture.cleanUp());
+
+  it.each(["btrfs", "ext4", "xfs"] as const)(
+    "while %s on it was not mounted is neither mounted nor attached, and kept as it is",
+    async (fsType) => {
+      const volume = makeVolume(fsType);
+      const mountPath = fixture.mountPathOf(volume);
+      const path = fixture.memberPathOf(volume);
+      const mounted = await fixture.storage.stage(volume, GIB, mountPath);
+      writeFileSync(join(mounted.mountPath, "kept"), "water");
+      await fixture.storage.unstage(volume, mountPath);
+      truncateSync(path, 1023 * MIB);
+      const staging = fixture.storage.stage(volume, GIB, mountPath);
+      await expect(staging).rejects.toMatchObject({ code: "MembersMissing" });
+      await expect(staging).rejects.toThrow(
+        `${path} of ${volume.handle}, or restore the volume from a backup: the member has 1023Mi (${1023 * MIB} bytes), and its ${fsType} ends at 1Gi`,
+      );
+      expect(mountAt(mountPath)).toBeUndefined();
+      expect(devicesOf(path)).toEqual([]);
+      expect(statSync(path).size).toBe(1023 * MIB);
+      // Nothing lay there, and nothing was written since.
+      truncateSync(path, GIB);
+      await fixture.storage.stage(volume, GIB, mountPath);
+    },
+  );
+
+  it.each([512 * MIB, 4096, 0])(
+    "to %d bytes under a mounted filesystem is not resized, nor is its device",
+    async (sizeBytes) => {
+      const volume = makeVolume();
+      const path = fixture.memberPathOf(volume);
+      const { storage } = fixture;
+      const mounted = await storage.stage(volume, GIB, fixture.mountPathOf(volume));
+      const cut = (): void => truncateSync(path, sizeBytes);
+      cut();
+      const refused = { code: "MembersMissing" };
+      await expect(storage.members(mounted)).rejects.toMatchObject(refused);
+      await expect(storage.extend(mounted, 2 * GIB)).rejects.toMatchObject(refused);
+      await expect(storage.recover(mounted)).rejects.toMatchObject(refused);
+      await expect(storage.shrink(mounted, 300 * MIB, makeShrinkControl())).rejects.toMatchObject(refused);
+      expect(statSync(path).size).toBeLessThan(GIB);
+      expect(deviceSizeBytes(mounted.device)).toBe(GIB);
+      truncateSync(path, GIB);
+      expect(await storage.members(mounted)).toEqual([]);
+    },
+  );
+});
