@@ -13,6 +13,7 @@ import type { CsiNodeParts } from "./csi-node.ts";
 import { findVolume } from "./find-volume.ts";
 import { createLayoutExchange, type LayoutExchange } from "./layout-exchange.ts";
 import { type AgentMetrics, createAgentMetrics } from "./metrics.ts";
+import { createMovingWatch } from "./moving-watch.ts";
 import { startNodeMeasurer } from "./node-measures.ts";
 import { createNodeRecords, type NodeRecords } from "./node-records.ts";
 import { createSampleSink, type SampleSinkParts } from "./sample-sink.ts";
@@ -108,6 +109,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
   };
   const work = createVolumeWork({ ...environment, ...parts });
   const trimmer = createVolumeTrimmer(environment);
+  const moving = createMovingWatch(environment);
   return {
     csi: {
       staging: work.staging,
@@ -136,6 +138,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
         changed(handle);
       }, claims.look);
       trimmer.start();
+      moving.start();
     },
     stoppables: [
       { name: "sampling", stop: () => sampler.stop() },
@@ -144,6 +147,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
       ...exchange.stoppables,
       { name: "volumes", stop: () => work.stop() },
       { name: "trims", stop: () => trimmer.stop() },
+      { name: "looks at moving", stop: () => moving.stop() },
     ],
   };
 }

@@ -4,7 +4,7 @@ import { FILESYSTEM_LAYOUTS, type FilesystemLayout, type FilesystemLayoutStatus 
 import { API_VERSION, FIELD_MANAGERS } from "../api/names.ts";
 import type { Applier } from "../kube/apply.ts";
 import type { ApplyConfiguration, KubeClient } from "../kube/client.ts";
-import { isKubeError } from "../kube/kube-error.ts";
+import { isKubeError, KubeError } from "../kube/kube-error.ts";
 import type { ReadableStore } from "../kube/store.ts";
 import type { Clock } from "../process/clock.ts";
 import { LayoutError } from "./layout-record.ts";
@@ -39,12 +39,29 @@ export async function applyStatus(
     const configuration = configurationOf(writing, state, live);
     if (mayWait(live.status, configuration.status)) return;
     try {
-      await applier.applyOnChange("agent-status/apply", FILESYSTEM_LAYOUTS, configuration, APPLY_OPTIONS, live);
+      await applyKnown(applier, configuration, live);
       return;
     } catch (error) {
       if (!isKubeError(error, "Conflict") || attempt === CONFLICTS_LIMIT) throw error;
       live = await client.get(FILESYSTEM_LAYOUTS, { name: handle });
     }
+  }
+}
+
+/**
+ * The definition that an API server still has while this is rolled out may not know what was added last, and refuses the whole status for
+ * it: then the rest is said without it.
+ */
+async function applyKnown(applier: Applier, configuration: StatusConfiguration, live: FilesystemLayout): Promise<void> {
+  const apply = (said: StatusConfiguration): Promise<unknown> =>
+    applier.applyOnChange("agent-status/apply", FILESYSTEM_LAYOUTS, said, APPLY_OPTIONS, live);
+  const { immovable, ...known } = configuration.status;
+  try {
+    await apply(configuration);
+  } catch (error) {
+    const isUnknown = error instanceof KubeError && error.message.includes(".status.immovable: field not declared");
+    if (immovable === undefined || !isUnknown) throw error;
+    await apply({ ...configuration, status: known });
   }
 }
 
@@ -69,11 +86,13 @@ export async function announceHold(writing: StatusWriting, handle: string): Prom
   }
 }
 
+type StatusConfiguration = ApplyConfiguration & { readonly status: FilesystemLayoutStatus };
+
 function configurationOf(
   { nodeName, clock }: StatusWriting,
   state: VolumeState,
   live: FilesystemLayout,
-): ApplyConfiguration & { readonly status: FilesystemLayoutStatus } {
+): StatusConfiguration {
   const { name, uid, resourceVersion } = live.metadata;
   return {
     apiVersion: API_VERSION,

@@ -40,6 +40,7 @@ export function createBlockStorage<V extends OneMemberVolume>(
     mountPath: async (volume) => (await host.members.devices(volume)).flatMap(mountsOfDevice)[0]?.mountPath,
     sizeBytes: (volume) => host.members.sizeBytes(volume),
     members: async () => [],
+    immovable: async () => undefined,
     extend: (volume, sizeBytes, _signal, tell = () => undefined) =>
       queue.runPreempting(volume.handle, () => extend(volume, sizeBytes, tell)),
     shrink: (volume, sizeBytes, control) =>
