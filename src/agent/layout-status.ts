@@ -31,6 +31,7 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
     epoch: record.epoch,
     ...(members.length === 0 ? {} : { members }),
     ...(shrinksUnmounted === true ? { shrinksUnmounted } : {}),
+    ...immovableOf(state, live),
     ...(running === undefined ? {} : { operation: running.operation }),
     ...(record.lastOperation === undefined ? {} : { lastOperation: record.lastOperation }),
     ...endedBefore(record),
@@ -39,6 +40,13 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
       datedCondition(said, live.status?.conditions, live.metadata.generation, nowMs),
     ),
   };
+}
+
+/** What was said last, here or by another node's agent, until somebody has looked at this mount. */
+function immovableOf({ mounted, moving }: VolumeState, { status }: FilesystemLayout): { readonly immovable?: string } {
+  const isKnown = mounted !== undefined && moving?.mounted === mounted;
+  const immovable = isKnown ? moving.immovable : status?.immovable;
+  return immovable === undefined ? {} : { immovable };
 }
 
 /**

@@ -14,6 +14,7 @@ import { findVolume } from "./find-volume.ts";
 import { createLayoutExchange, type LayoutExchange } from "./layout-exchange.ts";
 import { type AgentMetrics, createAgentMetrics } from "./metrics.ts";
 import { startMountWatch } from "./mount-watch.ts";
+import { createMovingWatch } from "./moving-watch.ts";
 import { startNodeMeasurer } from "./node-measures.ts";
 import { createNodeRecords, type NodeRecords } from "./node-records.ts";
 import { createSampleSink, type SampleSinkParts } from "./sample-sink.ts";
@@ -110,6 +111,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
   const work = createVolumeWork({ ...environment, ...parts });
   const trimmer = createVolumeTrimmer(environment);
   const mountWatch = startMountWatch({ states, storage, changed, log });
+  const moving = createMovingWatch(environment);
   return {
     csi: {
       staging: work.staging,
@@ -138,6 +140,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
         changed(handle);
       }, claims.look);
       trimmer.start();
+      moving.start();
     },
     stoppables: [
       { name: "sampling", stop: () => sampler.stop() },
@@ -147,6 +150,7 @@ export function createNodeVolumes(parts: NodeVolumesParts): NodeVolumes {
       ...exchange.stoppables,
       { name: "volumes", stop: () => work.stop() },
       { name: "trims", stop: () => trimmer.stop() },
+      { name: "looks at moving", stop: () => moving.stop() },
     ],
   };
 }

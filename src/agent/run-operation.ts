@@ -183,6 +183,9 @@ async function shrink(
     case "Busy":
       return { outcome: "Cancelled", reason: "FilesystemBusy", message: result.message, sizeBytes: result.sizeBytes };
     case "FloorReached":
+      // Said with the floor itself: who decides next begins nothing else that would move data.
+      if (result.immovable !== undefined && state.mounted !== undefined)
+        state.moving = { mounted: state.mounted, immovable: result.immovable };
       return floorEnd(result);
   }
 }
@@ -194,10 +197,10 @@ function isGivenUpOn(error: unknown, signal: AbortSignal): boolean {
 
 /** With its figures: the policy-engine asks for no less again until the use has changed. */
 function floorEnd(result: Extract<ShrinkResult, { readonly outcome: "FloorReached" }>): End {
-  const { message, sizeBytes, floorBytes, usedBytes } = result;
+  const { message, sizeBytes, floorBytes, usedBytes, immovable } = result;
   return {
     outcome: "FloorReached",
-    reason: "ShrinkFloorReached",
+    reason: immovable === undefined ? "ShrinkFloorReached" : "DataImmovable",
     message,
     sizeBytes,
     floor: formatQuantity(floorBytes),

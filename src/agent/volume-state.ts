@@ -36,6 +36,13 @@ export interface Problem {
   readonly message: string;
 }
 
+/** What was found at one mount says nothing of a later one. */
+export interface FoundMoving {
+  readonly mounted: MountedVolume;
+  /** In words; undefined: its data can be moved. */
+  readonly immovable: string | undefined;
+}
+
 export interface VolumeState {
   readonly handle: string;
   /** As on the node's disk, or about to be. Replaced as a whole, never changed. */
@@ -76,6 +83,8 @@ export interface VolumeState {
   settleProblem: string | undefined;
   /** Whether it can be made smaller while it is unmounted, as last told. */
   shrinksUnmounted: boolean | undefined;
+  /** Why its data cannot be moved between members, as last found; undefined: nobody has looked yet. */
+  moving: FoundMoving | undefined;
   /** While the volume is being unstaged nothing new begins. */
   closing: boolean;
   /** Why members that have left could not be let go of the last time; the filesystem works without them. */
@@ -111,6 +120,7 @@ export function newVolumeState(record: NodeRecord, recorded: boolean): VolumeSta
     unsettled: false,
     settleProblem: undefined,
     shrinksUnmounted: undefined,
+    moving: undefined,
     closing: false,
     leavingProblem: undefined,
     spareProblem: undefined,

@@ -4,6 +4,7 @@ import { FILESYSTEM_LAYOUTS, type FilesystemLayout, type FilesystemLayoutStatus 
 import { API_VERSION, FIELD_MANAGERS } from "../api/names.ts";
 import type { Applier } from "../kube/apply.ts";
 import type { ApplyConfiguration, KubeClient } from "../kube/client.ts";
+import { KubeError } from "../kube/kube-error.ts";
 import { onLatest, versionOf } from "../kube/on-latest.ts";
 import type { ReadableStore } from "../kube/store.ts";
 import type { Clock } from "../process/clock.ts";
@@ -35,8 +36,25 @@ export async function applyStatus(
     if (state === undefined || live?.spec.nodeName !== nodeName) return;
     const configuration = configurationOf(writing, state, live);
     if (mayWait(live.status, configuration.status)) return;
-    await applier.applyOnChange("agent-status/apply", FILESYSTEM_LAYOUTS, configuration, APPLY_OPTIONS, live);
+    await applyKnown(applier, configuration, live);
   });
+}
+
+/**
+ * The definition that an API server still has while this is rolled out may not know what was added last, and refuses the whole status for
+ * it: then the rest is said without it.
+ */
+async function applyKnown(applier: Applier, configuration: StatusConfiguration, live: FilesystemLayout): Promise<void> {
+  const apply = (said: StatusConfiguration): Promise<unknown> =>
+    applier.applyOnChange("agent-status/apply", FILESYSTEM_LAYOUTS, said, APPLY_OPTIONS, live);
+  const { immovable, ...known } = configuration.status;
+  try {
+    await apply(configuration);
+  } catch (error) {
+    const isUnknown = error instanceof KubeError && error.message.includes(".status.immovable: field not declared");
+    if (immovable === undefined || !isUnknown) throw error;
+    await apply({ ...configuration, status: known });
+  }
 }
 
 /** Whoever takes the volume back afterwards meets what is said here. Throws LayoutError where it is not this node's, and KubeError. */
@@ -59,11 +77,13 @@ function layoutOf({ client }: StatusWriting, handle: string): () => Promise<File
   return () => client.get(FILESYSTEM_LAYOUTS, { name: handle });
 }
 
+type StatusConfiguration = ApplyConfiguration & { readonly status: FilesystemLayoutStatus };
+
 function configurationOf(
   { nodeName, clock }: StatusWriting,
   state: VolumeState,
   live: FilesystemLayout,
-): ApplyConfiguration & { readonly status: FilesystemLayoutStatus } {
+): StatusConfiguration {
   return {
     apiVersion: API_VERSION,
     kind: FILESYSTEM_LAYOUTS.kind,

@@ -240,6 +240,15 @@ export const filesystemLayoutStatus = z
           "Its node can make it smaller while it is not mounted, behind a snapshot of its thin pool that takes back whatever goes wrong.",
       })
       .optional(),
+    immovable: z
+      .string()
+      .max(1024)
+      .meta({
+        description:
+          "Why no data is moved from one member to another as things are: snapshots for one. Until that has passed, only members that " +
+          "hold nothing leave. Absent: data can be moved, or nobody has looked yet.",
+      })
+      .optional(),
     operation: operation
       .nullable()
       .meta({ description: "The running operation, recorded before its first side effect. Absent: none runs." })

@@ -37,6 +37,7 @@ export const HOLD_REASONS = [
   "RuleError", // a rule failed at run time
   "OperationInProgress",
   "ShrinkFloorReached", // the filesystem cannot safely give that much
+  "DataImmovable", // so ends a shrink that had to move data which stays where it is, for snapshots for one
   "ShrinkNotCrashSafe", // the filesystem can shrink, but a crash in the middle of it can lose data; or what guards it cannot be had
   "ShrinkAtUnmount", // decided; it is made smaller when it is unmounted within the window
   "ShrinkUnsupported", // the filesystem type or backend cannot shrink

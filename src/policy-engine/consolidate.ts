@@ -57,6 +57,9 @@ function changeOf({ members, growthBytes, sizeBytes, because }: ConsolidationFac
 function holdForObstacle(question: Question, { because, obstacle }: ConsolidationFacts): Plan | undefined {
   const profile = profileObstacle(question.facts.filesystem.reading?.dataProfiles);
   if (profile !== undefined) return question.hold(profile.reason, `${because}, but ${profile.text}`);
+  // The removal would be refused, after what has to come first was made for it.
+  const { immovable } = question.facts.filesystem;
+  if (immovable !== undefined) return question.hold("ShrinkFloorReached", `${because}, but ${immovable}`);
   return obstacle === undefined ? undefined : question.hold("NoSlotFree", `${because}, but ${obstacle}`);
 }
 

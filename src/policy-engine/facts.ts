@@ -73,6 +73,8 @@ export interface FilesystemFacts {
   readonly history: UsageWindows;
   /** Its node can make it smaller while it is unmounted, so that a crash at any line leaves it whole. */
   readonly shrinksUnmounted: boolean;
+  /** Why no data of it is moved between its members, in words; absent: it is, or nobody has said. */
+  readonly immovable?: string | undefined;
   /** The shrink that waits for the next unmount; it does so until notAfterMs. */
   readonly plannedShrink: PlannedShrink | undefined;
   /** The last target is a shrink that the operator has no members for; absent: it is none, or was carried on. */

@@ -16,6 +16,8 @@ const REFUSAL_STANDS_MS = 3_600_000;
 export function standingFloorBytes({ monotonicMs, filesystem }: Facts): number | undefined {
   const { lastOperation: last, reading, sizeBytes } = filesystem;
   if (last?.kind !== "Shrink" || last.outcome !== "FloorReached") return undefined;
+  // What stood in the way passes without a change of use.
+  if (last.reason === "DataImmovable" && filesystem.immovable === undefined) return undefined;
   if (last.usedBytes === undefined || last.reachedBytes !== sizeBytes || reading === undefined) return undefined;
   const hasChanged = Math.abs(reading.usedBytes - last.usedBytes) >= changeBytes(sizeBytes);
   if (hasChanged || !isRecent(monotonicMs - last.endedAtMs, FLOOR_STANDS_MS)) return undefined;

@@ -43,6 +43,7 @@ export function createBlockStorage<V extends OneMemberVolume>(
       host.members.assertWhole(volume);
       return [];
     },
+    immovable: async () => undefined,
     extend: (volume, sizeBytes, _signal, tell = () => undefined) =>
       queue.runPreempting(volume.handle, () => extend(volume, sizeBytes, tell)),
     shrink: (volume, sizeBytes, control) =>

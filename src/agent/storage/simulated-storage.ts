@@ -34,6 +34,7 @@ export function createSimulatedStorage(disk: SimulatedDisk): Storage<LoopVolume>
     mountPath: async () => undefined,
     sizeBytes: async (volume) => readSimulatedMember(disk, volume)?.capacityBytes,
     members: async () => [],
+    immovable: async () => undefined,
     extend: (volume, sizeBytes) => queue.runPreempting(volume.handle, () => extend(disk, volume, sizeBytes)),
     shrink: (volume, sizeBytes, control) =>
       queue.runPreemptible(volume.handle, control.signal, (signal) =>

@@ -35,6 +35,7 @@ export function storageByBackend(loop: Storage<LoopVolume>, { lvm, span }: Optio
     mountPath: async (volume) => of(volume).mountPath(volume),
     sizeBytes: async (volume) => of(volume).sizeBytes(volume),
     members: async (volume) => of(volume).members(volume),
+    immovable: async (volume) => of(volume).immovable(volume),
     extend: async (volume, sizeBytes, signal, tell) => of(volume).extend(volume, sizeBytes, signal, tell),
     shrink: async (volume, sizeBytes, control) => of(volume).shrink(volume, sizeBytes, control),
     recover: async (volume, signal) => of(volume).recover(volume, signal),

@@ -145,6 +145,8 @@ export type ShrinkResult =
       readonly floorBytes: number;
       /** What was in use then; absent where it is not mounted. */
       readonly usedBytes?: number;
+      /** Why no data was moved, where that is the cause; it passes without a change of use. */
+      readonly immovable?: string;
       readonly message: string;
     };
 
@@ -195,6 +197,11 @@ export interface Storage<V extends Volume = Volume> extends UnmountedShrinks<V> 
   sizeBytes(volume: V): Promise<number | undefined>;
   /** The members of a mounted filesystem, where it can have several; empty where the one member's size says all. */
   members(volume: Mounted<V>): Promise<readonly FoundMember[]>;
+  /**
+   * Why no data is moved from one member to another as things are, in words; undefined: it is moved, or there is but one member. Reads
+   * only, by commands that take a while: not for each sample.
+   */
+  immovable(volume: Mounted<V>): Promise<string | undefined>;
   /**
    * Grows members and filesystem to sizeBytes or more; never shrinks. Returns the size reached, read back. The signal ends only
    * a wait for a member of another driver. `tell` hears of what somebody else did with the filesystem, and was cancelled for it.

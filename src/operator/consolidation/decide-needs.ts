@@ -112,6 +112,8 @@ function mostFreed(candidates: readonly Candidate[]): number {
 
 /** A larger member that takes others' places is there before they leave. */
 function obstacleOf({ layout, way }: Candidate, { used, limit }: SlotLack): string | undefined {
+  // Whatever came first, nothing would leave after it.
+  if (layout.status?.immovable !== undefined) return layout.status.immovable;
   if (way === "grow") return undefined;
   const cannotGrow = "its members cannot grow in place, and a larger one that takes their place";
   if (used >= limit) return `${cannotGrow} needs a free slot there first`;

@@ -8,7 +8,7 @@ import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.t
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { formatBytes, formatQuantity, parseQuantity, wholeGiB } from "../../units/quantity.ts";
 import { isAtRest, isPresent, isRemoving } from "../volume/layout-facts.ts";
-import { replacingMember, takeIn } from "./decide-replacement.ts";
+import { isUseless, replacingMember, takeIn } from "./decide-replacement.ts";
 import { MERGING_MEMBERS_LIMIT } from "./member-rules.ts";
 import { type Share, sharesOf, stays, sumOf } from "./member-shares.ts";
 
@@ -86,10 +86,14 @@ export function nextConsolidationStep(
     return leave(target, merge.leaving, presentBytes);
   const { growing } = merge;
   if (!isOfSize || hasFailed(layout, growth.decidedAt)) return changedMeanwhile(wanted, presentBytes);
+  const isGrowing = layout.spec.target?.decidedAt === growth.decidedAt;
+  const immovable = layout.status?.immovable;
+  if (immovable !== undefined && !isGrowing)
+    return { do: "give-up", message: `${namesOf(merge.leaving)} cannot leave: ${immovable}` };
   if (growing === undefined) return order(layout, merge);
   const sizeBytes = growing.bytes + merge.growthBytes;
   const { name } = growing.member;
-  if (layout.spec.target?.decidedAt === growth.decidedAt)
+  if (isGrowing)
     return {
       do: "wait",
       message: `member ${name} grows to ${formatBytes(sizeBytes)}; then ${namesOf(merge.leaving)} leave`,
@@ -109,7 +113,7 @@ function order({ spec }: FilesystemLayout, merge: Merge): ConsolidationStep {
 function withNewMember(layout: FilesystemLayout, wanted: ConsolidationTarget, made: MemberSpec): ConsolidationStep {
   const { members: most, ...target } = wanted;
   const presentBytes = filesystemSizeBytes(layout) ?? 0;
-  if (made.state !== "Spare" && isRefused(layout, made, target))
+  if (isUseless(layout, made) || (made.state !== "Spare" && isRefused(layout, made, target)))
     return { do: "drop", name: made.name, target: unchanged(target, presentBytes) };
   const step = takeIn(layout, target, made, "smaller ones");
   if (step.do === "none") return changedMeanwhile(wanted, presentBytes);

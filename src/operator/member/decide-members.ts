@@ -257,7 +257,9 @@ function shrink(
   const step = nextReplacementStep(layout, target, staying, rules);
   switch (step.do) {
     case "none":
-      return isReplacing ? changedMeanwhile(target) : giveBack(layout, target, shares);
+      return isReplacing ? changedMeanwhile(target) : giveBack(layout, target, shares, step.immovable);
+    case "drop":
+      return dropping(layout, shares, step.name);
     case "order":
     case "add":
     case "wait":
@@ -268,6 +270,12 @@ function shrink(
   }
 }
 
+/** The target is planned anew without it. */
+function dropping(layout: FilesystemLayout, shares: readonly Share[], name: string): MembersPlan {
+  const members = shares.map(({ member }) => member);
+  return { do: "change", members: withState(members, name, "Removed"), nextMember: nextMemberOf(layout) };
+}
+
 function changedMeanwhile({ from }: SizeTarget): MembersPlan {
   return {
     do: "hold",
@@ -276,8 +284,13 @@ function changedMeanwhile({ from }: SizeTarget): MembersPlan {
   };
 }
 
-/** Whole members, as many as fit. */
-function giveBack(layout: FilesystemLayout, target: SizeTarget, shares: readonly Share[]): MembersPlan {
+/** Whole members, as many as fit; `immovable`: why no smaller one takes the place of the largest. */
+function giveBack(
+  layout: FilesystemLayout,
+  target: SizeTarget,
+  shares: readonly Share[],
+  immovable?: string,
+): MembersPlan {
   const staying = shares.filter(stays);
   const surplusBytes = sumOf(staying) - parseQuantity(target.size);
   const leaving = largestSet(staying, surplusBytes);
@@ -290,7 +303,9 @@ function giveBack(layout: FilesystemLayout, target: SizeTarget, shares: readonly
     return {
       do: "hold",
       reason: "ShrinkFloorReached",
-      message: `${formatBytes(surplusBytes)} could be given back, but ${why}`,
+      message:
+        `${formatBytes(surplusBytes)} could be given back, but ${why}` +
+        (immovable === undefined ? "" : `; no smaller one takes its place: ${immovable}`),
     };
   }
   const members = shares.map(({ member }) => member);

@@ -11,12 +11,14 @@ import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 import { type Share, sumOf } from "./member-shares.ts";
 
 export type ReplacementStep =
-  /** Nothing to replace, or not now. */
-  | { readonly do: "none" }
+  /** Nothing to replace, or not now; `immovable`: there would be, and its data is not moved. */
+  | { readonly do: "none"; readonly immovable?: string }
   | { readonly do: "order"; readonly sizeBytes: number; readonly member: string }
   | { readonly do: "wait"; readonly message: string }
   /** Takes what was made in. */
   | { readonly do: "add"; readonly name: string; readonly target: SizeTarget }
+  /** It is not taken in, since nothing would leave for it. */
+  | { readonly do: "drop"; readonly name: string }
   /** It is in: what it replaces leaves, as any member does, from this size. */
   | { readonly do: "leave"; readonly from: string };
 
@@ -31,7 +33,15 @@ export function nextReplacementStep(
   rules: MemberRules,
 ): ReplacementStep {
   const small = replacingMember(layout, target);
-  return small === undefined ? order(layout, target, staying, rules) : takeIn(layout, target, small, "a larger one");
+  if (small === undefined) return order(layout, target, staying, rules);
+  if (isUseless(layout, small)) return { do: "drop", name: small.name };
+  return takeIn(layout, target, small, "a larger one");
+}
+
+/** Made to take others' place, and beside the filesystem still, whose data cannot be moved any more. Its node can let go of it. */
+export function isUseless(layout: FilesystemLayout, { name, state }: MemberSpec): boolean {
+  if (layout.status?.immovable === undefined || state !== "Spare") return false;
+  return isAtRest(layout) && !isPresent(layout, name);
 }
 
 /** What a member that is there to replace others (`which`, in words) needs next. */
@@ -40,7 +50,7 @@ export function takeIn(
   target: SizeTarget,
   made: MemberSpec,
   which: string,
-): Exclude<ReplacementStep, { readonly do: "order" }> {
+): Exclude<ReplacementStep, { readonly do: "order" | "drop" }> {
   return made.state === "Spare" ? add(layout, target, made, which) : leave(layout, target, made, which);
 }
 
@@ -65,7 +75,8 @@ function order(
   if (largest === undefined || surplusBytes >= largest.bytes) return NONE;
   const sizeBytes = wholeGiB(largest.bytes - surplusBytes);
   if (largest.bytes - sizeBytes < GAIN_MIN_BYTES) return NONE;
-  return { do: "order", sizeBytes, member: largest.member.name };
+  const immovable = layout.status?.immovable;
+  return immovable === undefined ? { do: "order", sizeBytes, member: largest.member.name } : { do: "none", immovable };
 }
 
 /** In an extend of its own, decided a moment before the target, which then still is to come. */

@@ -232,6 +232,7 @@ function filesystemFacts(
     capacityAtExtendBytes: undefined,
     history: state.history,
     shrinksUnmounted: status?.shrinksUnmounted === true,
+    immovable: status?.immovable,
     plannedShrink: plannedShrinkOf(filesystem, layout, pending),
     refusedShrink: refusedShrinkOf(filesystem, layout),
   };

@@ -178,10 +178,16 @@ describeReal("members that shall leave a span", LOOP_PARTS, () => {
       execFileSync("btrfs", ["subvolume", "snapshot", mountPath, join(mountPath, `s${index}`)], { stdio: "ignore" });
     const result = await shrink(mounted, [m0, leaving(m1), leaving(m2)]);
     expect(result).toMatchObject({ outcome: "FloorReached", message: expect.stringContaining("17 snapshots") });
+    expect(result).toMatchObject({ immovable: expect.stringContaining("17 snapshots") });
+    expect(await fixture.storage.immovable(mounted)).toContain("17 snapshots and 0 deleted subvolumes");
     expect(devices()).toContain(deviceOf(m1));
     expect(sumOf("kept")).toBe(sum);
     for (let index = 0; index <= 16; index += 1)
       execFileSync("btrfs", ["subvolume", "delete", join(mountPath, `s${index}`)], { stdio: "ignore" });
+    execFileSync("btrfs", ["subvolume", "sync", mountPath], { stdio: "ignore" });
+    expect(await fixture.storage.immovable(mounted)).toBeUndefined();
+    expect(await shrink(mounted, [m0, leaving(m1), leaving(m2)])).not.toHaveProperty("immovable");
+    expect(sumOf("kept")).toBe(sum);
   });
 
   it("leave where btrfs has refused another of them for want of space, which stays", async () => {

@@ -240,3 +240,26 @@ describe("the end of an operation", () => {
     expect(state.record.lastOperation).toMatchObject({ outcome: "Succeeded", reached: "2Gi" });
   });
 });
+
+describe("a shrink for which no data may be moved", () => {
+  it.each([
+    ["why, with its end", { immovable: "it has 3 snapshots" }, "DataImmovable", "it has 3 snapshots"],
+    ["its floor alone where it is one of use", {}, "ShrinkFloorReached", undefined],
+  ])("says %s", async (_what, cause, reason, immovable) => {
+    const { state, runner, environment } = nearlyFull();
+    environment.reporter.report = async () => undefined;
+    const floor = {
+      outcome: "FloorReached",
+      sizeBytes: GIB,
+      floorBytes: GIB,
+      usedBytes: MIB,
+      message: "m0 stays",
+    } as const;
+    environment.storage.shrink = async () => ({ ...floor, ...cause });
+    await runner.start(state, operationOf("Shrink", "512Mi"), "Anew");
+    await state.running?.ended;
+    expect(state.record.lastOperation).toMatchObject({ outcome: "FloorReached", reason, floor: "1Gi", used: "1Mi" });
+    expect(state.moving?.immovable).toBe(immovable);
+    expect(state.moving?.mounted ?? state.mounted).toBe(state.mounted);
+  });
+});

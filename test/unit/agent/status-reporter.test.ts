@@ -18,6 +18,8 @@ function layoutOnServer() {
   const server = {
     onRead: (): void => undefined,
     onApply: async (): Promise<void> => undefined,
+    /** A field that its definition does not know. */
+    knows: (_status: FilesystemLayoutStatus): string | undefined => undefined,
     said,
     give: (nodeName: string | undefined, status?: FilesystemLayoutStatus): void => {
       version += 1;
@@ -40,6 +42,14 @@ function layoutOnServer() {
     },
     apply: async (_point: string, _resource: unknown, configuration: ApplyConfiguration) => {
       await server.onApply();
+      const unknown = server.knows(configuration["status"] as FilesystemLayoutStatus);
+      // As kube-apiserver says it: test/contract/apply.test.ts.
+      if (unknown !== undefined)
+        throw new KubeError(
+          "Internal",
+          500,
+          `failed to create typed patch object (…): .status.${unknown}: field not declared in schema`,
+        );
       const { resourceVersion } = configuration.metadata;
       if (resourceVersion !== undefined && resourceVersion !== String(version))
         throw new KubeError("Conflict", 409, "the object has been modified");
@@ -191,5 +201,29 @@ describe("a report", () => {
     const { state, reporter, server } = spanOfNode();
     server.onApply = async () => server.give("node-a");
     await expect(reporter.report(state.handle)).rejects.toThrow("has been modified");
+  });
+});
+
+describe("a report to an API server whose definition is older", () => {
+  const moving = { mounted: {} as never, immovable: "it has 3 snapshots" };
+
+  it("leaves out why data cannot be moved, and says all else", async () => {
+    const { state, reporter, server } = spanOfNode();
+    Object.assign(state, { moving, mounted: moving.mounted });
+    await reporter.report(state.handle);
+    expect(server.layout()?.status).toMatchObject({ mounted: true, immovable: "it has 3 snapshots" });
+    server.knows = (status) => ("immovable" in status ? "immovable" : undefined);
+    Object.assign(state, { sizeBytes: 1, refusal: "a deposed leader" });
+    await reporter.report(state.handle);
+    const { status } = server.layout() ?? {};
+    expect(status).not.toHaveProperty("immovable");
+    expect(status?.conditions).toContainEqual(expect.objectContaining({ message: "a deposed leader" }));
+  });
+
+  it("fails for any other field", async () => {
+    const { state, reporter, server } = spanOfNode();
+    Object.assign(state, { moving, mounted: moving.mounted });
+    server.knows = () => "fsid";
+    await expect(reporter.report(state.handle)).rejects.toThrow(".status.fsid: field not declared");
   });
 });

@@ -262,6 +262,13 @@ describe("a pod that lacks slots which only members have that cannot grow", () =
     ]);
   });
 
+  it("is told why data cannot be moved, and not of such filesystems where others can be merged", () => {
+    const one = mounted("1Gi", "1Gi", "1Gi");
+    const stays = { ...one, status: { ...one.status, immovable: "it has 3 snapshots" } };
+    expect(decide({ there: { stays } })["stays"]?.obstacle).toBe("it has 3 snapshots");
+    expect(Object.keys(decide({ there: { stays, moves: one } }))).toEqual(["moves"]);
+  });
+
   it("lacks no slot more for the larger member that has come, until others leave", () => {
     const replaces = { member: "m0", decidedAt: "2030-01-01T00:00:00.000Z" };
     const [m0, ...rest] = leaving(mounted("1Gi", "3Gi"), "pv-of-0").members ?? [];

@@ -22,6 +22,12 @@ const FIRST = "2029-12-31T23:59:59.999Z";
 const RULES = { className: "member-class", maxMembers: 4, spareMembers: 0, strategy: "Auto" as const };
 const FACTS = { rules: RULES, mayGrow: true, growthFailed: false };
 
+const SNAPSHOTS = "it has 3 snapshots";
+const immovable = (layout: FilesystemLayout): FilesystemLayout => ({
+  ...layout,
+  status: { ...layout.status, immovable: SNAPSHOTS },
+});
+
 type Merging = WantedTarget & { members: number };
 
 function mergeOf(layout: FilesystemLayout, members: number, change: Partial<WantedTarget> = {}): Merging {
@@ -74,6 +80,27 @@ describe("a filesystem whose members are merged", () => {
     ["it has another size than it was decided on", mounted("1Gi", "2Gi"), "ShrinkFloorReached"],
   ])("is not touched while %s", (_when, layout, reason) => {
     expect(decide(layout, mergeOf(mounted("1Gi", "1Gi"), 1))).toMatchObject({ do: "hold", reason });
+  });
+
+  it.each([true, false])("makes and grows nothing while its data cannot be moved (mayGrow: %s)", (mayGrow) => {
+    const layout = immovable(mounted("1Gi", "1Gi", "1Gi"));
+    const plan = decideMembers(layout, mergeOf(layout, 1), { ...FACTS, mayGrow });
+    expect(plan).toMatchObject({
+      do: "hold",
+      reason: "ShrinkFloorReached",
+      message: expect.stringContaining(SNAPSHOTS),
+    });
+  });
+
+  it("lets go of the new one that it has made where data cannot be moved any more", () => {
+    const by = { ...FACTS, mayGrow: false };
+    const layout = mounted("1Gi", "1Gi", "1Gi");
+    const target = mergeOf(layout, 1);
+    const ordered = written(layout, decideMembers(layout, target, by));
+    expect(summary(ordered)).toContain("m3 3Gi Spare");
+    const dropped = written(ordered, decideMembers(immovable(carriedOut(ordered)), target, by));
+    expect(summary(dropped)).toBe("m0 1Gi Present, m1 1Gi Present, m2 1Gi Present, m3 3Gi Removed");
+    expect(dropped.spec.target).toMatchObject({ size: "3Gi", from: "3Gi", decidedAt: DECIDED });
   });
 
   it("counts to the quota with what it has meanwhile", () => {

@@ -20,6 +20,12 @@ function shrinkOf(layout: FilesystemLayout, size: string, decidedAt = DECIDED): 
 const decide = (layout: FilesystemLayout, target: SizeTarget, maxMembers = 4): MembersPlan =>
   decideMembers(layout, target, { rules: { ...RULES, maxMembers }, mayGrow: false, growthFailed: false });
 
+const SNAPSHOTS = "it has 3 snapshots";
+const immovable = (layout: FilesystemLayout): FilesystemLayout => ({
+  ...layout,
+  status: { ...layout.status, immovable: SNAPSHOTS },
+});
+
 describe("a shrink that fits no whole member", () => {
   it("makes a smaller one, takes it in, and lets the large one leave, in this order", () => {
     let layout = mounted("4Gi", "4Gi");
@@ -66,6 +72,15 @@ describe("a shrink that fits no whole member", () => {
     expect(decide(layout, target, maxMembers)).toMatchObject({ do: "hold", reason: "ShrinkFloorReached" });
   });
 
+  it("is held with the reason while its data cannot be moved, and makes nothing", () => {
+    const layout = immovable(mounted("4Gi", "4Gi"));
+    const plan = decide(layout, shrinkOf(layout, "5500Mi"));
+    expect(plan).toMatchObject({ do: "hold", reason: "ShrinkFloorReached" });
+    expect(plan).toMatchObject({ message: expect.stringContaining(`takes its place: ${SNAPSHOTS}`) });
+    // The agent lets those leave that hold nothing.
+    expect(summary(written(layout, decide(layout, shrinkOf(layout, "4Gi"))))).toBe("m0 4Gi Present, m1 4Gi Removed");
+  });
+
   it("counts to the quota with both members", () => {
     const layout = mounted("4Gi");
     const quota = { namespace: "shop", className: "member-class", name: "storage", limitBytes: 5 * GIB, takenBytes: 0 };
@@ -86,6 +101,19 @@ describe("what comes between the steps of a replacement", () => {
   const ready = carriedOut(ordered);
   const added = carriedOut(written(ready, decide(ready, target)));
   const later = "2030-01-01T00:01:00.000Z";
+
+  it.each([
+    ["on its way", ordered],
+    ["ready", ready],
+  ])("what is %s goes where data cannot be moved any more, and the shrink is held", (_what, layout) => {
+    const dropped = written(immovable(layout), decide(immovable(layout), target));
+    expect(summary(dropped)).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Removed");
+    expect(dropped.spec.target).toBeUndefined();
+    expect(decide(dropped, target)).toMatchObject({ do: "hold", reason: "ShrinkFloorReached" });
+    // Its node could not let go of it yet.
+    const away = { ...immovable(layout), status: { ...layout.status, immovable: SNAPSHOTS, mounted: false } };
+    expect(decide(away, target)).toMatchObject({ do: "hold", reason: "WaitingForMember" });
+  });
 
   it("an extend uses what is ready, where it fits", () => {
     const plan = decide(ready, { ...target, size: "10Gi", decidedAt: later });

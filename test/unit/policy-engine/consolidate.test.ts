@@ -103,6 +103,13 @@ describe("a filesystem that is to have fewer members", () => {
       "NoSlotFree",
       /late lacks 2 attach slots, but a larger one needs/,
     ],
+    [
+      "while its data cannot be moved, whatever else is in the way",
+      facts({ filesystem: { immovable: "it has 3 snapshots" } }, { obstacle: "a larger one needs a free slot" }),
+      {},
+      "ShrinkFloorReached",
+      /late lacks 2 attach slots, but it has 3 snapshots$/,
+    ],
     ["while one is under way", facts({}, { underWay: true }), {}, "OperationInProgress", /late/],
   ])("is held %s", (_when, given, policy, reason, message) => {
     const plan = decide(given, aPolicy(policy), LARGE);

@@ -845,6 +845,26 @@ const cases: Record<string, Case> = {
     reason: "RuleFired",
     sizeBytes: 2 * GIB,
   },
+  "leaves a filesystem alone whose data cannot be moved, as its last shrink has found": {
+    facts: aVolume({
+      ...empty,
+      filesystem: {
+        lastOperation: { ...floorFound(10 * GIB), reason: "DataImmovable" },
+        immovable: "it has 3 snapshots",
+      },
+    }),
+    plan: "hold",
+    reason: "ShrinkFloorReached",
+  },
+  "forgets the floor that it had for data that could not be moved, once that has passed": {
+    facts: aVolume({
+      ...empty,
+      filesystem: { lastOperation: { ...floorFound(10 * GIB), reason: "DataImmovable" } },
+    }),
+    plan: "shrink",
+    reason: "RuleFired",
+    sizeBytes: 2 * GIB,
+  },
   "leaves a filesystem alone whose shrink a writer has cancelled": {
     facts: aVolume({
       ...empty,

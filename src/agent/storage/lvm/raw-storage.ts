@@ -33,6 +33,7 @@ export function createRawStorage(host: RawHost, freeBytes: Storage["freeBytes"])
     mountPath: async (volume) => (await members.devices(volume)).flatMap((device) => stagingPathOf(device) ?? [])[0],
     sizeBytes: (volume) => members.sizeBytes(volume),
     members: async () => [],
+    immovable: async () => undefined,
     extend: (volume, sizeBytes) => queue.run(volume.handle, () => extend(host, volume, sizeBytes)),
     shrink: async (volume) => neverSmaller(presentBytes(host, volume)),
     recover: async (volume) => presentBytes(host, volume),

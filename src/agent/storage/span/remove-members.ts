@@ -1,14 +1,12 @@
 // The shrink of a span: members that shall leave are taken out of the mounted btrfs, one after the other, under watch (R1, R2),
 // and let go of (R3). Nothing begins for which the other members have too little room; where not all can leave, as many as can do.
 import { formatBytes } from "../../../units/quantity.ts";
-import { foreignProfile } from "../btrfs-profiles.ts";
-import { countSubvolumes } from "../btrfs-sharing.ts";
 import { stopExclusiveOperation } from "../exclusive-operation.ts";
 import { syncFilesystem } from "../fresh-reading.ts";
 import { assertWritable } from "../grow.ts";
 import { busy, describeSwapfiles, metExclusive, metSwapfile, othersOperation } from "../others-at-work.ts";
 import { deviceBytesOf, openReader, type Reader } from "../read-filesystem.ts";
-import { sharingProblem, stoppedMessage } from "../shrink-decision.ts";
+import { stoppedMessage } from "../shrink-decision.ts";
 import { type MountedSpan, type ShrinkControl, type ShrinkResult, StorageError } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
 import { untilAborted } from "../until-aborted.ts";
@@ -21,6 +19,7 @@ import { restoreDevices } from "./restore-devices.ts";
 import { recordRemoval, settleMembers } from "./settle-members.ts";
 import { assertOnlyMembers, type MemberDevice, membersInside, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
+import { whyImmovable } from "./why-immovable.ts";
 
 const REMOVE_LIMIT_MS = 24 * 3_600_000;
 
@@ -60,12 +59,13 @@ async function removeAll(shrink: Shrink): Promise<ShrinkResult> {
   for (let balancesDone = 0; ; ) {
     if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
     const inside = await readInside(shrink);
-    const immovable = await Promise.race([whyImmovable(shrink), untilAborted(control.signal).then(() => undefined)]);
+    const asked = whyImmovable(shrink.host.tools, shrink.volume);
+    const immovable = await Promise.race([asked, untilAborted(control.signal).then(() => undefined)]);
     if (control.signal.aborted) continue;
     const facts = factsOf(shrink, inside, refused, { balancesDone, immovable });
     if (facts.leaving.length === 0) return ended(shrink, [...refused.values()]);
     const move = nextRemovalMove(facts);
-    if (move.kind === "floor") return floor(shrink, move.floorBytes, move.message);
+    if (move.kind === "floor") return floor(shrink, move.floorBytes, move.message, immovable);
     if (move.kind === "balance") {
       const { cancelled: reason } = await balance(shrink, move.usagePercent);
       balancesDone += 1;
@@ -79,13 +79,6 @@ async function removeAll(shrink: Shrink): Promise<ShrinkResult> {
     else if ("refusal" in result) refused.set(move.member, result.refusal);
     else return result;
   }
-}
-
-/** Why no data is moved; a member without any leaves all the same. */
-async function whyImmovable({ host, volume }: Shrink): Promise<string | undefined> {
-  const foreign = foreignProfile(volume.fsid);
-  if (foreign !== undefined) return foreign;
-  return sharingProblem(await countSubvolumes(host.tools, volume));
 }
 
 interface InsideMember extends MemberDevice {
@@ -201,10 +194,12 @@ function ended(shrink: Shrink, [refusal]: readonly string[]): ShrinkResult {
   return refusal === undefined ? { outcome: "Succeeded", sizeBytes } : floor(shrink, sizeBytes, refusal);
 }
 
-function floor({ reader }: Shrink, floorBytes: number, message: string): ShrinkResult {
+function floor({ reader }: Shrink, floorBytes: number, message: string, immovable?: string): ShrinkResult {
   const reading = reader.read();
   const usedBytes = reading.capacityBytes - reading.availableBytes;
-  return { outcome: "FloorReached", sizeBytes: deviceBytesOf(reading), floorBytes, usedBytes, message };
+  const sizeBytes = deviceBytesOf(reading);
+  const cause = immovable === undefined ? {} : { immovable };
+  return { outcome: "FloorReached", sizeBytes, floorBytes, usedBytes, message, ...cause };
 }
 
 function cancelled({ reader }: Shrink, message: string): ShrinkResult {

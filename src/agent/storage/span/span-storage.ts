@@ -26,6 +26,7 @@ import { assertOnlyMembers, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 import { stageSpan } from "./stage-span.ts";
 import { forgetSpan, unstageSpan } from "./unstage-span.ts";
+import { whyImmovable } from "./why-immovable.ts";
 
 export interface SpanStorageParts {
   readonly recordDirectory: string;
@@ -60,6 +61,7 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
       return devices.length < names.length ? undefined : devices.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
     },
     members: (volume) => findMembers(host, volume),
+    immovable: (volume) => whyImmovable(host.tools, volume),
     extend: (volume, sizeBytes, signal, tell = () => undefined) =>
       queue.runPreempting(volume.handle, () => extendSpan(host, volume, sizeBytes, signal, tell)),
     shrink: (volume, _sizeBytes, control) =>
