@@ -16,6 +16,7 @@ import { createPolicyBook, type PolicyBook } from "./policy-book.ts";
 import { createPolicyReports } from "./policy-reports.ts";
 import { createPrometheusSource } from "./prometheus.ts";
 import { createRateLimit } from "./rate-limit.ts";
+import { createSampleIntake } from "./sample-intake.ts";
 import { admissionFor } from "./sample-listener.ts";
 import { createSampleServer, type SampleServerEvents } from "./sample-server.ts";
 import { createSlowPath } from "./slow-path.ts";
@@ -107,8 +108,11 @@ function streamEvents(
   nodeClocks: NodeClocks,
   evaluate: (handle: string) => void,
 ): SampleServerEvents {
+  // Nobody speaks for another node's volume, or for one that there is not.
+  const intake = createSampleIntake((handle) => caches.layouts.store.get(handle)?.spec.nodeName, log);
   return {
     onHello: (nodeName, highestEpoch) => {
+      intake.forget(nodeName);
       // What an agent was told is gone with its process, and what it was told while it was away never came.
       for (const { metadata, spec, status } of caches.layouts.store.list())
         if ((status?.nodeName ?? spec.nodeName) === nodeName) registry.get(metadata.name).guided = undefined;
@@ -118,12 +122,13 @@ function streamEvents(
       // The newest: a new stream begins with what may have been read long ago.
       const stampMs = batch.reduce((newest, { sampledAtMs }) => Math.max(newest, sampledAtMs), 0);
       if (batch.length > 0) nodeClocks.heard(nodeName, stampMs, instantOf(clock));
-      for (const sample of batch) {
-        // Nobody speaks for another node's volume, or for one that there is not.
-        if (caches.layouts.store.get(sample.volumeHandle)?.spec.nodeName !== nodeName) continue;
+      for (const sample of intake.take(nodeName, batch, clock.monotonicMs())) {
         if (registry.sampled(nodeName, sample, instantOf(clock))) evaluate(sample.volumeHandle);
       }
     },
-    onGone: (nodeName) => log.info({ nodeName }, "an agent's stream has ended"),
+    onGone: (nodeName) => {
+      intake.forget(nodeName);
+      log.info({ nodeName }, "an agent's stream has ended");
+    },
   };
 }

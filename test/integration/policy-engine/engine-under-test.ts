@@ -15,6 +15,7 @@ import {
   type AgentMessage,
   type EngineMessage,
   type Guidance,
+  type Sample,
   SamplesClient,
 } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import { createEventRecorder } from "../../../src/kube/events.ts";
@@ -105,6 +106,10 @@ export async function startEngine(cluster: Cluster, args: readonly string[] = []
     send: (volumeHandle: string, usage: Usage) => {
       stream.write({ message: { $case: "batch", value: { samples: [sample(volumeHandle, usage)] } } });
     },
+    /** As they are. */
+    sendSamples: (samples: readonly Sample[]) => {
+      stream.write({ message: { $case: "batch", value: { samples: [...samples] } } });
+    },
     /** As an agent that was started again: it has forgotten what it was told. */
     restartAgent: () => {
       stream.end();
@@ -133,7 +138,10 @@ export interface Usage {
   readonly growthBytesPerSecond?: number;
 }
 
-function sample(volumeHandle: string, { sizeBytes, usedBytes, sampledAtMs, growthBytesPerSecond }: Usage) {
+export function sample(
+  volumeHandle: string,
+  { sizeBytes, usedBytes, sampledAtMs, growthBytesPerSecond }: Usage,
+): Sample {
   return {
     volumeHandle,
     sampledAtMs: sampledAtMs ?? Date.now(),
