@@ -1,4 +1,6 @@
 // The beginning and the end of one extend or shrink: what is known here, what the node's record says, and what the API server is told.
+
+import { isStepBefore } from "../api/decision-time.ts";
 import type { LastOperation, Operation } from "../api/filesystem-layout.ts";
 import { reserveBytes } from "../api/reserve.ts";
 import type { Clock } from "../process/clock.ts";
@@ -59,7 +61,8 @@ export async function finish(
   operation: Operation,
   end: End,
 ): Promise<void> {
-  const lastOperation = lastOperationOf(operation, end, clock.nowMs());
+  const floor = state.record.backend === "span" ? floorTakenBack(operation, end, state.record.lastOperation) : {};
+  const lastOperation = { ...lastOperationOf(operation, end, clock.nowMs()), ...floor };
   const record: NodeRecord = { ...state.record, operation: undefined, lastOperation };
   state.record = operation.decidedAt === undefined ? record : { ...record, endedDecidedAt: operation.decidedAt };
   state.sizeBytes = end.sizeBytes;
@@ -82,6 +85,22 @@ export async function finish(
 function lastOperationOf({ step: _step, ...operation }: Operation, end: End, nowMs: number): LastOperation {
   const { sizeBytes, ...rest } = end;
   return { ...operation, ...rest, reached: formatQuantity(sizeBytes), endedAt: new Date(nowMs).toISOString() };
+}
+
+/**
+ * Of the shrink that takes a replacement back whose large member could not leave: the size that it gets back to is the floor which that one has
+ * found. Otherwise nothing would say so any more, and the same replacement begin anew.
+ */
+function floorTakenBack(
+  { kind, decidedAt }: Operation,
+  { outcome, sizeBytes }: End,
+  before: LastOperation | undefined,
+): Pick<LastOperation, "floor" | "used" | "reason" | "message"> {
+  if (kind !== "Shrink" || outcome !== "Succeeded" || before?.outcome !== "FloorReached") return {};
+  if (before.decidedAt === undefined || decidedAt === undefined || !isStepBefore(before.decidedAt, decidedAt))
+    return {};
+  const { used, reason, message } = before;
+  return used === undefined ? {} : { floor: formatQuantity(sizeBytes), used, reason, message };
 }
 
 /** What a shrink leaves available, whatever happens. */

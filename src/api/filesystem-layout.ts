@@ -189,11 +189,16 @@ export const lastOperation = z
       description: "How it ended: as asked for, cancelled on the way, at the smallest safe size, or in an error.",
     }),
     reached: quantity("The size at its end."),
-    floor: quantity("The smallest size that the filesystem called safe, where that ended it.").optional(),
+    floor: quantity(
+      "The smallest size that the filesystem called safe, where that ended it, or ended the replacement of a member which this one takes back.",
+    ).optional(),
     used: quantity("What was in use then: until that has changed, no less than the floor is asked for.").optional(),
     reason: z
       .string()
-      .meta({ description: "Why it ended so, in one word of docs/reference/reasons.md; absent when it succeeded." })
+      .meta({
+        description:
+          "Why it ended so, in one word of docs/reference/reasons.md; absent when it succeeded, but for a floor.",
+      })
       .optional(),
     message: z.string().max(32768).meta({ description: "Why it ended so, in a sentence with figures." }).optional(),
     endedAt: timestamp("When it ended."),

@@ -1,7 +1,8 @@
 // Whether a filesystem's members are merged into fewer, since a pod lacks the attach slots that they take. Data moves as in a shrink, so
 // the policy's word on shrinks is asked: its mode, cooldown, counts and windows. Its size is the same before and after; meanwhile it is
 // larger by what leaves, which every bound has to allow.
-import { formatBytes, GIB, MIB } from "../units/quantity.ts";
+import { chunkRoomBytes } from "../api/chunk-room.ts";
+import { formatBytes } from "../units/quantity.ts";
 import { describeLowerBound, lowerBound, upperBound } from "./bounds.ts";
 import type { ConsolidationFacts } from "./facts.ts";
 import { reserveBytes } from "./headroom.ts";
@@ -9,12 +10,6 @@ import { admit } from "./pace.ts";
 import type { Plan } from "./plan.ts";
 import type { Question, WantedChange } from "./question.ts";
 import { holdAfterLastShrink, profileObstacle } from "./shrink.ts";
-
-/** Beside what moves, the node wants room for a chunk of data, a tenth of the filesystem and at most this … */
-const CHUNK_MAX_BYTES = GIB;
-/** … and for two of metadata, which are larger above 50 GiB (src/agent/storage/span/removal-decision.ts). */
-const METADATA_ROOM_BYTES = { small: 512 * MIB, large: 2 * GIB } as const;
-const LARGE_BYTES = 50 * GIB;
 
 /** One that was begun is finished before anything smaller is thought of. */
 export function consolidationRuns(question: Question): Plan | undefined {
@@ -70,14 +65,14 @@ function holdForMinimum(question: Question, { sizeBytes, because }: Consolidatio
 }
 
 // The node would find its floor after everything has moved but the last member.
-function holdForRoom(question: Question, { sizeBytes, because }: ConsolidationFacts): Plan | undefined {
+function holdForRoom(question: Question, { sizeBytes, growthBytes, because }: ConsolidationFacts): Plan | undefined {
   const { policy, facts } = question;
   const { reading } = facts.filesystem;
   if (reading === undefined || policy === undefined)
     return question.hold("NotMounted", `${because}; nothing measures it`);
   const reserve = reserveBytes(policy.limits, reading.capacityBytes, facts.filesystem);
-  const metadataBytes = METADATA_ROOM_BYTES[sizeBytes > LARGE_BYTES ? "large" : "small"];
-  const roomBytes = Math.ceil(reserve + Math.min(CHUNK_MAX_BYTES, sizeBytes / 10) + metadataBytes);
+  // By the size that it has while they leave, as the node asks (src/agent/storage/span/removal-decision.ts).
+  const roomBytes = Math.ceil(reserve + chunkRoomBytes(sizeBytes, facts.filesystem.sizeBytes + growthBytes));
   const leftBytes = sizeBytes - reading.usedBytes;
   if (leftBytes >= roomBytes) return undefined;
   return question.hold(

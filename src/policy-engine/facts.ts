@@ -146,7 +146,7 @@ export interface LastOperationFacts {
   readonly reason: string | undefined;
   /** In a sentence with figures. */
   readonly message?: string | undefined;
-  /** The smallest size the filesystem called safe, where the operation ended as FloorReached. */
+  /** The smallest size the filesystem called safe, where the operation ended as FloorReached, or took back what did. */
   readonly floorBytes: number | undefined;
   /** What was in use then; absent where the agent did not report it. */
   readonly usedBytes?: number | undefined;

@@ -15,7 +15,10 @@ const REFUSAL_STANDS_MS = 3_600_000;
 /** Bytes that the filesystem cannot safely be smaller than, as its last shrink has found; undefined: that is not known any more. */
 export function standingFloorBytes({ monotonicMs, filesystem }: Facts): number | undefined {
   const { lastOperation: last, reading, sizeBytes } = filesystem;
-  if (last?.kind !== "Shrink" || last.outcome !== "FloorReached") return undefined;
+  if (last?.kind !== "Shrink") return undefined;
+  // A replacement that was taken back has succeeded in no more than that.
+  const isOfFloor = last.outcome === "FloorReached" || (last.outcome === "Succeeded" && last.floorBytes !== undefined);
+  if (!isOfFloor) return undefined;
   // What stood in the way passes without a change of use.
   if (last.reason === "DataImmovable" && filesystem.immovable === undefined) return undefined;
   if (last.usedBytes === undefined || last.reachedBytes !== sizeBytes || reading === undefined) return undefined;

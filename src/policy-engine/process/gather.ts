@@ -1,6 +1,7 @@
 // Joins what the caches and the streams know of one volume into the facts of one decision. It reads caches only, and waits for nothing.
 import { type ClaimResize, claimResizeOf, infeasibleMessage } from "../../api/claim-resize.ts";
-import type { Filesystem } from "../../api/filesystem.ts";
+import { isStepBefore } from "../../api/decision-time.ts";
+import type { Filesystem, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { RECORDS } from "../../api/names.ts";
@@ -226,7 +227,7 @@ function filesystemFacts(
     // An extend that was asked for while a shrink runs is under way, although the layout still tells of the shrink.
     operationInProgress: pending?.kind === "Extend" ? "Extend" : (status?.operation?.kind ?? operationOf(pending)),
     policyShrink: policyShrinkOf(filesystem, layout, pending),
-    lastOperation: status?.lastOperation && lastOperationFacts(status.lastOperation, state, at),
+    lastOperation: status?.lastOperation && lastOperationFacts(status.lastOperation, filesystem, state, at),
     extendsInVain: status?.lastOperation?.outcome === "Failed" ? 1 : 0,
     shrinksInVain: state.shrinksInVain,
     capacityAtExtendBytes: undefined,
@@ -281,8 +282,15 @@ export function pendingTarget({ pending }: VolumeState, monotonicMs: number): Pe
   return pending !== undefined && monotonicMs - pending.writtenAtMs < PENDING_LIMIT_MS ? pending : undefined;
 }
 
+/** A shrink that succeeded has a floor where the operator has taken a replacement back by it: right after what was decided here. */
+function isOfFloor({ outcome, decidedAt }: LastOperation, target: WantedTarget | undefined): boolean {
+  if (outcome !== "Succeeded") return true;
+  return target !== undefined && decidedAt !== undefined && isStepBefore(target.decidedAt, decidedAt);
+}
+
 function lastOperationFacts(
   last: LastOperation,
+  { spec: { target } }: Filesystem,
   { lastEnd, reading, stamp }: VolumeState,
   at: Instant,
 ): LastOperationFacts {
@@ -294,7 +302,7 @@ function lastOperationFacts(
     endedAtMs: endInTime(end, reading && { sampledAtMs: reading.sampledAtMs, stamp }),
     reason: last.reason,
     message: last.message,
-    floorBytes: last.floor === undefined ? undefined : parseQuantity(last.floor),
+    floorBytes: last.floor === undefined || !isOfFloor(last, target) ? undefined : parseQuantity(last.floor),
     usedBytes: last.used === undefined ? undefined : parseQuantity(last.used),
     askedBytes: parseQuantity(last.to),
     reachedBytes: parseQuantity(last.reached),

@@ -12,7 +12,7 @@ import { spendEmergency } from "../../../src/agent/spend-emergency.ts";
 import type { StatusReporter } from "../../../src/agent/status-reporter.ts";
 import { type MountedVolume, type Storage, StorageError } from "../../../src/agent/storage/storage.ts";
 import { newVolumeState, type VolumeState, volumeOf } from "../../../src/agent/volume-state.ts";
-import type { Operation } from "../../../src/api/filesystem-layout.ts";
+import type { LastOperation, Operation } from "../../../src/api/filesystem-layout.ts";
 import { volumeHandleOf } from "../../../src/api/identity.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
 import { VOLUME_UID } from "../../builders/filesystem-layout.ts";
@@ -261,5 +261,34 @@ describe("a shrink for which no data may be moved", () => {
     expect(state.record.lastOperation).toMatchObject({ outcome: "FloorReached", reason, floor: "1Gi", used: "1Mi" });
     expect(state.moving?.immovable).toBe(immovable);
     expect(state.moving?.mounted ?? state.mounted).toBe(state.mounted);
+  });
+});
+
+describe("a shrink that takes a replacement back", () => {
+  const floor: LastOperation = {
+    ...{ kind: "Shrink", from: "3Gi", to: "1Gi", reached: "3Gi", epoch: 3, decidedAt: "2025-12-31T23:59:59.999Z" },
+    ...{ outcome: "FloorReached", reason: "DataImmovable", message: "m0 stays", floor: "3Gi", used: "1Mi" },
+    ...{ startedAt: "2025-12-31T23:59:59Z", endedAt: "2025-12-31T23:59:59Z" },
+  };
+
+  it.each<[string, LastOperation, object]>([
+    [
+      "tells on what that has found",
+      floor,
+      { floor: "1Gi", used: "1Mi", reason: "DataImmovable", message: "m0 stays" },
+    ],
+    ["is one that nobody has decided anew", { ...floor, decidedAt: "2025-12-31T23:59:59.998Z" }, { floor: undefined }],
+    ["is of one that found no floor", { ...floor, outcome: "Cancelled" }, { floor: undefined }],
+  ])("%s", async (_what, lastOperation, expected) => {
+    const { state, runner, environment } = nearlyFull();
+    environment.reporter.report = async () => undefined;
+    environment.storage.shrink = async () => ({ outcome: "Succeeded", sizeBytes: GIB });
+    environment.storage.trim = async () => 0;
+    const { handle, epoch } = state.record;
+    state.record = { backend: "span", fsType: "btrfs", members: [], memberMade: true, handle, epoch, lastOperation };
+    await runner.start(state, { ...operationOf("Shrink", "1Gi"), from: "3Gi" }, "Anew");
+    await state.running?.ended;
+    const ended = { outcome: "Succeeded", reached: "1Gi", floor: undefined, ...expected };
+    expect({ floor: undefined, ...state.record.lastOperation }).toMatchObject(ended);
   });
 });

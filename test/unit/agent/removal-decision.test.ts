@@ -1,12 +1,12 @@
 import { describe, expect, it } from "@jest/globals";
 import fc from "fast-check";
 import { sharingProblem } from "../../../src/agent/storage/shrink-decision.ts";
-import { chunkRoomBytes } from "../../../src/agent/storage/span/chunk-room.ts";
 import {
   type DeviceRoom,
   nextRemovalMove,
   type RemovalFacts,
 } from "../../../src/agent/storage/span/removal-decision.ts";
+import { chunkRoomBytes } from "../../../src/api/chunk-room.ts";
 import { property } from "../../harness/property.ts";
 
 const MIB = 2 ** 20;

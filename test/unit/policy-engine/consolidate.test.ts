@@ -136,6 +136,28 @@ describe("a filesystem that is to have fewer members", () => {
     });
   });
 
+  it.each([
+    ["held where it is larger than 50 GiB meanwhile, and its metadata chunks are of 1 GiB", 45, 10, 42, "hold"],
+    ["merged where the same room is enough for the chunks of a smaller one", 45, 4, 42, "shrink"],
+    ["held where what is left is less than its chunks", 10, 4, 8.5, "hold"],
+    ["merged where it is not", 10, 4, 8, "shrink"],
+  ])("is %s", (_what, sizeGib, growthGib, usedGib, kind) => {
+    const [capacityBytes, usedBytes] = [sizeGib * GIB, usedGib * GIB];
+    const given = facts(
+      { filesystem: { sizeBytes: capacityBytes } },
+      { sizeBytes: capacityBytes, growthBytes: growthGib * GIB },
+    );
+    const shown = { capacityBytes, usedBytes, availableBytes: capacityBytes - usedBytes };
+    const reading = given.filesystem.reading && { ...given.filesystem.reading, ...shown };
+    const filesystem = { ...given.filesystem, reading };
+    // No rule of its own fires, and 256 MiB are the reserve.
+    const policy = aPolicy({ limits: { min: "1Gi", max: "1Ti", minAvailable: "1Mi" }, rules: [] });
+    expect(decide({ ...given, filesystem }, policy, LARGE)).toMatchObject({
+      kind,
+      reason: kind === "hold" ? "ShrinkFloorReached" : "SlotsWanted",
+    });
+  });
+
   it("is held without a policy, and by a ceiling on modes", () => {
     expect(decide(facts(), undefined, NO_CEILINGS)).toMatchObject({ reason: "NoPolicy" });
     const plan = decide(facts(), aPolicy(), guarded({ max: "1Ti", modes: { shrink: "Recommend" } }));

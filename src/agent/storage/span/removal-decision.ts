@@ -1,7 +1,7 @@
 // Which member leaves a btrfs next, of those that shall. Pure: figures in, a move out. A removal for which there is too little room
 // elsewhere forces the filesystem read-only; so what moves, and room beside it, must fit before it begins.
+import { chunkRoomBytes, leastLeftBytes } from "../../../api/chunk-room.ts";
 import { formatBytes } from "../../../units/quantity.ts";
-import { chunkRoomBytes, leastLeftBytes } from "./chunk-room.ts";
 
 /** As a shrink's: chunks emptier than this are repacked first, each at most once; never metadata. */
 const BALANCE_USAGE_PERCENTS = [0, 25, 50] as const;

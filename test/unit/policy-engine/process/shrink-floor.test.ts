@@ -216,6 +216,41 @@ describe("a shrink that has found its floor", () => {
     expect(targets()).toBe(2);
   });
 
+  it("is remembered where a replacement was taken back, with which the node's last operation has succeeded", async () => {
+    const reachFloor = endAtFloor(5 * GIB);
+    carryOut = (target) => {
+      reachFloor(target);
+      carryOut = takeBack;
+    };
+    // As the operator decides it, and the agent ends it.
+    const takeBack: typeof carryOut = () => undefined;
+    await secondsPass(2);
+    const floor = layout.status?.lastOperation as LastOperation;
+    const decidedAt = new Date(Date.parse(floor.decidedAt ?? "") + 1).toISOString();
+    const lastOperation: LastOperation = { ...floor, outcome: "Succeeded", from: "8Gi", to: "5Gi", decidedAt };
+    layout = { ...layout, status: { ...layout.status, lastOperation } };
+    await secondsPass(600);
+    expect(targets()).toBe(1);
+    expect(filesystem.status?.scaling).toMatchObject({ reason: "ShrinkFloorReached" });
+    usedBytes += 127 * MIB;
+    carryOut = reachFloor;
+    await secondsPass(60);
+    expect(targets()).toBe(2);
+  });
+
+  it("is no floor of a shrink that was decided by a policy and has succeeded", async () => {
+    const reachFloor = endAtFloor(5 * GIB);
+    let ended = 0;
+    carryOut = (target) => {
+      ended += 1;
+      reachFloor(target);
+      const lastOperation = { ...layout.status?.lastOperation, outcome: "Succeeded" } as LastOperation;
+      layout = { ...layout, status: { ...layout.status, lastOperation } };
+    };
+    await secondsPass(60);
+    expect(ended).toBeGreaterThan(1);
+  });
+
   it("does not stand where its node does not tell what was in use: then the cooldown alone holds", async () => {
     const ended = endAtFloor(5 * GIB);
     carryOut = (target) => {

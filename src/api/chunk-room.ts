@@ -1,5 +1,6 @@
-// How much room the chunks want that btrfs may make while it moves data: one of data, and one of metadata, which is there twice. Pure.
-import { GIB, MIB } from "../../../units/quantity.ts";
+// How much room the chunks want that btrfs may make while it moves data: one of data, and one of metadata, which is there twice.
+// The agent asks before each removal, the policy-engine before it decides a merge. Pure.
+import { GIB, MIB } from "../units/quantity.ts";
 
 const DATA_CHUNK_MAX_BYTES = GIB;
 /** Above this size of a filesystem the kernel makes its metadata chunks larger: btrfs_calc_chunk_size. */
