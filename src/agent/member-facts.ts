@@ -37,14 +37,27 @@ export function memberFactsOf({ record, members, sizeBytes = 0 }: VolumeState): 
   };
 }
 
-/** What a span's members that are in the filesystem would add to it if their devices became as large as their drivers say; 0 of others. */
-export function promisedBytes({ record, members }: VolumeState): number {
+/** What a span's members that are in the filesystem would add to it if they became as large as their drivers say; 0 of others. */
+export function promisedBytes(state: VolumeState): number {
+  return sumOfGrowths(state, () => true);
+}
+
+/** The same of those whose devices were not as large when they were looked at last. */
+export function laggingBytes(state: VolumeState): number {
+  return sumOfGrowths(state, (member, { deviceBytes = 0 }) => deviceBytes < deliveredBytes(member));
+}
+
+function sumOfGrowths(
+  { record, members }: VolumeState,
+  counts: (member: SpanMember, found: FoundMember) => boolean,
+): number {
   if (record.backend !== "span") return 0;
   const found = new Map(members.map((member) => [member.name, member]));
-  const inside = record.members.filter(
-    (member) => member.wanted === "Present" && isAttached(member) && found.get(member.name)?.state === "Present",
-  );
-  return inside.reduce((sum, member) => sum + growthBytes(member, found.get(member.name)), 0);
+  return record.members.reduce((sum, member) => {
+    const device = found.get(member.name);
+    const isInside = member.wanted === "Present" && isAttached(member) && device?.state === "Present";
+    return isInside && counts(member, device) ? sum + growthBytes(member, device) : sum;
+  }, 0);
 }
 
 function growthBytes(member: SpanMember, found: FoundMember | undefined): number {

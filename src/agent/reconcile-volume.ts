@@ -7,9 +7,9 @@ import type { Logger } from "../process/log.ts";
 import { formatQuantity } from "../units/quantity.ts";
 import { decideOperation, type OperationDecision, type OperationFacts } from "./decide-operation.ts";
 import { grantOf, grantRead } from "./emergency.ts";
+import { GROWTH_LOOK_MS, membersNow, pausedBytes } from "./growth-pause.ts";
 import { isRemovalWanted, recordWithLayout, targetOf } from "./layout-record.ts";
 import { measureVolume } from "./measure-volume.ts";
-import { memberFactsOf } from "./member-facts.ts";
 import { noteReadOnly } from "./mount-watch.ts";
 import type { NodeRecords } from "./node-records.ts";
 import type { OperationRunner } from "./run-operation.ts";
@@ -75,7 +75,8 @@ async function lookOnce(environment: ReconcileEnvironment, handle: string): Prom
   }
   await reporter.report(handle);
   if (layout === undefined && environment.layoutsKnown()) await forgetDeleted(environment, state);
-  return "done";
+  const isPaused = state.running === undefined && pausedBytes(state, environment.clock.monotonicMs()) > 0;
+  return isPaused ? { againAfterMs: GROWTH_LOOK_MS } : "done";
 }
 
 /** What came before may have taken long: measures, and returns the layout of now, on record, that the measure belongs to. */
@@ -123,7 +124,7 @@ async function trackedState(
 }
 
 export function factsOf(
-  { layoutsKnown }: Pick<ReconcileEnvironment, "layoutsKnown">,
+  { layoutsKnown, clock }: Pick<ReconcileEnvironment, "layoutsKnown" | "clock">,
   state: VolumeState,
   layout: FilesystemLayout | undefined,
 ): OperationFacts {
@@ -137,7 +138,7 @@ export function factsOf(
     removalWanted: record.backend !== "span" && layout !== undefined && isRemovalWanted(layout),
     removed: state.removed,
     shrinksOnlyUnmounted: record.fsType === "ext4",
-    members: memberFactsOf(state),
+    members: membersNow(state, clock.monotonicMs()),
     target: layout === undefined ? undefined : targetOf(layout),
     highestEpoch: record.epoch,
     endedDecidedAt: record.endedDecidedAt,

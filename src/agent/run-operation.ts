@@ -38,6 +38,8 @@ const EXTEND_LIMIT_MS = 120_000;
 const RECOVER_LIMIT_MS = 120_000;
 const TRIM_LIMIT_MS = 300_000;
 export const EMERGENCY_RETRY_MS = 2000;
+/** Why an extend stops waiting for a device, and ends as if it had waited to the limit: the operator looks for another way. */
+export const DEVICE_WAIT_OVER = "the disk fills, and the device has not followed";
 
 export function createOperationRunner(environment: OperationEnvironment): OperationRunner {
   return {
@@ -190,9 +192,10 @@ async function shrink(
   }
 }
 
-/** A member was waited for to the limit: one that gave way to an emergency before was not. */
-function isGivenUpOn(error: unknown, signal: AbortSignal): boolean {
-  return error instanceof StorageError && error.code === "WaitingForMember" && !signal.aborted;
+/** A member was waited for long enough: one that gave way to a spare before was not. */
+function isGivenUpOn(error: unknown, { aborted, reason }: AbortSignal): boolean {
+  const isLongEnough = !aborted || reason === DEVICE_WAIT_OVER;
+  return error instanceof StorageError && error.code === "WaitingForMember" && isLongEnough;
 }
 
 /** With its figures: the policy-engine asks for no less again until the use has changed. */

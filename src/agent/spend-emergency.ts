@@ -5,9 +5,10 @@ import type { Logger } from "../process/log.ts";
 import { formatBytes, formatQuantity } from "../units/quantity.ts";
 import type { OperationKind } from "./decide-operation.ts";
 import { type Grant, grantOf, isAlive, type ReachableGrant, reachableGrant, shouldSpendGrant } from "./emergency.ts";
-import { memberFactsOf, promisedBytes, withSparesTaken } from "./member-facts.ts";
+import { membersNow } from "./growth-pause.ts";
+import { promisedBytes, withSparesTaken } from "./member-facts.ts";
 import { isReadOnly } from "./mount-watch.ts";
-import type { OperationRunner } from "./run-operation.ts";
+import { DEVICE_WAIT_OVER, type OperationRunner } from "./run-operation.ts";
 import { hasGrownTo } from "./storage/read-filesystem.ts";
 import type { VolumeState } from "./volume-state.ts";
 
@@ -21,8 +22,8 @@ export interface EmergencyEnvironment {
 
 /** For an extend of another driver's members, before a spare is taken in its place. */
 const PATIENCE_MS = 2000;
-/** After an extend has waited in vain for a device to grow: until then the operator adds a member instead, if it may. */
-export const GROWTH_PAUSE_MS = 30_000;
+/** For a device that is to follow its volume, from the extend's begin: a disk that fills does not wait for as long as one that does not. */
+export const DEVICE_PATIENCE_MS = 15_000;
 
 /** Looks at the state's newest reading. Resolves when nothing is to be done, or the extend has begun; never rejects. */
 export async function spendEmergency(
@@ -53,6 +54,14 @@ export async function spendEmergency(
     running: isLate && takesSpare ? undefined : begunKind(state),
     retryMs,
   };
+  const isGivenUp = facts.running === "Extend" && isDeviceLate(state, monotonicMs);
+  if (isGivenUp && shouldSpendGrant({ ...facts, running: undefined })) {
+    log.warn(
+      { volume: state.handle, availableBytes },
+      "minAvailable is crossed: a device that does not grow is given up",
+    );
+    return state.running?.cancel.abort(DEVICE_WAIT_OVER);
+  }
   // Asked of the kernel now, and last: what the state says may be seconds old, and the room is wanted as soon as it can be had.
   if (!shouldSpendGrant(facts) || isReadOnly(state.mounted)) return;
   log.warn(
@@ -91,9 +100,7 @@ function reachable(
   sizeBytes: number,
   { isLate, monotonicMs }: Waiting,
 ): ReachableGrant {
-  const facts = memberFactsOf(state);
-  const promised = hasJustFailedToGrow(state, monotonicMs) ? promisedBytes(state) : 0;
-  const members = facts && { ...facts, attainableBytes: facts.attainableBytes - promised };
+  const members = membersNow(state, monotonicMs);
   const usual = reachableGrant(grant, sizeBytes, members);
   if (!isLate || members === undefined) return usual;
   const atOnce = reachableGrant(grant, sizeBytes, { ...members, attainableBytes: sizeBytes });
@@ -104,13 +111,10 @@ function begunKind({ running }: VolumeState): OperationKind | undefined {
   return running?.begun === true ? running.operation.kind : undefined;
 }
 
-/** The device was waited for to its limit: the same again would keep a member from being added for as long. */
-function hasJustFailedToGrow(
-  { record: { lastOperation }, operationEndedMs }: VolumeState,
-  monotonicMs: number,
-): boolean {
-  const hasFailed = lastOperation?.outcome === "Failed" && lastOperation.reason === "WaitingForMember";
-  return hasFailed && monotonicMs - operationEndedMs < GROWTH_PAUSE_MS;
+/** While it is waited for no member can be added, and the operator does not hear that one is needed. */
+function isDeviceLate(state: VolumeState, monotonicMs: number): boolean {
+  const startedMs = state.running?.startedMs ?? monotonicMs;
+  return monotonicMs - startedMs >= DEVICE_PATIENCE_MS && promisedBytes(state) > 0;
 }
 
 /** An extend has waited for a while, or has failed. */

@@ -21,7 +21,7 @@ export interface SampledReading extends Reading {
 
 export interface RunningOperation {
   readonly operation: Operation;
-  /** Aborting it cancels a shrink; an extend is never cancelled. */
+  /** Aborting it cancels a shrink; of an extend it ends what asks a driver, or waits for a device. */
   readonly cancel: AbortController;
   /** Resolves when it has ended and its end is known here; never rejects. */
   readonly ended: Promise<void>;

@@ -1,12 +1,14 @@
 // Members whose driver agrees to expand them and leaves their devices as they are, as real drivers do: all three processes, real loop
-// devices and btrfs. The volume does not fill up: a member is added, and the class is remembered.
+// devices and btrfs. The volume does not fill up: a member is added, and the class is remembered until one grows again.
 import { createHash, randomBytes } from "node:crypto";
 import { readFileSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { GROWTH_FAILED_ANNOTATION } from "../../src/api/names.ts";
+import { FILESYSTEM_LAYOUTS, type LastOperation } from "../../src/api/filesystem-layout.ts";
+import { GROWTH_FAILED_ANNOTATION, GROWTH_WORKED_ANNOTATION } from "../../src/api/names.ts";
 import { VOLUME_POLICIES } from "../../src/api/volume-policy.ts";
+import { GROWTH_MEMORY_MS } from "../../src/operator/member/member-growth.ts";
 import { MIB } from "../../src/units/quantity.ts";
 import { aPolicySpec, EXTEND_AT_80 } from "../builders/policy.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
@@ -14,8 +16,10 @@ import { type MountedSpan, SHOP, type SpanStack, startSpanStack } from "../harne
 import { waitFor } from "../harness/wait-for.ts";
 
 const LIMIT_MS = 600_000;
-/** The agent waits a minute for a device; this is for a machine that is busy. */
+/** While the disk fills the agent waits for a device for 15 s; this is for a machine that is busy. */
 const PATIENCE_MS = 300_000;
+/** Where there is room it would wait for a minute. */
+const LIMIT_OF_A_WAIT_MS = 45_000;
 const CHUNK_BYTES = 32 * MIB;
 /** What a writer leaves, so that btrfs has room for its own. */
 const MARGIN_BYTES = 160 * MIB;
@@ -44,6 +48,24 @@ describeReal("members whose driver does not grow their devices", STACK_PARTS, ()
   const conditions = async (name: string) =>
     (await tested.stack.client.get(FILESYSTEMS, { namespace: SHOP, name }))?.status?.conditions ?? [];
   const annotation = async (span: MountedSpan, key: string) => (await span.layout()).metadata.annotations?.[key];
+  const sizes = async (span: MountedSpan) => (await span.layout()).spec.members?.map(({ size }) => size);
+  /** As if the operator had settled the first volume's growth so long ago; nothing turns its clock. */
+  const setFailure = async (sinceMs: number): Promise<void> => {
+    const { items } = await tested.stack.client.list(FILESYSTEM_LAYOUTS);
+    const failed = items.filter(({ metadata }) => metadata.annotations?.[GROWTH_FAILED_ANNOTATION] !== undefined);
+    const annotations = { [GROWTH_FAILED_ANNOTATION]: new Date(Date.now() + sinceMs).toISOString() };
+    expect(failed).toHaveLength(1);
+    for (const { metadata } of failed)
+      await tested.stack.client.mergePatch("test/failure", FILESYSTEM_LAYOUTS, metadata, { metadata: { annotations } });
+  };
+  /** Those that have waited for a device in vain. */
+  const failedExtends = () =>
+    tested.stack.processes.agent
+      .log()
+      .split("\n")
+      .filter((line) => line.includes("Extend ended: Failed"))
+      .map((line) => (JSON.parse(line) as { lastOperation: LastOperation }).lastOperation)
+      .map(({ startedAt, endedAt, reason }) => ({ reason, waitedMs: Date.parse(endedAt) - Date.parse(startedAt) }));
   const expansions = ({ handle }: MountedSpan): string[] =>
     tested.driver.calls.filter((call) => call.startsWith("NodeExpandVolume") && call.includes(handle));
   const otherwise = async (span: MountedSpan): Promise<string> =>
@@ -81,6 +103,9 @@ describeReal("members whose driver does not grow their devices", STACK_PARTS, ()
       expect(status?.members?.find(({ name }) => name === "m0")?.size).toBe("1Gi");
       expect(spec.members?.length).toBeGreaterThan(1);
       expect(await annotation(span, GROWTH_FAILED_ANNOTATION)).toBeDefined();
+      const waits = failedExtends();
+      expect(waits).toHaveLength(1);
+      expect(waits[0]?.waitedMs).toBeLessThan(LIMIT_OF_A_WAIT_MS);
       const said = await conditions("first");
       expect(said.find(({ type }) => type === "Ready")).toMatchObject({ status: "True" });
       expect(said.find(({ type }) => type === "Stalled")).toMatchObject({ status: "False" });
@@ -96,8 +121,40 @@ describeReal("members whose driver does not grow their devices", STACK_PARTS, ()
       await stack.start("operator");
       const span = await tested.mountedSpan("second", 1);
       await writeUntil(span, 1024 * MIB);
-      expect((await span.layout()).spec.members?.map(({ size }) => size)).toEqual(["1Gi", "1Gi"]);
+      expect(await sizes(span)).toEqual(["1Gi", "1Gi"]);
       expect(expansions(span)).toEqual([]);
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "grow again after an hour, where the driver was mended, in every volume of the class",
+    async () => {
+      tested.driver.growing.manner = "Promptly";
+      await setFailure(-GROWTH_MEMORY_MS);
+      for (const name of ["third", "fourth"]) {
+        const span = await tested.mountedSpan(name, 1);
+        await writeUntil(span, 1024 * MIB);
+        expect(await sizes(span)).toEqual(["2Gi"]);
+        expect(await annotation(span, GROWTH_WORKED_ANNOTATION)).toBeUndefined();
+      }
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "grow again at once in every volume of the class, where one without a place for another has grown",
+    async () => {
+      await setFailure(0);
+      const full = await tested.mountedSpan("full", 1, { maxMembers: "1" });
+      await writeUntil(full, 1024 * MIB);
+      expect(await sizes(full)).toEqual(["2Gi"]);
+      await waitFor("the layout to say that a growth worked", () => annotation(full, GROWTH_WORKED_ANNOTATION), {
+        otherwise: () => otherwise(full),
+      });
+      const span = await tested.mountedSpan("fifth", 1);
+      await writeUntil(span, 1024 * MIB);
+      expect(await sizes(span)).toEqual(["2Gi"]);
     },
     LIMIT_MS,
   );

@@ -77,6 +77,8 @@ export interface FoundMember {
   readonly deviceUUID?: string;
   /** Of the device as the filesystem uses it. */
   readonly sizeBytes?: number;
+  /** What the device itself has, where it may be more. */
+  readonly deviceBytes?: number;
 }
 
 /** One reading; byte figures as design defines them: on btrfs available excludes what writers have reserved. */

@@ -53,7 +53,14 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     expect(readdirSync(`/sys/fs/btrfs/${volume.fsid}/devices`)).toHaveLength(1);
     expect(await storage.sizeBytes(mounted)).toBe(GIB);
     expect(await storage.members(mounted)).toEqual([
-      { name: "m0", state: "Present", devid: 1, deviceUUID: expect.stringMatching(/^[0-9a-f-]{36}$/), sizeBytes: GIB },
+      {
+        name: "m0",
+        state: "Present",
+        devid: 1,
+        deviceUUID: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        sizeBytes: GIB,
+        deviceBytes: GIB,
+      },
     ]);
     expect(await stage()).toEqual(mounted);
     expect(await storage.find(volume, mountPath)).toEqual(mounted);

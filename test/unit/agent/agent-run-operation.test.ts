@@ -4,7 +4,7 @@ import { grantRead } from "../../../src/agent/emergency.ts";
 import type { AgentMetrics } from "../../../src/agent/metrics.ts";
 import type { NodeRecord } from "../../../src/agent/node-records.ts";
 import type { OperationEnvironment } from "../../../src/agent/record-operation.ts";
-import { createOperationRunner, EMERGENCY_RETRY_MS } from "../../../src/agent/run-operation.ts";
+import { createOperationRunner, DEVICE_WAIT_OVER, EMERGENCY_RETRY_MS } from "../../../src/agent/run-operation.ts";
 import { createSampleSink } from "../../../src/agent/sample-sink.ts";
 import type { Sampler } from "../../../src/agent/sampler.ts";
 import { saveRecord } from "../../../src/agent/save-record.ts";
@@ -156,6 +156,27 @@ describe("an emergency extend that fails after its member has grown", () => {
     expect(done).toEqual(["extended to 2 GiB"]);
     await readAt(1000 + 2 * EMERGENCY_RETRY_MS);
     expect(done).toEqual(["extended to 2 GiB"]);
+  });
+});
+
+describe("an extend that is stopped while it waits for a device", () => {
+  it.each([
+    ["is a growth in vain where the disk fills, so that the operator looks for another way", DEVICE_WAIT_OVER, true],
+    ["says nothing of the device where it gives way to a spare", "the emergency extend goes first", false],
+  ])("%s", async (_what, why, isVain) => {
+    const { state, environment } = nearlyFull();
+    const extend: Storage["extend"] = (_volume, _sizeBytes, signal) =>
+      new Promise((_, reject) => {
+        signal?.addEventListener("abort", () => reject(new StorageError("WaitingForMember", "m0 has 1Gi")));
+      });
+    const reporter = { ...environment.reporter, report: async () => undefined };
+    const storage = { ...environment.storage, extend, sizeBytes: async () => GIB };
+    const runner = createOperationRunner({ ...environment, storage, reporter });
+    await runner.start(state, operationOf("Extend", "2Gi"), "Anew");
+    state.running?.cancel.abort(why);
+    await eventually("its end", () => state.running === undefined);
+    expect(state.record.lastOperation).toMatchObject({ outcome: "Failed" });
+    expect(state.record.lastOperation?.reason).toBe(isVain ? "WaitingForMember" : undefined);
   });
 });
 

@@ -41,5 +41,6 @@ async function presentMember(
   const key = `${handle}/${member.name}/${usage?.devid}`;
   const deviceUUID = deviceUUIDs.get(key) ?? (await identityWithin(tools, fsid, device))?.deviceUUID;
   if (deviceUUID !== undefined) deviceUUIDs.set(key, deviceUUID);
-  return { name: member.name, state: "Present", deviceUUID, devid: usage?.devid, sizeBytes: usage?.sizeBytes };
+  const { devid, sizeBytes } = usage ?? {};
+  return { name: member.name, state: "Present", deviceUUID, devid, sizeBytes, deviceBytes: blockSizeBytes(device) };
 }
