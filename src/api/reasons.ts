@@ -101,4 +101,5 @@ export const EVENT_REASONS = [
   "LogicalVolumeNotRemoved", // lvmd or LVM refused to remove a snapshot
   "LogicalVolumeOrphaned", // LVM has a volume with our tags that no object names
   "CertificateReplaced", // a Secret's certificate could not be used
+  "MemberLeft", // a layout named a member that had left its filesystem before
 ] as const;

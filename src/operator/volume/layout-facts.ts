@@ -59,6 +59,16 @@ export function isBeside({ status }: FilesystemLayout, name: string): boolean {
 }
 
 /**
+ * Members that are to be in the filesystem, and that its node found it to be whole without: they left by a shrink that the layout knows
+ * nothing of. It was put back from a backup, perhaps.
+ */
+export function departedMembers({ spec, status }: FilesystemLayout): MemberSpec[] {
+  const left = new Set(status?.members?.filter(({ state }) => state === "Removed").map(({ name }) => name));
+  const parts = (spec.members ?? []).filter(isPart);
+  return parts.every(({ name }) => left.has(name)) ? [] : parts.filter(({ name }) => left.has(name));
+}
+
+/**
  * Whether it is mounted where it is given to, with nothing going on, so that its node says what is in it, and lets go of the rest. Only
  * then is a member that was never in it asked to go: while it is mounted nowhere, that one would be attached with the others first.
  */

@@ -1,7 +1,7 @@
 // One volume made consistent: gather, decide, apply, report. The target goes first, since a filling disk waits for it; the
 // status follows. What was lost is made again before anything else is decided on it.
 import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
 import { shows } from "../../kube/apply.ts";
 import { NODES } from "../../kube/resources.ts";
@@ -23,7 +23,7 @@ import { decideRebuild, looksLost, needsMembers } from "./decide-rebuild.ts";
 import { decideStatus, unfitShown } from "./decide-status.ts";
 import { writeFilesystem } from "./filesystem-writer.ts";
 import { gatherFacts, gatherLiveFacts, type VolumeFacts } from "./gather.ts";
-import { isRemoving } from "./layout-facts.ts";
+import { departedMembers, isRemoving } from "./layout-facts.ts";
 import { makeLayout, readLayout } from "./new-layout.ts";
 import { untoldForMs } from "./passing-state.ts";
 import type { TargetRefusal } from "./target-fields.ts";
@@ -57,7 +57,8 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
     carried.layout && filesystem ? await carryTrim(reconciling.layouts, carried.layout, filesystem) : carried.layout;
   if (layout?.spec.backend === "lvm") await tendLvm(reconciling, layout, filesystem);
   const noGrowth = failureOfClass(reconciling, layout);
-  const members = layout?.spec.backend === "span" ? await tendSpan(reconciling, layout, noGrowth) : undefined;
+  const members =
+    layout?.spec.backend === "span" ? await tendSpan(reconciling, layout, filesystem, noGrowth) : undefined;
   const outcome = noLaterThan(noGrowth, outcomeOf(members, refusal), reconciling.clock.nowMs());
   if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcome;
   const lostNode = layout && (await lostNodeOf(reconciling, layout));
@@ -110,13 +111,26 @@ function failureOfClass(
 async function tendSpan(
   reconciling: VolumeReconciling,
   layout: FilesystemLayout,
+  filesystem: Filesystem | undefined,
   noGrowth: ClassFailure | undefined,
 ): Promise<MemberReport> {
   const workedAt = new Date(reconciling.clock.nowMs()).toISOString();
   const report = await tendMembers(reconciling, layout, (current) =>
     noGrowth !== undefined && hasGrownSince(current, noGrowth) ? { workedAt } : undefined,
   );
+  for (const member of departedMembers(layout))
+    reconciling.events.record(filesystem ?? layout, "Normal", "MemberLeft", departureMessage(layout, member));
   return { ...report, spare: report.spare ?? (await tendSpare(reconciling, layout)) };
+}
+
+function departureMessage({ status }: FilesystemLayout, { name, source }: MemberSpec): string {
+  const { driver, volumeHandle } = source.claim ?? {};
+  const last = status?.lastOperation;
+  const when = last?.kind === "Shrink" ? `by the shrink that ended at ${last.endedAt}` : "by an earlier shrink";
+  return (
+    `member ${name} (volume ${volumeHandle} of driver ${driver}) has left ${when}: the filesystem is whole without it, its volume is rightly ` +
+    "gone, and the layout, which still named it (was it put back from a backup?), is corrected"
+  );
 }
 
 function outcomeOf(members: MemberReport | undefined, refusal: TargetRefusal | undefined): Outcome {

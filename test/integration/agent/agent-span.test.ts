@@ -3,11 +3,17 @@
 
 import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout, type MemberSpec } from "../../../src/api/filesystem-layout.ts";
+import {
+  FILESYSTEM_LAYOUTS,
+  type FilesystemLayout,
+  type FilesystemLayoutStatus,
+  type MemberSpec,
+} from "../../../src/api/filesystem-layout.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
 import { GIB, MIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import { type AgentUnderTest, NODE_NAME, startAgentUnderTest, waitFor } from "./agent-under-test.ts";
@@ -23,6 +29,7 @@ import {
 } from "./span-under-test.ts";
 
 const target = (size: string, from: string, epoch = 1) => ({ size, from, epoch, decidedAt: new Date().toISOString() });
+type Device = Pick<NonNullable<FilesystemLayoutStatus["members"]>[number], "devid" | "deviceUUID">;
 const condition = (layout: FilesystemLayout, type: string) =>
   layout.status?.conditions?.find((one) => one.type === type);
 
@@ -189,6 +196,51 @@ describeReal("an agent with a span", STACK_PARTS, () => {
     await waitFor("all is well", async () => condition(await span.layout(), "Stalled")?.status === "False");
     await span.applyLayout({ members: [m0, m1], target: target("5Gi", "5Gi") });
     await waitFor("m4 to be forgotten", async () => (await span.memberStates()).length === 2);
+  });
+
+  /** As etcd has both from before a shrink, with the agent away meanwhile. */
+  async function putBack(member: MemberSpec, device: Device): Promise<void> {
+    await agent.killAgent();
+    await span.applyLayout({ members: [m0, m1, member], target: target("5Gi", "5Gi") });
+    const { status: told } = await span.layout();
+    const [m0Told, m1Told] = told?.members ?? [];
+    const members = [m0Told, m1Told, { name: member.name, size: member.size, state: "Present", ...device }];
+    const object = { apiVersion: API_VERSION, kind: "FilesystemLayout", metadata: { name: span.handle } };
+    const options = { fieldManager: FIELD_MANAGERS.agent, force: true, subresource: "status" } as const;
+    await agent.client.apply("test/put-back", FILESYSTEM_LAYOUTS, { ...object, status: { ...told, members } }, options);
+    rmSync(join(agent.directory, "driver/volumes", `${span.handle}-${member.name}`), { force: true });
+    await agent.startAgent({}, parts.flags);
+  }
+
+  it("says of a member that left before, and that a layout from a backup names, that it is gone, and serves the rest", async () => {
+    const before = parts.driver.calls.length;
+    await putBack(m2, { devid: 3, deviceUUID: "0a1b2c3d-0000-4000-8000-00000000000a" });
+    await waitFor("Removed", async () => (await span.memberStates()).includes("m2 2Gi Removed"));
+    expect(await span.memberStates()).toEqual(["m0 3Gi Present", "m1 2Gi Present", "m2 2Gi Removed"]);
+    expect(condition(await span.layout(), "Ready")?.status).toBe("True");
+    expect(readFileSync(join(span.stagingPath, "data")).equals(Buffer.alloc(64 * MIB, "tide"))).toBe(true);
+    // As the operator corrects it.
+    await span.applyLayout({ members: [m0, m1, leaving(m2)], target: target("5Gi", "5Gi") });
+    await seen();
+    expect(await span.memberStates()).toContain("m2 2Gi Removed");
+    await span.applyLayout({ members: [m0, m1], target: target("5Gi", "5Gi") });
+    await waitFor("m2 to be forgotten", async () => (await span.memberStates()).length === 2);
+    expect(parts.driver.calls.slice(before).filter((call) => call.endsWith("-m2"))).toEqual([]);
+  });
+
+  it("says nothing of that while the filesystem has a device that is no member's", async () => {
+    parts.driver.createVolume("in-doubt", GIB);
+    execFileSync("losetup", ["--find", join(agent.directory, "driver/volumes/in-doubt")]);
+    const strange = parts.driver.deviceOf("in-doubt") ?? "";
+    execFileSync("btrfs", ["device", "add", "-K", strange, span.stagingPath]);
+    await putBack(m2, { devid: 3, deviceUUID: "0a1b2c3d-0000-4000-8000-00000000000a" });
+    await seen();
+    await waitFor("what it says of it", async () => condition(await span.layout(), "Stalled")?.status === "True");
+    expect(await span.memberStates()).not.toContain("m2 2Gi Removed");
+    execFileSync("btrfs", ["device", "remove", strange, span.stagingPath]);
+    execFileSync("losetup", ["--detach", strange]);
+    await span.applyLayout({ members: [m0, m1], target: target("5Gi", "5Gi") });
+    await waitFor("all is well", async () => condition(await span.layout(), "Stalled")?.status === "False");
   });
 
   it("holds every change of size while a device is in it that was added by hand, also after a restart", async () => {

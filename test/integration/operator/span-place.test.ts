@@ -20,7 +20,7 @@ import {
   MEMBER_DRIVER,
   ZONE_KEY,
 } from "../../fakes/member-sidecars.ts";
-import { untilRead } from "./cluster.ts";
+import { eventMessage, untilRead } from "./cluster.ts";
 import { provisionedSpan } from "./provisioned-span.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
 import { isAttached } from "./span-under-test.ts";
@@ -209,6 +209,35 @@ it("an extend whose member turns out to be wiped already is made up for by anoth
       spec.members?.some(({ name }) => name === "m2") === true && spec.members.every(({ name }) => name !== "m1"),
   );
   expect(after.spec).toMatchObject({ target: { size: "3Gi" }, members: [{ name: "m0" }, { name: "m2", size: "1Gi" }] });
+}, 60_000);
+
+it("a member that left before, and that a layout from a backup names, goes from the layout, and an Event says when it left", async () => {
+  const { claim, handle } = await publishedToA();
+  const present = (name: string, size: string) => ({ name, size, state: "Present" as const });
+  await tested.span.report(handle, { nodeName: "node-a", mounted: true, members: [present("m0", "2Gi")] });
+  await tested.span.target(claim, "3Gi", "2Gi");
+  await tested.span.untilLayout("m1", handle, isBound(1));
+  const both = [present("m0", "2Gi"), present("m1", "1Gi")];
+  await tested.span.report(handle, { nodeName: "node-a", mounted: true, members: both });
+  // The filesystem is whole without it, says its node.
+  const gone = { name: "m1", size: "1Gi", state: "Removed" as const };
+  const [at, left] = ["2020-01-01T00:00:00Z", "2020-01-01T00:00:07Z"];
+  const shrink = { kind: "Shrink", from: "3Gi", to: "2Gi", epoch: 9, decidedAt: at, startedAt: at } as const;
+  const lastOperation = { ...shrink, outcome: "Succeeded", reached: "2Gi", endedAt: left } as const;
+  const members = [present("m0", "2Gi"), gone];
+  await tested.span.report(handle, { nodeName: "node-a", mounted: true, members, lastOperation });
+  await tested.span.untilLayout(
+    "no m1",
+    handle,
+    ({ spec }) => spec.members?.some(({ name }) => name === "m1") === false,
+  );
+  await untilRead(
+    "nothing of m1 is left",
+    () => claimOf(handle, "m1"),
+    (one) => one === undefined,
+  );
+  const message = await eventMessage(tested.cluster.client, claim, "MemberLeft", "member m1");
+  expect(message).toContain(`has left by the shrink that ended at ${left}`);
 }, 60_000);
 
 it("the name of a member that has left is not used again by a layout that is made again", async () => {

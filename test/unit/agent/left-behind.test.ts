@@ -1,7 +1,7 @@
 // What proves that a device which carries a filesystem's superblock is none that the mounted filesystem needs.
 import { expect, it } from "@jest/globals";
 import type { DeviceIdentity } from "../../../src/agent/storage/span/device-identity.ts";
-import { isLeftBehind, type MountedDevices } from "../../../src/agent/storage/span/left-behind.ts";
+import { hasGoneOnWithout, isLeftBehind, type MountedDevices } from "../../../src/agent/storage/span/left-behind.ts";
 
 const device = (devid: number, deviceUUID: string, fields: Partial<DeviceIdentity> = {}): DeviceIdentity => ({
   ...{ devid, deviceUUID, generation: 20, deviceCount: 2, valid: true },
@@ -39,4 +39,20 @@ it.each<[string, DeviceIdentity, MountedDevices]>([
   ["a device is being replaced", found, { ...mounted, devids: [0, 1, 2] }],
 ])("that is not proven where %s", (_what, one, by) => {
   expect(isLeftBehind(one, by)).toBe(false);
+});
+
+it("the filesystem has gone on without a device that was reported of it where it is whole, and has another of its number", () => {
+  expect(hasGoneOnWithout({ deviceUUID: "former" }, mounted)).toBe(true);
+});
+
+it.each<[string, string, MountedDevices]>([
+  ["it has that very device", "present", mounted],
+  ["a device is missing", "former", { ...mounted, isMissingOne: true }],
+  ["a device was not read, or is no member's", "former", { ...mounted, identities: [first] }],
+  ["a device has no whole superblock", "former", { ...mounted, identities: [first, { ...second, valid: false }] }],
+  ["it has more devices", "former", { ...mounted, identities: [first, { ...second, deviceCount: 3 }] }],
+  ["a device is being replaced", "former", { ...mounted, devids: [0, 1, 2] }],
+  ["the kernel shows none", "former", { ...mounted, devids: [], identities: [] }],
+])("that it has gone on without it is not proven where %s", (_what, deviceUUID, by) => {
+  expect(hasGoneOnWithout({ deviceUUID }, by)).toBe(false);
 });

@@ -4,8 +4,9 @@ import { blockSizeBytes } from "../../member/block-device.ts";
 import type { FoundMember, MountedSpan } from "../storage.ts";
 import { identityWithin } from "./device-identity.ts";
 import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
+import { hasGoneOnWithout } from "./left-behind.ts";
 import { preparedDevice } from "./prepare-spares.ts";
-import { unsettledMembers } from "./settle-members.ts";
+import { readMounted, unsettledMembers } from "./settle-members.ts";
 import { type MemberDevice, membersInside, strangeDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 import { readSpanRecord, removalOf } from "./span-record.ts";
@@ -21,6 +22,7 @@ export async function findMembers(host: SpanHost, volume: MountedSpan): Promise<
     const removal = removalOf(record, name);
     return removal?.state === "released" ? [{ name, state: "Removed", sizeBytes: removal.sizeBytes }] : [];
   });
+  const departed = await departedMembers(host, volume);
   const inside = new Set(present.map(({ name }) => name));
   const spares = volume.members.flatMap((member): FoundMember[] => {
     const device = member.wanted === "Removed" ? undefined : preparedDevice(host, volume, member);
@@ -28,7 +30,27 @@ export async function findMembers(host: SpanHost, volume: MountedSpan): Promise<
     return [{ name: member.name, state: "Spare", sizeBytes: blockSizeBytes(device) }];
   });
   const strangers = strangeDeviceNames(host, volume).map((name): FoundMember => ({ name, state: "Stranger" }));
-  return [...present, ...spares, ...leaving, ...released, ...strangers];
+  return [...present, ...spares, ...leaving, ...released, ...departed, ...strangers];
+}
+
+/**
+ * Members that a layout from before their removal names: reported as in the filesystem, and neither in it nor on this node, while it is
+ * whole without them. Whoever took them out has given them back.
+ */
+async function departedMembers(host: SpanHost, volume: MountedSpan): Promise<FoundMember[]> {
+  const record = readSpanRecord(host, volume);
+  const missed = volume.members.filter(
+    ({ name, wanted, wasInside, reported }) =>
+      wanted === "Present" &&
+      wasInside &&
+      reported !== undefined &&
+      removalOf(record, name) === undefined &&
+      host.devices.find(volume.handle, name) === undefined,
+  );
+  if (missed.length === 0) return [];
+  const mounted = await readMounted(host, volume);
+  const departed = missed.filter(({ reported }) => reported !== undefined && hasGoneOnWithout(reported, mounted));
+  return departed.map(({ name }) => ({ name, state: "Removed" }));
 }
 
 /** A device keeps its UUID for as long as it is in the filesystem, and its member's name is never used again: read once. */

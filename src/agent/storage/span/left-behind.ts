@@ -22,6 +22,15 @@ export function isLeftBehind(found: DeviceIdentity, mounted: MountedDevices): bo
   return isWhole(mounted) && mounted.identities.every(({ deviceUUID }) => deviceUUID !== found.deviceUUID);
 }
 
+/**
+ * Whether the mounted filesystem has gone on without a device that was reported of it: it is whole, and none of its devices is that one. No
+ * filesystem loses a device while it is mounted but by moving everything off it.
+ */
+export function hasGoneOnWithout({ deviceUUID }: Pick<DeviceIdentity, "deviceUUID">, mounted: MountedDevices): boolean {
+  const { devids, identities } = mounted;
+  return devids.length > 0 && isWhole(mounted) && identities.every((identity) => identity.deviceUUID !== deviceUUID);
+}
+
 function isWhole({ devids, isMissingOne, identities }: MountedDevices): boolean {
   const isKnown = (devid: number): boolean =>
     identities.filter((identity) => identity.valid && identity.devid === devid).length === 1;

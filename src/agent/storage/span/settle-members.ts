@@ -103,7 +103,7 @@ function assertLeftBehind(
 }
 
 /** What the kernel has mounted, and what is on the disks of its members. */
-async function readMounted(host: SpanHost, volume: MountedSpan): Promise<MountedDevices> {
+export async function readMounted(host: SpanHost, volume: MountedSpan): Promise<MountedDevices> {
   const directory = `/sys/fs/btrfs/${volume.fsid}`;
   const devids = readdirSync(`${directory}/devinfo`);
   const identities: DeviceIdentity[] = [];
