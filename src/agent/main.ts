@@ -23,6 +23,7 @@ import { startLogicalVolumes } from "./logical-volume/logical-volumes.ts";
 import { openNodeLvm } from "./lvm/node-lvm.ts";
 import { registerOrphanGauge } from "./metrics.ts";
 import { createNodeVolumes } from "./node-volumes.ts";
+import { keepPlaces } from "./own-places.ts";
 import { reportNodeStorage } from "./report-node-storage.ts";
 import { type ServedDriver, serveNode } from "./serve-node.ts";
 import { keepThinPools } from "./thin-pool/keep-thin-pools.ts";
@@ -41,6 +42,7 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
   const effects = effectsOf(config);
   const commands = createCommandPort(effects);
   const files = createFilePort(effects);
+  await keepPlaces(config, files);
   const client = createKubeClient({
     connection: await connectionOf(config.connection),
     effects,

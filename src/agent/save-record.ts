@@ -30,6 +30,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   ENOSPC: "free space or inodes (df, df -i) on that filesystem of the node",
   EDQUOT: "raise the quota of that directory, or free space in it",
   EROFS: "that filesystem of the node is read-only: look at the node's kernel log, repair it and mount it writable",
+  ENODEV: "mount that disk of the node again",
   EIO: "that disk of the node has failed: look at the node's kernel log and replace it",
 };
 const OTHER_REMEDY = "look at the node's kernel log";

@@ -1,6 +1,6 @@
 // The one place that writes files: each write is an effect. Reading is free and done with node:fs where it is needed.
 import { constants } from "node:fs";
-import { access, link, mkdir, open, rename, rm, rmdir, truncate } from "node:fs/promises";
+import { access, link, mkdir, open, rename, rm, rmdir, stat, truncate } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { EffectPoint, Effects } from "./effects.ts";
 
@@ -24,7 +24,7 @@ export interface FilePort {
   /**
    * Replaces the file as a whole, or not at all: written to a second file, synced (for "PowerCut", the default), renamed. Where it is not
    * synced, its last synced contents stay at `syncedPath`. Its directory is
-   * made again where somebody has removed it.
+   * made again where somebody has removed it; where its disk is gone since it was last written to, it throws ENODEV instead.
    */
   writeWhole(point: EffectPoint, path: string, text: string, mode?: number, durability?: Durability): Promise<void>;
   /** Creates an empty file of this mode; throws EEXIST when there is one. */
@@ -65,9 +65,10 @@ export interface FilePort {
 }
 
 export function createFilePort(effects: Effects): FilePort {
+  const disks: Disks = new Map();
   return {
     writeWhole: (point, path, text, mode = 0o600, durability = "PowerCut") =>
-      effects.run(point, () => inDirectory(path, durability, () => writeWhole(path, text, mode, durability))),
+      effects.run(point, () => inDirectory(disks, path, durability, () => writeWhole(path, text, mode, durability))),
     createNew: (point, path, mode) => effects.run(point, async () => (await open(path, "wx", mode)).close()),
     truncate: (point, path, sizeBytes) => effects.run(point, () => truncate(path, sizeBytes)),
     writeKernel: (point, path, text) => effects.run(point, () => withHandle(path, "w", (file) => file.writeFile(text))),
@@ -87,14 +88,43 @@ export function createFilePort(effects: Effects): FilePort {
   };
 }
 
+/** The device of each directory that was written to, as few as there are kinds of records. */
+type Disks = Map<string, number>;
+
 /** `write` creates a file at this path: once more where its directory was missing. */
-async function inDirectory(path: string, durability: Durability, write: () => Promise<void>): Promise<void> {
+async function inDirectory(
+  disks: Disks,
+  path: string,
+  durability: Durability,
+  write: () => Promise<void>,
+): Promise<void> {
+  const directory = dirname(path);
   try {
     await write();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-    await makeMissing(dirname(path), durability);
+    await assertSameDisk(disks, directory);
+    await makeMissing(directory, durability);
     await write();
+  }
+  const written = await stat(directory).catch(() => undefined); // removed meanwhile: the file is written all the same
+  if (written !== undefined) disks.set(directory, written.dev);
+}
+
+/** A disk that was unmounted leaves an empty directory: what is made there would be on another one, and hidden once the disk is back. */
+async function assertSameDisk(disks: Disks, directory: string): Promise<void> {
+  const known = disks.get(directory);
+  if (known === undefined || known === (await deviceUnder(directory))) return;
+  throw Object.assign(new Error(`ENODEV: the disk that ${directory} was on is not mounted there`), { code: "ENODEV" });
+}
+
+/** Of the directory, or of the nearest one above it that is there. */
+async function deviceUnder(directory: string): Promise<number> {
+  try {
+    return (await stat(directory)).dev;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT" || directory === dirname(directory)) throw error;
+    return deviceUnder(dirname(directory));
   }
 }
 

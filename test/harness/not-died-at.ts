@@ -16,6 +16,7 @@ export const NOT_DIED_AT: readonly NotDiedAt[] = [
   { at: "member/create-namespace", why: "once in a cluster", nowAndThen: true },
   { at: "agent-samples/open-stream", why: "in the background, where the engine answers", nowAndThen: true },
   { at: "node-storage/status", why: "in the background, at its own times", nowAndThen: true },
+  { at: "agent-state/record-places", why: "once on a node, and where its directories are moved", nowAndThen: true },
   { at: "node-storage/object", why: "where the agent has no NodeStorage yet", nowAndThen: true },
   { at: "agent-admission/review-token", why: "asks the API server, and changes nothing" },
 

@@ -11,12 +11,23 @@ import type { Tools } from "./tools.ts";
 export interface LoopHost {
   /** Where the member files are; never itself on a volume of ours. */
   readonly memberDirectory: string;
+  /** The number of the device that the directory was on when this process began. */
+  readonly memberDisk: number;
   /** Where their records are; may be the same directory. */
   readonly recordDirectory: string;
   readonly tools: Tools;
   readonly files: FilePort;
   /** Growth that was allowed and is not in the members' lengths yet. */
   readonly room: { claimedBytes: number };
+}
+
+/** Throws MembersMissing where the disk of the members was unmounted since: what is made now would be on the one below, and hidden later. */
+export function assertMemberDisk({ memberDirectory, memberDisk }: LoopHost, volume: LoopVolume): void {
+  if (statSync(memberDirectory).dev === memberDisk) return;
+  throw new StorageError(
+    "MembersMissing",
+    `Mount the disk of ${memberDirectory} again: another one is there now, and member ${volume.memberFile} of ${volume.handle} is not made on it`,
+  );
 }
 
 const STAT_BLOCK_BYTES = 512;

@@ -3,7 +3,7 @@
 import { formatBytes } from "../../units/quantity.ts";
 import type { BlockMembers } from "./block-member.ts";
 import { deviceSizeBytes, findLoopDevices, findOrphanedLoopDevices, isLoopAttached } from "./loop-device.ts";
-import { growWithinRoom, hostRoom, type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
+import { assertMemberDisk, growWithinRoom, hostRoom, type LoopHost, memberExtent, memberPath } from "./loop-host.ts";
 import { readMemberRecord } from "./member-record.ts";
 import { probe } from "./probe-device.ts";
 import { BLOCK_GRAIN_BYTES, wholeGrains } from "./size-grain.ts";
@@ -70,6 +70,7 @@ async function make(host: LoopHost, volume: LoopVolume, sizeBytes: number): Prom
       `member ${path} of ${volume.handle} is ${extent === undefined ? "gone" : "empty"} but was formatted before; bring the ` +
         "file back, or delete the claim if its data is not needed",
     );
+  assertMemberDisk(host, volume);
   const wholeBytes = wholeGrains(sizeBytes);
   await growWithinRoom(host, volume, wholeBytes, async () => {
     await host.files.makeDirectory("stage/make-record-directory", host.recordDirectory);

@@ -1,4 +1,5 @@
 // The storage port on loop members: sparse files, each behind a loop device. Only wiring.
+import { statSync } from "node:fs";
 import type { Clock } from "../../process/clock.ts";
 import type { CommandPort } from "../../process/command-port.ts";
 import type { FilePort } from "../../process/file-port.ts";
@@ -25,7 +26,8 @@ export interface LoopStorageParts {
 export function createLoopStorage(parts: LoopStorageParts): Storage<LoopVolume> {
   const { memberDirectory, recordDirectory, commands, files, clock, log } = parts;
   const tools = createTools(commands);
-  const host: LoopHost = { memberDirectory, recordDirectory, tools, files, room: { claimedBytes: 0 } };
+  const memberDisk = statSync(memberDirectory).dev;
+  const host: LoopHost = { memberDirectory, memberDisk, recordDirectory, tools, files, room: { claimedBytes: 0 } };
   const members = createLoopMembers(host);
   return createBlockStorage<LoopVolume>(
     { members, recordDirectory, tools, files, clock, log, moving: createMovingRoom() },

@@ -18,9 +18,10 @@ describe("the commands that run on this machine", () => {
     const timer = setInterval(() => {
       turns += 1;
     }, 0);
-    expect(await pids(["/usr/bin/sleep", "btrfs"])).toEqual([String(child.pid)]);
-    expect(await pids(["btrfs"])).toEqual([]);
+    const [named, others] = [await pids(["/usr/bin/sleep", "btrfs"]), await pids(["btrfs"])];
     clearInterval(timer);
+    expect(named).toEqual([String(child.pid)]);
+    expect(others).toEqual([]);
     expect(turns).toBeGreaterThan(0);
   });
 });
