@@ -4,7 +4,15 @@ import { type Clock, instantOf } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { formatBytes, formatQuantity } from "../units/quantity.ts";
 import type { OperationKind } from "./decide-operation.ts";
-import { type Grant, grantOf, isAlive, type ReachableGrant, reachableGrant, shouldSpendGrant } from "./emergency.ts";
+import {
+  type EmergencyFacts,
+  type Grant,
+  grantOf,
+  isAlive,
+  type ReachableGrant,
+  reachableGrant,
+  shouldSpendGrant,
+} from "./emergency.ts";
 import { membersNow } from "./growth-pause.ts";
 import { promisedBytes, withSparesTaken } from "./member-facts.ts";
 import { DEVICE_WAIT_OVER, type OperationRunner } from "./run-operation.ts";
@@ -29,9 +37,9 @@ export async function spendEmergency(
   { runner, clock, bootID, log }: EmergencyEnvironment,
   state: VolumeState,
 ): Promise<void> {
-  const { reading, record, sizeBytes, running } = state;
+  const { reading, record, sizeBytes } = state;
   if (record.grant === undefined || reading === undefined || sizeBytes === undefined) return;
-  if (state.mounted === undefined || state.closing || running?.cancel.signal.aborted === true) return;
+  if (isBeyondUse(state)) return;
   // A reading from before the last operation's end says nothing about the present size.
   if (reading.takenMs < state.operationEndedMs) return;
   const { capacityBytes, availableBytes } = reading;
@@ -53,14 +61,7 @@ export async function spendEmergency(
     running: isLate && takesSpare ? undefined : begunKind(state),
     retryMs,
   };
-  const isGivenUp = facts.running === "Extend" && isDeviceLate(state, monotonicMs);
-  if (isGivenUp && shouldSpendGrant({ ...facts, running: undefined })) {
-    log.warn(
-      { volume: state.handle, availableBytes },
-      "minAvailable is crossed: a device that does not grow is given up",
-    );
-    return running?.cancel.abort(DEVICE_WAIT_OVER);
-  }
+  giveUpLateDevice(state, facts, log);
   if (!shouldSpendGrant(facts)) return;
   log.warn(
     { volume: state.handle, availableBytes, grant: record.grant },
@@ -103,10 +104,20 @@ function begunKind({ running }: VolumeState): OperationKind | undefined {
   return running?.begun === true ? running.operation.kind : undefined;
 }
 
-/** While it is waited for no member can be added, and the operator does not hear that one is needed. */
-function isDeviceLate(state: VolumeState, monotonicMs: number): boolean {
-  const startedMs = state.running?.startedMs ?? monotonicMs;
-  return monotonicMs - startedMs >= DEVICE_PATIENCE_MS && promisedBytes(state) > 0;
+/** Not mounted, on its way out, or giving way already. */
+function isBeyondUse({ mounted, closing, running }: VolumeState): boolean {
+  return mounted === undefined || closing || running?.cancel.signal.aborted === true;
+}
+
+/** While an extend waits for it no member can be added, and the operator does not hear that one is needed. The extend ends by itself. */
+function giveUpLateDevice(state: VolumeState, facts: EmergencyFacts, log: Logger): void {
+  const { running, handle } = state;
+  if (running === undefined || facts.running !== "Extend" || promisedBytes(state) === 0) return;
+  const isLate = facts.monotonicMs - running.startedMs >= DEVICE_PATIENCE_MS;
+  if (!isLate || !shouldSpendGrant({ ...facts, running: undefined })) return;
+  const { availableBytes } = facts;
+  log.warn({ volume: handle, availableBytes }, "minAvailable is crossed: a device that does not grow is given up");
+  running.cancel.abort(DEVICE_WAIT_OVER);
 }
 
 /** An extend has waited for a while, or has failed. */
