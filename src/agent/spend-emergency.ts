@@ -4,7 +4,15 @@ import { type Clock, instantOf } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { formatBytes, formatQuantity } from "../units/quantity.ts";
 import type { OperationKind } from "./decide-operation.ts";
-import { type Grant, grantOf, isAlive, type ReachableGrant, reachableGrant, shouldSpendGrant } from "./emergency.ts";
+import {
+  type EmergencyFacts,
+  type Grant,
+  grantOf,
+  isAlive,
+  type ReachableGrant,
+  reachableGrant,
+  shouldSpendGrant,
+} from "./emergency.ts";
 import { membersNow } from "./growth-pause.ts";
 import { promisedBytes, withSparesTaken } from "./member-facts.ts";
 import { isReadOnly } from "./mount-watch.ts";
@@ -54,14 +62,7 @@ export async function spendEmergency(
     running: isLate && takesSpare ? undefined : begunKind(state),
     retryMs,
   };
-  const isGivenUp = facts.running === "Extend" && isDeviceLate(state, monotonicMs);
-  if (isGivenUp && shouldSpendGrant({ ...facts, running: undefined })) {
-    log.warn(
-      { volume: state.handle, availableBytes },
-      "minAvailable is crossed: a device that does not grow is given up",
-    );
-    return state.running?.cancel.abort(DEVICE_WAIT_OVER);
-  }
+  giveUpLateDevice(state, facts, log);
   // Asked of the kernel now, and last: what the state says may be seconds old, and the room is wanted as soon as it can be had.
   if (!shouldSpendGrant(facts) || isReadOnly(state.mounted)) return;
   log.warn(
@@ -111,10 +112,15 @@ function begunKind({ running }: VolumeState): OperationKind | undefined {
   return running?.begun === true ? running.operation.kind : undefined;
 }
 
-/** While it is waited for no member can be added, and the operator does not hear that one is needed. */
-function isDeviceLate(state: VolumeState, monotonicMs: number): boolean {
-  const startedMs = state.running?.startedMs ?? monotonicMs;
-  return monotonicMs - startedMs >= DEVICE_PATIENCE_MS && promisedBytes(state) > 0;
+/** While an extend waits for it no member can be added, and the operator does not hear that one is needed. The extend ends by itself. */
+function giveUpLateDevice(state: VolumeState, facts: EmergencyFacts, log: Logger): void {
+  const { running, handle } = state;
+  if (running === undefined || facts.running !== "Extend" || promisedBytes(state) === 0) return;
+  const isLate = facts.monotonicMs - running.startedMs >= DEVICE_PATIENCE_MS;
+  if (!isLate || !shouldSpendGrant({ ...facts, running: undefined })) return;
+  const { availableBytes } = facts;
+  log.warn({ volume: handle, availableBytes }, "minAvailable is crossed: a device that does not grow is given up");
+  running.cancel.abort(DEVICE_WAIT_OVER);
 }
 
 /** An extend has waited for a while, or has failed. */
