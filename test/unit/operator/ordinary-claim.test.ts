@@ -148,13 +148,13 @@ describe("the status of an ordinary claim", () => {
 
   it("is Ready with its size, driver and node", () =>
     expect(conditions({})).toEqual([
+      expect.objectContaining({ type: "Stalled", status: "False" }),
+      expect.objectContaining({ type: "Reconciling", status: "False" }),
       expect.objectContaining({
         type: "Ready",
         status: "True",
         message: "10Gi of driver block.example.com, on node node-a",
       }),
-      expect.objectContaining({ type: "Reconciling", status: "False" }),
-      expect.objectContaining({ type: "Stalled", status: "False" }),
     ]));
 
   it.each<[string, PersistentVolumeClaim["status"], object]>([
