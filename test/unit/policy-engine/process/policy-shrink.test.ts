@@ -22,10 +22,9 @@ const running = (kind: "Shrink" | "Extend" = "Shrink", decidedAt: string | undef
   });
 const idle = buildLayout({ status: reported("4Gi") });
 const ended = (decidedAt: string) => {
-  const lastOperation = {
-    ...{ kind: "Shrink", outcome: "FloorReached", from: "4Gi", to: "2Gi", reached: "4Gi", epoch: 1, decidedAt },
-    ...{ startedAt: DECIDED, endedAt: DECIDED },
-  } as const;
+  const sizes = { from: "4Gi", to: "2Gi", reached: "4Gi" } as const;
+  const times = { epoch: 1, decidedAt, startedAt: DECIDED, endedAt: DECIDED } as const;
+  const lastOperation = { kind: "Shrink", outcome: "FloorReached", ...sizes, ...times } as const;
   return buildLayout({ status: reported("4Gi", { lastOperation }) });
 };
 const replacing = (size: string, state: "Spare" | "Present") => {
