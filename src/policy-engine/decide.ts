@@ -26,6 +26,7 @@ const CHECKS: readonly Check[] = [
   operationRuns,
   requestIsRaised, // the claim's own promise: no policy is needed for it, and none stands against it
   nothingFills,
+  awaitedShrinkIsWithdrawn,
   nobodyDecides,
   claimIsNotOptedIn,
   anotherAutoscalerActs,
@@ -33,6 +34,7 @@ const CHECKS: readonly Check[] = [
   classIsForbidden,
   readingIsInDoubt,
   largerIsWanted, // any Extend beats every Shrink
+  stopUnwantedShrink,
   policyIsInvalid,
   ruleCannotBeTold,
   metricsAreStale, // from here on only shrinks remain, and in doubt nothing shrinks
@@ -113,6 +115,12 @@ function nothingFills(question: Question): Plan | undefined {
     "RawBlockVolume",
     "a raw block volume (volumeMode: Block) has no fill level that a policy could follow: only a raised request extends it",
   );
+}
+
+// Its node has not begun it, and would do so later: a replacement's new member is minutes on its way.
+function awaitedShrinkIsWithdrawn(question: Question): Plan | undefined {
+  const { policy } = question;
+  return policy === undefined || policy.suspended ? stopUnwantedShrink(question) : undefined;
 }
 
 function nobodyDecides(question: Question): Plan | undefined {

@@ -1,4 +1,4 @@
-// Whether a shrink that runs is still wanted. A policy that is gone, suspended, or does not enforce shrinks any more is the button by which
+// Whether a shrink that runs, or was decided and is not begun, is still wanted. A policy that is gone, suspended, or does not enforce shrinks any more is the button by which
 // people stop one: it ends after its step, and what was reached stays.
 import type { HoldReason } from "../api/reasons.ts";
 import { effectiveMode } from "./pace.ts";
@@ -7,11 +7,15 @@ import type { Question } from "./question.ts";
 
 /** Undefined: it is still wanted, or no policy has asked for it. */
 export function stopUnwantedShrink(question: Question): HoldPlan | undefined {
-  const { policyShrink } = question.facts.filesystem;
+  const { policyShrink, operationInProgress } = question.facts.filesystem;
   if (policyShrink === undefined) return undefined;
   const withdrawal = withdrawalOf(question);
   if (withdrawal === undefined) return undefined;
-  const message = `${withdrawal.because}: the shrink that runs ends after its step, and the size stays as far as it has come`;
+  const stopped =
+    operationInProgress === undefined
+      ? "the shrink that was decided does not begin any more"
+      : "the shrink that runs ends after its step, and the size stays as far as it has come";
+  const message = `${withdrawal.because}: ${stopped}`;
   // Asked once: each further word would only be another write.
   return question.hold(withdrawal.reason, message, { stopsShrink: policyShrink === "Running" });
 }

@@ -115,6 +115,17 @@ describe("what comes between the steps of a replacement", () => {
     expect(decide(away, target)).toMatchObject({ do: "hold", reason: "WaitingForMember" });
   });
 
+  it.each([
+    ["is on its way", ordered],
+    ["is ready", ready],
+    ["is to be taken in, and its node has not begun that", written(ready, decide(ready, target))],
+  ])("a stop lets go of what %s, and the size stays", (_what, layout) => {
+    const stop = { ...target, size: "8Gi", from: "8Gi", decidedAt: later };
+    const after = written(layout, decide(layout, stop));
+    expect(summary(after)).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Removed");
+    expect(after.spec.target).toMatchObject({ size: "8Gi", from: "8Gi", decidedAt: later });
+  });
+
   it("an extend uses what is ready, where it fits", () => {
     const plan = decide(ready, { ...target, size: "10Gi", decidedAt: later });
     expect(summary(written(ready, plan))).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Present");

@@ -43,6 +43,25 @@ describe("a shrink that runs", () => {
     expect(again).not.toHaveProperty("stopsShrink");
   });
 
+  it.each<[string, CompiledPolicy | undefined, Ceilings, HoldReason]>([
+    ["no policy selects the claim", undefined, NO_CEILINGS, "NoPolicy"],
+    ["the policy is suspended", aPolicy({ suspend: true }), NO_CEILINGS, "PolicySuspended"],
+    ["a ceiling sets the mode to Recommend", aPolicy(), NO_SHRINKS, "Recommended"],
+  ])("and is not begun by its node yet is stopped, too, where %s", (_why, policy, ceilings, reason) => {
+    const facts = aVolume({ usedRatio: 0.1, filesystem: { policyShrink: "Running" } });
+    expect(decide(facts, policy, ceilings)).toMatchObject({
+      ...{ kind: "hold", reason, stopsShrink: true },
+      message: expect.stringContaining("does not begin any more"),
+    });
+  });
+
+  it("and is not begun yet keeps no extend waiting, and no other decision of its policy", () => {
+    const full = aVolume({ usedRatio: 0.95, filesystem: { policyShrink: "Running" } });
+    expect(decide(full, aPolicy(), NO_SHRINKS)).toMatchObject({ kind: "extend" });
+    const facts = aVolume({ usedRatio: 0.1, filesystem: { policyShrink: "Running" } });
+    expect(decide(facts, aPolicy(), NO_CEILINGS)).toMatchObject({ kind: "shrink" });
+  });
+
   it("goes on while its policy enforces shrinks, whatever the rules say by now", () => {
     const plan = decide(shrinking("Running"), aPolicy({ rules: [] }), NO_CEILINGS);
     expect(plan).toMatchObject({ kind: "hold", reason: "OperationInProgress" });

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import type { WantedTarget } from "../../../../src/api/filesystem.ts";
+import type { LastOperation } from "../../../../src/api/filesystem-layout.ts";
 import { policyShrinkOf } from "../../../../src/policy-engine/process/policy-shrink.ts";
 import type { PendingTarget } from "../../../../src/policy-engine/process/volume-registry.ts";
 import { GIB } from "../../../../src/units/quantity.ts";
@@ -21,6 +22,17 @@ const running = (kind: "Shrink" | "Extend" = "Shrink", decidedAt: string | undef
     }),
   });
 const idle = buildLayout({ status: reported("4Gi") });
+const ended = (decidedAt: string) => {
+  const sizes = { from: "4Gi", to: "2Gi", reached: "4Gi", epoch: 1 };
+  const times = { decidedAt, startedAt: DECIDED, endedAt: DECIDED };
+  const lastOperation: LastOperation = { kind: "Shrink", outcome: "FloorReached", ...sizes, ...times };
+  return buildLayout({ status: reported("4Gi", { lastOperation }) });
+};
+const replacing = (size: string, state: "Spare" | "Present") => {
+  const layout = buildLayout({ status: reported(size) });
+  const made = { name: "m9", size: "3Gi", state, replaces: { member: "m0", decidedAt: DECIDED }, source: {} };
+  return { ...layout, spec: { ...layout.spec, members: [...(layout.spec.members ?? []), made] } };
+};
 const pending = (change: Partial<PendingTarget> = {}): PendingTarget => ({
   kind: "Shrink",
   sizeBytes: 2 * GIB,
@@ -44,7 +56,21 @@ describe("the shrink of a policy's that is under way", () => {
       pending(),
       "Stopping",
     ],
-    ["is none: nothing runs", target(), idle, undefined, undefined],
+    ["was written long ago, and its node has not begun it", target(), idle, undefined, "Running"],
+    ["is a replacement whose new member is being made", target(), replacing("4Gi", "Spare"), undefined, "Running"],
+    ["is a replacement whose new member is in", target(), replacing("7Gi", "Present"), undefined, "Running"],
+    ["is none: the present size is what is wanted", target({ size: "4Gi" }), idle, undefined, undefined],
+    ["is none: it has ended", target(), ended(DECIDED), undefined, undefined],
+    ["is none: something later has ended", target(), ended(LATER), undefined, undefined],
+    ["is none: it was decided on another size", target({ from: "5Gi" }), idle, undefined, undefined],
+    [
+      "is none: its leader was deposed",
+      target(),
+      buildLayout({ status: reported("4Gi", { epoch: 2 }) }),
+      undefined,
+      undefined,
+    ],
+    ["is none: it waits for an unmount that has not come", target({ notAfter: LATER }), idle, undefined, undefined],
     ["is none: an extend runs", target({ size: "6Gi" }), running("Extend"), undefined, undefined],
     ["is none: the operator has decided it by itself", target(), running("Shrink", LATER), undefined, undefined],
     ["is none: it merges members for a pod", target({ members: 2 }), running(), undefined, undefined],
