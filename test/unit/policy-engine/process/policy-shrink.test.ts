@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import type { WantedTarget } from "../../../../src/api/filesystem.ts";
+import type { LastOperation } from "../../../../src/api/filesystem-layout.ts";
 import { policyShrinkOf } from "../../../../src/policy-engine/process/policy-shrink.ts";
 import type { PendingTarget } from "../../../../src/policy-engine/process/volume-registry.ts";
 import { GIB } from "../../../../src/units/quantity.ts";
@@ -22,9 +23,9 @@ const running = (kind: "Shrink" | "Extend" = "Shrink", decidedAt: string | undef
   });
 const idle = buildLayout({ status: reported("4Gi") });
 const ended = (decidedAt: string) => {
-  const sizes = { from: "4Gi", to: "2Gi", reached: "4Gi" } as const;
-  const times = { epoch: 1, decidedAt, startedAt: DECIDED, endedAt: DECIDED } as const;
-  const lastOperation = { kind: "Shrink", outcome: "FloorReached", ...sizes, ...times } as const;
+  const sizes = { from: "4Gi", to: "2Gi", reached: "4Gi", epoch: 1 };
+  const times = { decidedAt, startedAt: DECIDED, endedAt: DECIDED };
+  const lastOperation: LastOperation = { kind: "Shrink", outcome: "FloorReached", ...sizes, ...times };
   return buildLayout({ status: reported("4Gi", { lastOperation }) });
 };
 const replacing = (size: string, state: "Spare" | "Present") => {
