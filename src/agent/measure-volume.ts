@@ -11,7 +11,7 @@ const MEMBERS_LIMIT_MS = 10_000;
 /** While an operation runs it says itself how far it has come. */
 export async function measureVolume(storage: Measurable, state: VolumeState): Promise<void> {
   await findMembersWhileIdle(storage, state).catch(async (error: unknown) => {
-    // What is left of it is told all the same.
+    // What is left of it is reported all the same.
     if (state.record.backend !== "span") state.sizeBytes = await measuredBytes(storage, state);
     throw error;
   });

@@ -1,4 +1,4 @@
-// Where log lines go: a descriptor that is written to at once. What it does not take is lost, counted and told of later: a full disk under the
+// Where log lines go: a descriptor that is written to at once. What it does not take is lost, counted and reported later: a full disk under the
 // log, or a reader that is gone, ends no process.
 import { writeSync } from "node:fs";
 

@@ -14,7 +14,7 @@ const INTERVAL_MS = 10;
 
 /**
  * Returns once no exclusive operation of btrfs runs but somebody else's, and no such command is left that could begin one. It ends no process: a person may have
- * begun it. Throws DeviceBusy where one stays, and where the signal comes first: whoever needs room does not wait for what others have begun.
+ * begun it. Throws DeviceBusy where one stays, and where the signal comes first: an extend does not wait for what others have begun.
  */
 export async function stopLeftoverOperations(
   tools: Tools,

@@ -24,7 +24,7 @@ interface Counted {
   readonly inWindow: Map<string, number>;
 }
 
-/** `nodeOf`: the node whose agent may speak for a volume; undefined: nobody. */
+/** `nodeOf`: the node whose agent may speak for a volume; undefined: there is none. */
 export function createSampleIntake(nodeOf: (handle: string) => string | undefined, log: Logger): SampleIntake {
   // As many as there are streams.
   const counted = new Map<string, Counted>();
