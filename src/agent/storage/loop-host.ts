@@ -26,7 +26,8 @@ export function assertMemberDisk({ memberDirectory, memberDisk }: LoopHost, volu
   if (statSync(memberDirectory).dev === memberDisk) return;
   throw new StorageError(
     "MembersMissing",
-    `Mount the disk of ${memberDirectory} again: another one is there now, and member ${volume.memberFile} of ${volume.handle} is not made on it`,
+    `Mount the disk of ${memberDirectory} again, or restart the agent to use the one that is there now: it is not the one with which the agent ` +
+      `began, and member ${volume.memberFile} of ${volume.handle} is not made on it`,
   );
 }
 

@@ -19,6 +19,7 @@ import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { readExt4Bytes } from "../../../src/agent/storage/ext4-superblock.ts";
 import { openReader } from "../../../src/agent/storage/read-filesystem.ts";
 import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
+import { directEffects } from "../../../src/process/effects.ts";
 import { eventually } from "../../fakes/eventually.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {
@@ -42,7 +43,7 @@ describeReal("storage on a node", LOOP_PARTS, () => {
   afterEach(() => fixture.cleanUp());
 
   it("promises the host's free bytes once only: neither an extend nor a second member may take them again", async () => {
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=800M", "tidemark-test", fixture.memberDirectory]);
+    fixture = onDiskOf(fixture, "800M");
     const volume = makeVolume();
     const mounted = await fixture.storage.stage(volume, 512 * MIB, fixture.mountPathOf(volume));
     expect(await fixture.storage.freeBytes()).toBeLessThanOrEqual(288 * MIB);
@@ -59,7 +60,7 @@ describeReal("storage on a node", LOOP_PARTS, () => {
   });
 
   it("promises the host's free bytes once only to two volumes that grow at the same instant", async () => {
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=800M", "tidemark-test", fixture.memberDirectory]);
+    fixture = onDiskOf(fixture, "800M");
     const volumes = [makeVolume(), makeVolume()];
     const mounted = await Promise.all(
       volumes.map((volume) => fixture.storage.stage(volume, 256 * MIB, fixture.mountPathOf(volume))),
@@ -75,7 +76,7 @@ describeReal("storage on a node", LOOP_PARTS, () => {
   it.each(["before it begins", "between two of its steps"])(
     "ends a shrink of an idle btrfs that others leave no room to move its data in, %s: it stays writable, and shrinks once there is room",
     async (when) => {
-      execFileSync("mount", ["-t", "tmpfs", "-o", "size=3G", "tidemark-test", fixture.memberDirectory]);
+      fixture = onDiskOf(fixture, "3G");
       const volume = makeVolume();
       const mounted = await fixture.storage.stage(volume, 2 * GIB, fixture.mountPathOf(volume));
       writeBehind(mounted.mountPath, 500 * MIB, 1000 * MIB);
@@ -104,7 +105,7 @@ describeReal("storage on a node", LOOP_PARTS, () => {
   );
 
   it("promises what is free to data that moves once only, to two shrinks at the same time", async () => {
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=4G", "tidemark-test", fixture.memberDirectory]);
+    fixture = onDiskOf(fixture, "4G");
     let release: () => void = () => undefined;
     const released = new Promise<void>((resolve) => {
       release = resolve;
@@ -155,7 +156,7 @@ describeReal("storage on a node", LOOP_PARTS, () => {
   });
 
   it("gives back what was deleted before it says that there is no room", async () => {
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=4G", "tidemark-test", fixture.memberDirectory]);
+    fixture = onDiskOf(fixture, "4G");
     const volume = makeVolume();
     const mounted = await fixture.storage.stage(volume, 3 * GIB, fixture.mountPathOf(volume));
     const deleted = join(mounted.mountPath, "deleted");
@@ -308,6 +309,12 @@ describeReal("storage on a node", LOOP_PARTS, () => {
     expect((await fixture.storage.stage(volume, 512 * MIB, mounted.mountPath)).device).toBeTruthy();
   });
 });
+
+/** Its members on a disk of their own, with which its storage begins. */
+function onDiskOf({ directory, memberDirectory }: StorageFixture, size: string): StorageFixture {
+  execFileSync("mount", ["-t", "tmpfs", "-o", `size=${size}`, "tidemark-test", memberDirectory]);
+  return createStorageFixture(directEffects, directory);
+}
 
 /** Data chunks take all of the device, and four of five files in them are gone again. */
 function leaveNoChunkFor(mountPath: string): void {
