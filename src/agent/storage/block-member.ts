@@ -14,6 +14,8 @@ export interface MemberRoom {
   readonly freeBytes: number;
   /** Of the member: it may take no more than this. */
   readonly holeBytes: number;
+  /** After so long freeBytes shows what was taken or given back; 0: at once. */
+  readonly lagMs: number;
 }
 
 /** With a filesystem on it. */

@@ -62,6 +62,7 @@ export function hostRoom(host: LoopHost, volume: LoopVolume): MemberRoom | undef
     place: `the filesystem of ${host.memberDirectory}`,
     freeBytes: bavail * bsize,
     holeBytes: extent.sizeBytes - extent.allocatedBytes,
+    lagMs: 0,
   };
 }
 

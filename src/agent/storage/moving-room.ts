@@ -5,7 +5,7 @@ import type { MemberRoom } from "./block-member.ts";
 export interface MovingRoom {
   /** Less what the steps of other members may take there. */
   left(room: MemberRoom | undefined): MemberRoom | undefined;
-  /** For one step; the answer gives it back. */
+  /** For one step; the answer gives it back, as soon as the room shows what the step has taken. */
   take(room: MemberRoom | undefined, movedBytes: number): () => void;
 }
 
@@ -21,7 +21,8 @@ export function createMovingRoom(): MovingRoom {
       if (room === undefined) return () => undefined;
       const step = { place: room.place, bytes: Math.min(movedBytes, room.holeBytes) };
       taken.add(step);
-      return () => void taken.delete(step);
+      const giveBack = (): void => void taken.delete(step);
+      return () => void (room.lagMs === 0 ? giveBack() : setTimeout(giveBack, room.lagMs).unref());
     },
   };
 }

@@ -125,7 +125,7 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
     if (move.kind === "floor") return floor(shrink, fromBytes, move.floorBytes, move.message);
     if (move.kind === "no-room") {
       if (progress.trimmed) return passingFloor(fromBytes, move.message);
-      await giveBack(shrink);
+      await giveBack(shrink, room);
       progress = { ...progress, trimmed: true };
       continue;
     }
@@ -181,9 +181,10 @@ async function carryOut(shrink: Shrink, move: Step, room: MemberRoom | undefined
 }
 
 /** Perhaps only what was deleted fills the place where the member lies. Not every device takes it: then that is full as before. */
-async function giveBack({ host, volume, control }: Shrink): Promise<void> {
+async function giveBack({ host, volume, control }: Shrink, room: MemberRoom | undefined): Promise<void> {
   try {
     await trim(host.tools, volume, control.signal);
+    await pause(room?.lagMs ?? 0, undefined, { signal: control.signal }).catch(() => undefined);
   } catch (error) {
     if (!(error instanceof StorageError)) throw error;
     host.log.warn({ volume: volume.handle, err: error }, "what it holds no more could not be given back");

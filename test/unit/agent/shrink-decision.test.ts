@@ -35,7 +35,10 @@ function makeFacts(overrides: Partial<ShrinkFacts> = {}): ShrinkFacts {
   };
 }
 
-const place = (freeBytes: number): MemberRoom => ({ place: "thin pool vg/pool", freeBytes, holeBytes: 6 * GIB });
+const place = (freeBytes: number): MemberRoom => ({
+  ...{ place: "thin pool vg/pool", freeBytes, holeBytes: 6 * GIB },
+  lagMs: 5000,
+});
 
 describe("nextShrinkMove", () => {
   it.each([

@@ -11,6 +11,8 @@ import {
 
 /** lvmd tells what is used of a pool in whole percents. */
 const PERCENT_SLACK = 1;
+/** dm-thin commits each second, lvmd looks twice a second, and tells what is quiet for a moment or has changed for two seconds. */
+const REPORT_LAG_MS = 5000;
 
 export function poolRoom(host: LvmHost, volume: LvmMember): PoolRoom {
   const { thinPool, spareBytes } = requireClass(host, volume);
@@ -41,5 +43,5 @@ export function roomOfPool(host: LvmHost, volume: LvmMember, sizeBytes: number):
   const { dataBytes, metadataBytes, spareBytes } = poolRoom(host, volume);
   const mappableBytes = (metadataBytes - METADATA_SLACK_BYTES) * DATA_BYTES_PER_METADATA_BYTE;
   const freeBytes = Math.max(0, Math.min(dataBytes - spareBytes, mappableBytes));
-  return { place: `thin pool ${poolNameOf(host, volume)}`, freeBytes, holeBytes: sizeBytes };
+  return { place: `thin pool ${poolNameOf(host, volume)}`, freeBytes, holeBytes: sizeBytes, lagMs: REPORT_LAG_MS };
 }
