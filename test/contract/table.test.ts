@@ -36,6 +36,7 @@ describe("a custom kind", () => {
       ["Name", "string", 0],
       ["Size", "integer", 0],
       ["Ready", "string", 0],
+      ["State", "string", 0],
       ["Color", "string", 1],
       ["Age", expect.stringMatching(/string|date/), 0],
     ]);
@@ -43,9 +44,23 @@ describe("a custom kind", () => {
       Name: "shown",
       Size: 7,
       Ready: "True",
+      State: "Ready",
       Color: "red",
       Age: expect.stringMatching(/^\d+s$/),
     });
+  });
+
+  it("shows the first of several matches, in the order that was applied last", async () => {
+    await api.post(widgets, widget("several"));
+    const path = `${widgets}/several/status`;
+    const applied = async (...types: string[]): Promise<unknown> => {
+      const conditions = types.map((type) => ({ type, status: "True" }));
+      await api.apply(path, "contract", { ...widget("several"), spec: undefined, status: { conditions } }, true);
+      return cellsOf(await table(`${widgets}/several`))["State"];
+    };
+    expect(await applied("Ready", "Stalled")).toBe("Ready");
+    expect(await applied("Stalled", "Reconciling", "Ready")).toBe("Stalled");
+    expect(await applied("Reconciling", "Ready")).toBe("Reconciling");
   });
 
   it("shows nothing where there is nothing", async () => {

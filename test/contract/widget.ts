@@ -103,6 +103,7 @@ export function widgetDefinition(kind = "Widget") {
           additionalPrinterColumns: [
             { name: "Size", type: "integer", jsonPath: ".spec.size" },
             { name: "Ready", type: "string", jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
+            { name: "State", type: "string", jsonPath: '.status.conditions[?(@.status=="True")].type' },
             { name: "Color", type: "string", jsonPath: ".spec.color", priority: 1 },
             { name: "Age", type: "date", jsonPath: ".metadata.creationTimestamp" },
           ],
