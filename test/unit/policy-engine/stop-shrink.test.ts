@@ -91,6 +91,13 @@ describe("a shrink that runs", () => {
     expect(decide(facts, policy, NO_CEILINGS)).toMatchObject({ kind: "extend", fromBytes: 10 * GIB });
   });
 
+  it("is stopped on a filesystem that takes no writes, too", () => {
+    const facts = shrinking("Running");
+    const readOnly = { ...facts, filesystem: { ...facts.filesystem, readOnly: "remount it" } };
+    expect(decide(readOnly, undefined, NO_CEILINGS)).toMatchObject({ reason: "NoPolicy", stopsShrink: true });
+    expect(decide(readOnly, aPolicy(), NO_CEILINGS)).toMatchObject({ kind: "hold", reason: "ReadOnly" });
+  });
+
   it("does not end an extend", () => {
     const facts = aVolume({ filesystem: { operationInProgress: "Extend", policyShrink: undefined } });
     expect(decide(facts, undefined, NO_CEILINGS)).not.toHaveProperty("stopsShrink");

@@ -294,7 +294,7 @@ describe("a filesystem that takes no writes", () => {
     expect(targets()).toBe(1);
   });
 
-  it("is extended once it is mounted where it does", async () => {
+  it("holds for no such reason while it is mounted nowhere", async () => {
     isReadOnly();
     layout = { ...layout, status: { ...layout.status, mounted: false } };
     await secondsPass(5);
