@@ -76,7 +76,7 @@ function resizeIsInfeasible(question: Question): Plan | undefined {
       );
 }
 
-// Its node begins nothing, whatever is asked for, and what runs fails. Only a shrink that nobody wants is called off.
+// Its node begins nothing, whatever is asked for, and what runs fails. Only a shrink that is not wanted any more is called off.
 function filesystemIsReadOnly(question: Question): Plan | undefined {
   const { readOnly } = question.facts.filesystem;
   return readOnly === undefined ? undefined : (stopUnwantedShrink(question) ?? question.hold("ReadOnly", readOnly));

@@ -331,7 +331,7 @@ describe("a replica that takes over from one whose clock is ahead", () => {
     expect(atMs).toBe(NOW_MS + AHEAD_MS + 1);
     const failed = written(inVain(), targetFields(inVain(), wanted, facts("Auto", 1), atMs));
     expect(classFailure([other, failed], "member-class", NOW_MS)).toMatchObject({ failedAtMs: atMs });
-    // And what it asks for after that is told apart from what was asked for before.
+    // What it asks for comes after what was asked for before.
     expect(failed.metadata.annotations?.[GROWTH_ASKED_ANNOTATION]).toContain(new Date(atMs).toISOString());
   });
 
