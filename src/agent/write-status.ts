@@ -1,7 +1,13 @@
 // Writes FilesystemLayout.status, always on the very version of the layout that gives the volume to this node: what another node says
 // by now is never written over. What is said is layout-status.ts'.
-import { FILESYSTEM_LAYOUTS, type FilesystemLayout, type FilesystemLayoutStatus } from "../api/filesystem-layout.ts";
+import {
+  FILESYSTEM_LAYOUTS,
+  type FilesystemLayout,
+  type FilesystemLayoutStatus,
+  type LastOperation,
+} from "../api/filesystem-layout.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../api/names.ts";
+import type { HoldReason } from "../api/reasons.ts";
 import type { Applier } from "../kube/apply.ts";
 import type { ApplyConfiguration, KubeClient } from "../kube/client.ts";
 import { KubeError } from "../kube/kube-error.ts";
@@ -47,14 +53,20 @@ export async function applyStatus(
 async function applyKnown(applier: Applier, configuration: StatusConfiguration, live: FilesystemLayout): Promise<void> {
   const apply = (said: StatusConfiguration): Promise<unknown> =>
     applier.applyOnChange("agent-status/apply", FILESYSTEM_LAYOUTS, said, APPLY_OPTIONS, live);
-  const { immovable, ...known } = configuration.status;
+  const { immovable, lastOperation, ...known } = configuration.status;
   try {
     await apply(configuration);
   } catch (error) {
     const isUnknown = error instanceof KubeError && error.message.includes(".status.immovable: field not declared");
     if (immovable === undefined || !isUnknown) throw error;
-    await apply({ ...configuration, status: known });
+    const ended = lastOperation && { lastOperation: withoutImmovable(lastOperation) };
+    await apply({ ...configuration, status: { ...known, ...ended } });
   }
+}
+
+/** That reason holds as long as the field stands: without it, its floor would be asked for again and again. */
+function withoutImmovable(last: LastOperation): LastOperation {
+  return last.reason === "DataImmovable" ? { ...last, reason: "ShrinkFloorReached" satisfies HoldReason } : last;
 }
 
 /** Whoever takes the volume back afterwards meets what is said here. Throws LayoutError where it is not this node's, and KubeError. */

@@ -251,7 +251,7 @@ export const filesystemLayoutStatus = z
       .meta({
         description:
           "Why no data is moved from one member to another as things are: snapshots for one. Until that has passed, only members that " +
-          "hold nothing leave. Absent: data can be moved, or nobody has looked yet.",
+          "hold nothing leave. Absent: data can be moved, or that is not known yet.",
       })
       .optional(),
     operation: operation

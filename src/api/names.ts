@@ -65,7 +65,10 @@ export const GROWTH_FAILED_ANNOTATION = "tidemark.dev/growth-failed-at";
 export const GROWTH_WORKED_ANNOTATION = "tidemark.dev/growth-worked-at";
 /** On a span's layout: "time member size", when a member was asked to grow to that size although its class had failed to grow one before. */
 export const GROWTH_ASKED_ANNOTATION = "tidemark.dev/growth-asked";
-/** On a span's layout: the end of the operation that says nothing more of the members' growth, as its node dated it. */
+/**
+ * On a span's layout: the end of the operation that says nothing more of the members' growth, as its node dated it, and after a blank the
+ * start of the one that ran when members were asked to grow.
+ */
 export const GROWTH_SETTLED_ANNOTATION = "tidemark.dev/growth-settled";
 
 /** On an ordinary claim's layout: why its present target did not become the claim's request. */

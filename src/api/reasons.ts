@@ -44,6 +44,7 @@ export const HOLD_REASONS = [
   "ShrinkCancelled", // cancelled by a writer; cooling down
   "FilesystemBusy", // somebody else's balance or the like runs on it: a shrink waits for its end
   "NotMounted",
+  "ReadOnly", // its node begins nothing until it takes writes again
   "NoSlotFree", // its members could be merged, but a larger one that takes their place finds no attach slot, or no room in the layout
   "RawBlockVolume", // it has no filesystem, so no fill level: only a raised request extends it
   "Deleting",

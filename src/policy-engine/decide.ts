@@ -23,6 +23,7 @@ const CHECKS: readonly Check[] = [
   claimIsDeleting,
   recordsAreImpossible,
   resizeIsInfeasible,
+  filesystemIsReadOnly,
   operationRuns,
   requestIsRaised, // the claim's own promise: no policy is needed for it, and none stands against it
   nothingFills,
@@ -73,6 +74,12 @@ function resizeIsInfeasible(question: Question): Plan | undefined {
         "ResizeInfeasible",
         `${infeasibleResize}; nothing more is asked for until the driver or the request changes`,
       );
+}
+
+// Its node begins nothing, whatever is asked for, and what runs fails. Only a shrink that is not wanted any more is called off.
+function filesystemIsReadOnly(question: Question): Plan | undefined {
+  const { readOnly } = question.facts.filesystem;
+  return readOnly === undefined ? undefined : (stopUnwantedShrink(question) ?? question.hold("ReadOnly", readOnly));
 }
 
 // Two things are still decided: a writer that would run out of space even with the shrink rolled back, and a shrink that nobody wants.

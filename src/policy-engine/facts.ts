@@ -53,6 +53,8 @@ export interface FilesystemFacts {
   /** Sum of the member devices' sizes. */
   readonly sizeBytes: number;
   readonly mounted: boolean;
+  /** Why it takes no writes, in its node's words; absent: it does. */
+  readonly readOnly?: string | undefined;
   /** The newest reading; undefined: there is none. */
   readonly reading: Reading | undefined;
   /** Over the last seconds; negative when usage falls, undefined until two readings exist. */
@@ -73,7 +75,7 @@ export interface FilesystemFacts {
   readonly history: UsageWindows;
   /** Its node can make it smaller while it is unmounted, so that a crash at any line leaves it whole. */
   readonly shrinksUnmounted: boolean;
-  /** Why no data of it is moved between its members, in words; absent: it is, or nobody has said. */
+  /** Why no data of it is moved between its members, in words; absent: it is, or that is not known. */
   readonly immovable?: string | undefined;
   /** The shrink that waits for the next unmount; it does so until notAfterMs. */
   readonly plannedShrink: PlannedShrink | undefined;

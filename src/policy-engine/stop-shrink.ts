@@ -1,5 +1,5 @@
-// Whether a shrink that runs, or was decided and is not begun, is still wanted. A policy that is gone, suspended, or does not enforce shrinks any more is the button by which
-// people stop one: it ends after its step, and what was reached stays.
+// Whether a shrink that runs, or was decided and is not begun, is still wanted. A policy that is gone, suspended, or does not enforce
+// shrinks any more is the button by which people stop one: it ends after its step, and what was reached stays.
 import type { HoldReason } from "../api/reasons.ts";
 import { effectiveMode } from "./pace.ts";
 import type { HoldPlan } from "./plan.ts";
@@ -11,10 +11,11 @@ export function stopUnwantedShrink(question: Question): HoldPlan | undefined {
   if (policyShrink === undefined) return undefined;
   const withdrawal = withdrawalOf(question);
   if (withdrawal === undefined) return undefined;
+  // What runs may be the extend that takes in a larger member first.
   const stopped =
-    operationInProgress === undefined
-      ? "the shrink that was decided does not begin any more"
-      : "the shrink that runs ends after its step, and the size stays as far as it has come";
+    operationInProgress === "Shrink"
+      ? "the shrink that runs ends after its step, and the size stays as far as it has come"
+      : "the shrink that was decided does not begin any more";
   const message = `${withdrawal.because}: ${stopped}`;
   // Asked once: each further word would only be another write.
   return question.hold(withdrawal.reason, message, { stopsShrink: policyShrink === "Running" });

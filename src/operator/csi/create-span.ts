@@ -92,7 +92,7 @@ async function refusalOfClass(client: KubeClient, order: SpanOrder): Promise<Ref
   );
 }
 
-/** The members' provisioner would refuse that node for ever, and nobody would ask the scheduler for another one. */
+/** The members' provisioner would refuse that node each time, and the scheduler would not be asked for another one. */
 async function refusalOfNode(
   client: KubeClient,
   { existing, selectedNode }: SpanOrder,

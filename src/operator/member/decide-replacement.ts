@@ -38,7 +38,7 @@ export function nextReplacementStep(
   return takeIn(layout, target, small, "a larger one");
 }
 
-/** Made to take others' place, and beside the filesystem still, whose data cannot be moved any more. Its node can let go of it. */
+/** Made to take others' place, and not in the filesystem yet, whose data cannot be moved any more. Its node can let go of it. */
 export function isUseless(layout: FilesystemLayout, { name, state }: MemberSpec): boolean {
   if (layout.status?.immovable === undefined || state !== "Spare") return false;
   return isAtRest(layout) && !isPresent(layout, name);

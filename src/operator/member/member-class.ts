@@ -4,17 +4,17 @@ import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { STORAGE_CLASSES } from "../../kube/resources.ts";
 import type { MemberClassFacts } from "./decide-members.ts";
-import { classFailure } from "./member-growth.ts";
+import { classFailure, growthTime } from "./member-growth.ts";
 import { rulesOfRecords } from "./member-rules.ts";
 import { listOfClass, readMemberQuota } from "./read-member-quota.ts";
 
-/** Undefined: the layout is of another backend, or does not say of which class its members are. */
+/** `growthTimeMs`: the date of what is remembered of its growth next. Undefined: the layout is of another backend, or does not say of which class its members are. */
 export async function readMemberClass(
   client: KubeClient,
   layout: FilesystemLayout,
   budgetBytes: number,
   nowMs: number,
-): Promise<MemberClassFacts | undefined> {
+): Promise<(MemberClassFacts & { readonly growthTimeMs: number }) | undefined> {
   const rules = layout.spec.backend === "span" ? rulesOfRecords(layout.metadata.annotations) : undefined;
   if (rules === undefined) return undefined;
   const { className } = rules;
@@ -25,5 +25,6 @@ export async function readMemberClass(
     readMemberQuota(client, claimRef?.namespace ?? "", className, layout.metadata.name, ofClass, budgetBytes),
   ]);
   const growthFailed = classFailure(ofClass, className, nowMs) !== undefined;
-  return { rules, mayGrow: storageClass?.allowVolumeExpansion === true, growthFailed, quota };
+  const growthTimeMs = growthTime(ofClass, className, nowMs);
+  return { rules, mayGrow: storageClass?.allowVolumeExpansion === true, growthFailed, quota, growthTimeMs };
 }

@@ -29,7 +29,7 @@ export function vainGrowth({ metadata, spec, status }: FilesystemLayout): VainGr
   const hasFailed = last?.kind === "Extend" && last.outcome === "Failed" && last.reason === "WaitingForMember";
   if (last === undefined || !hasFailed || status?.operation || !isOfTarget(spec.target, last)) return undefined;
   // Where nothing but growing is left, the same target grows it again: that is another attempt, which has not failed yet.
-  if (metadata.annotations?.[GROWTH_SETTLED_ANNOTATION] === last.endedAt) return undefined;
+  if (isSettled(metadata.annotations?.[GROWTH_SETTLED_ANNOTATION], last)) return undefined;
   const sizes = new Map(status?.members?.filter(({ state }) => state === "Present").map((one) => [one.name, one.size]));
   const members = (spec.members ?? []).map((member): MemberSpec => {
     const size = sizes.get(member.name);
@@ -48,22 +48,39 @@ function isOfTarget(target: FilesystemLayout["spec"]["target"], { decidedAt, eme
   return emergency === true || (decidedAt !== undefined && decidedAt === target?.decidedAt);
 }
 
-/** What is remembered with members that a write asks for: that a growth was in vain before it, and that it has one tried again. */
+/**
+ * The text for what says nothing of the members' growth from now on: the last end, and what runs while members are asked to grow, which
+ * never tried that.
+ */
+function settledText({ status }: FilesystemLayout): string | undefined {
+  const { operation, lastOperation } = status ?? {};
+  return operation ? `${lastOperation?.endedAt ?? "none"} ${operation.startedAt}` : lastOperation?.endedAt;
+}
+
+/** Its node's times: whether they are the same is all that is asked. */
+function isSettled(text: string | undefined, { startedAt, endedAt }: LastOperation): boolean {
+  const [settledEnd, settledStart] = (text ?? "").split(" ");
+  return settledEnd === endedAt || settledStart === startedAt;
+}
+
+/**
+ * What is remembered with members that a write asks for: that a growth was in vain before it, and that it has one tried again.
+ * `atMs`: its growthTime.
+ */
 export function growthRecord(
   layout: FilesystemLayout,
   members: readonly MemberSpec[],
   { vain, growthFailed }: { readonly vain: VainGrowth | undefined; readonly growthFailed: boolean },
-  nowMs: number,
+  atMs: number,
 ): GrowthRecord {
   const before = new Map((vain?.members ?? layout.spec.members ?? []).map((one) => [one.name, one]));
   const growing = members.find((one) => isLarger(one, before.get(one.name)));
-  const now = new Date(nowMs).toISOString();
-  const endedAt = layout.status?.lastOperation?.endedAt;
-  const isSettled = endedAt !== undefined && (vain !== undefined || growing !== undefined);
+  const at = new Date(atMs).toISOString();
+  const settled = vain !== undefined || growing !== undefined ? settledText(layout) : undefined;
   return {
-    ...(vain === undefined ? {} : { failedAt: now }),
-    ...(isSettled ? { settled: endedAt } : {}),
-    ...(growing !== undefined && growthFailed ? { asked: `${now} ${growing.name} ${growing.size}` } : {}),
+    ...(vain === undefined ? {} : { failedAt: at }),
+    ...(settled === undefined ? {} : { settled }),
+    ...(growing !== undefined && growthFailed ? { asked: `${at} ${growing.name} ${growing.size}` } : {}),
   };
 }
 
@@ -94,29 +111,53 @@ export function classFailure(
   className: string,
   nowMs: number,
 ): ClassFailure | undefined {
-  const ofClass = layouts.filter(({ metadata }) => rulesOfRecords(metadata.annotations)?.className === className);
+  const ofClass = layoutsOfClass(layouts, className);
   const failedAtMs = latest(ofClass, GROWTH_FAILED_ANNOTATION, nowMs);
   const untilMs = Math.min(failedAtMs, nowMs) + GROWTH_MEMORY_MS;
   const holds = failedAtMs > latest(ofClass, GROWTH_WORKED_ANNOTATION, nowMs) && nowMs < untilMs;
   return holds ? { className, failedAtMs, untilMs } : undefined;
 }
 
-/** A time that cannot be read is none, and so is one so far ahead that another replica's clock was wrong. */
+/**
+ * The date of what is found or asked for next: after all that is remembered of the class, since the later one counts. The replica that
+ * led before may have a clock that is ahead.
+ */
+export function growthTime(layouts: readonly FilesystemLayout[], className: string, nowMs: number): number {
+  const ofClass = layoutsOfClass(layouts, className);
+  const known = [GROWTH_FAILED_ANNOTATION, GROWTH_WORKED_ANNOTATION, GROWTH_ASKED_ANNOTATION];
+  return Math.max(nowMs, ...known.map((annotation) => latest(ofClass, annotation, nowMs) + 1));
+}
+
+function layoutsOfClass(layouts: readonly FilesystemLayout[], className: string): readonly FilesystemLayout[] {
+  return layouts.filter(({ metadata }) => rulesOfRecords(metadata.annotations)?.className === className);
+}
+
 function latest(layouts: readonly FilesystemLayout[], annotation: string, nowMs: number): number {
-  const times = layouts.map(({ metadata }) => Date.parse(metadata.annotations?.[annotation] ?? ""));
-  return Math.max(Number.NEGATIVE_INFINITY, ...times.filter((time) => time < nowMs + GROWTH_MEMORY_MS));
+  return Math.max(Number.NEGATIVE_INFINITY, ...layouts.map((layout) => rememberedMs(layout, annotation, nowMs)));
+}
+
+/** A time that cannot be read is none, and so is one so far ahead that another replica's clock was wrong. */
+function rememberedMs({ metadata }: FilesystemLayout, annotation: string, nowMs: number): number {
+  const [text = ""] = (metadata.annotations?.[annotation] ?? "").split(" ");
+  const timeMs = Date.parse(text);
+  return timeMs < nowMs + GROWTH_MEMORY_MS ? timeMs : Number.NEGATIVE_INFINITY;
 }
 
 /**
- * Whether the layout shows that a member of the class grows again: one that was asked to after the failure has a device of that size. The
- * driver alone is no witness, since it agreed before. False where the layout says so already.
+ * What the layout is to say where it shows that a member of the class grows again: one that was asked to after the failure has a device of
+ * that size. The driver alone is no witness, since it agreed before. Undefined: it shows no such thing, or says so already.
  */
-export function hasGrownSince({ metadata, status }: FilesystemLayout, { failedAtMs }: ClassFailure): boolean {
-  const [askedAt = "", name, size] = (metadata.annotations?.[GROWTH_ASKED_ANNOTATION] ?? "").split(" ");
-  const askedAtMs = Date.parse(askedAt);
-  // An annotation that is no time is no news either.
-  if (!(askedAtMs >= failedAtMs) || size === undefined) return false;
-  const device = status?.members?.find((one) => one.name === name && one.state === "Present");
-  const workedAtMs = Date.parse(metadata.annotations?.[GROWTH_WORKED_ANNOTATION] ?? "");
-  return device !== undefined && parseQuantity(device.size) >= parseQuantity(size) && !(workedAtMs >= askedAtMs);
+export function growthNews(
+  layout: FilesystemLayout,
+  { failedAtMs }: ClassFailure,
+  nowMs: number,
+): GrowthRecord | undefined {
+  const [, name, size] = (layout.metadata.annotations?.[GROWTH_ASKED_ANNOTATION] ?? "").split(" ");
+  const askedAtMs = rememberedMs(layout, GROWTH_ASKED_ANNOTATION, nowMs);
+  const isSaid = rememberedMs(layout, GROWTH_WORKED_ANNOTATION, nowMs) >= askedAtMs;
+  if (askedAtMs < failedAtMs || isSaid || size === undefined) return undefined;
+  const device = layout.status?.members?.find((one) => one.name === name && one.state === "Present");
+  if (device === undefined || parseQuantity(device.size) < parseQuantity(size)) return undefined;
+  // Never before what it answers: another replica may have dated that, and a write that changes nothing would be made again and again.
+  return { workedAt: new Date(Math.max(nowMs, askedAtMs)).toISOString() };
 }

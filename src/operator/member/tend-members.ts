@@ -12,10 +12,10 @@ import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { lackOfSlots } from "./attach-slots.ts";
 import { attachmentOf } from "./claim-source.ts";
 import { claimTrouble } from "./claim-trouble.ts";
-import { withoutEndedMark } from "./decide-replacement.ts";
 import { gatherMembers, type MemberCaches, type MemberFacts } from "./member-facts.ts";
 import { gatherPlace } from "./member-place.ts";
 import { type MemberPlace, type MemberPlan, planMember } from "./plan-member.ts";
+import { recordSources } from "./record-sources.ts";
 import { removeDeparted } from "./remove-departed.ts";
 import { removeStrays } from "./remove-strays.ts";
 import { settledState } from "./settled-state.ts";
@@ -34,7 +34,13 @@ export interface MemberReport {
   readonly spare: string | undefined;
 }
 
-const QUIET: MemberReport = { waiting: [], problem: undefined, spare: undefined };
+/** What was done besides. */
+export interface MembersTended extends MemberReport {
+  /** Members that the layout still named as in the filesystem, and that this pass has asked to go. */
+  readonly left: readonly MemberSpec[];
+}
+
+const QUIET: MembersTended = { waiting: [], problem: undefined, spare: undefined, left: [] };
 
 /**
  * Idempotent. `growthNews`: what a layout is to say of its members' growth, which goes into the same write. Throws KubeError where the API
@@ -44,7 +50,7 @@ export async function tendMembers(
   tending: MemberTending,
   layout: FilesystemLayout,
   growthNews: (current: FilesystemLayout) => GrowthRecord | undefined,
-): Promise<MemberReport> {
+): Promise<MembersTended> {
   if (isRemoving(layout)) return QUIET;
   const waiting: string[] = [];
   const sources = new Map<string, ClaimSource>();
@@ -67,8 +73,9 @@ export async function tendMembers(
   waiting.push(...(await removeStrays(tending.client, tending.caches, layout)));
   const departure = await removeDeparted(tending.client, layout);
   waiting.push(...departure.waiting);
-  await recordSources(tending.layouts, layout, sources, departure.gone, growthNews);
-  return { waiting, problem: wrong === undefined ? undefined : { reason: "MemberFailed", message: wrong }, spare };
+  const left = await recordSources(tending.layouts, layout, sources, departure.gone, growthNews);
+  const problem = wrong === undefined ? undefined : { reason: "MemberFailed" as const, message: wrong };
+  return { waiting, problem, spare, left };
 }
 
 interface TendedMember {
@@ -125,34 +132,4 @@ async function isAttachedNow(
 async function troubleOf(client: KubeClient, { claim }: MemberFacts): Promise<string | undefined> {
   if (claim === undefined || claim.spec.volumeName !== undefined) return undefined;
   return (await claimTrouble(client, claim))?.message;
-}
-
-async function recordSources(
-  layouts: LayoutWriter,
-  layout: FilesystemLayout,
-  sources: ReadonlyMap<string, ClaimSource>,
-  gone: ReadonlySet<string>,
-  growthNews: (current: FilesystemLayout) => GrowthRecord | undefined,
-): Promise<void> {
-  await layouts.update("member/record-sources", layout, (current) => {
-    // Decided on that very specification: unpublished and published meanwhile, to whatever node, it is decided again.
-    const isSame =
-      current.metadata.uid === layout.metadata.uid && current.metadata.generation === layout.metadata.generation;
-    if (!isSame || isRemoving(current)) return undefined;
-    const before = current.spec.members ?? [];
-    const members = before
-      .filter(({ name, state }) => !(state === "Removed" && gone.has(name)))
-      .map((member) => {
-        const source = sources.get(member.name);
-        const state = settledState(current, member);
-        return {
-          ...withoutEndedMark(current, member),
-          ...(state === undefined ? {} : { state }),
-          ...(source === undefined ? {} : { source: { claim: source } }),
-        };
-      });
-    const growth = growthNews(current);
-    if (growth === undefined) return isDeepStrictEqual(members, before) ? undefined : { members };
-    return { members, growth };
-  });
 }

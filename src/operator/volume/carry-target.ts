@@ -95,6 +95,7 @@ async function carry(
   filesystem: Filesystem,
 ): Promise<Carried> {
   const memberClass = await readMemberClass(client, layout, budgetBytes, clock.nowMs());
+  const growthTimeMs = memberClass?.growthTimeMs ?? clock.nowMs();
   let refusal: TargetRefusal | undefined;
   const written = await layouts.update("carry-target/layout", layout, async (current) => {
     refusal = undefined;
@@ -102,11 +103,11 @@ async function carry(
     if (wanting === undefined || wanting.metadata.uid !== filesystem.metadata.uid) return undefined;
     const plan = decideTarget(current, wanting);
     if (plan.do === "refuse") refusal = { reason: "StaleEpoch", message: plan.message };
-    if (plan.do === "settle-growth") return fieldsAfterVainGrowth(current, memberClass, clock.nowMs());
+    if (plan.do === "settle-growth") return fieldsAfterVainGrowth(current, memberClass, growthTimeMs);
     if (plan.do === "withdraw") return { members: plan.members };
     if (plan.do !== "copy") return undefined;
     const merging = plan.target.members === undefined ? undefined : beginningOf(consolidations, current, plan.target);
-    const decided = merging ?? targetFields(current, plan.target, memberClass, clock.nowMs());
+    const decided = merging ?? targetFields(current, plan.target, memberClass, growthTimeMs);
     if ("fields" in decided) return decided.fields;
     refusal = decided.refusal;
     return undefined;

@@ -1,7 +1,7 @@
 // One volume made consistent: gather, decide, apply, report. The target goes first, since a filling disk waits for it; the
 // status follows. What was lost is made again before anything else is decided on it.
 import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
-import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
 import { shows } from "../../kube/apply.ts";
 import { NODES } from "../../kube/resources.ts";
@@ -9,9 +9,10 @@ import type { Outcome } from "../../kube/work-queue.ts";
 import type { Consolidations } from "../consolidation/consolidations.ts";
 import { isChangedMeanwhile } from "../filesystem-status.ts";
 import { tendLogicalVolume } from "../lvm/tend-logical-volume.ts";
-import { type ClassFailure, classFailure, hasGrownSince } from "../member/member-growth.ts";
+import { type ClassFailure, classFailure, growthNews } from "../member/member-growth.ts";
 import { rulesOfRecords } from "../member/member-rules.ts";
 import type { Pace } from "../member/pace.ts";
+import { departureMessage } from "../member/record-sources.ts";
 import { restoreClaims } from "../member/restore-claims.ts";
 import { type MemberReport, tendMembers } from "../member/tend-members.ts";
 import { tendSpare } from "../member/tend-spare.ts";
@@ -23,7 +24,7 @@ import { decideRebuild, looksLost, needsMembers } from "./decide-rebuild.ts";
 import { decideStatus, unfitShown } from "./decide-status.ts";
 import { writeFilesystem } from "./filesystem-writer.ts";
 import { gatherFacts, gatherLiveFacts, type VolumeFacts } from "./gather.ts";
-import { departedMembers, isRemoving } from "./layout-facts.ts";
+import { isRemoving } from "./layout-facts.ts";
 import { makeLayout, readLayout } from "./new-layout.ts";
 import { untoldForMs } from "./passing-state.ts";
 import type { TargetRefusal } from "./target-fields.ts";
@@ -114,23 +115,12 @@ async function tendSpan(
   filesystem: Filesystem | undefined,
   noGrowth: ClassFailure | undefined,
 ): Promise<MemberReport> {
-  const workedAt = new Date(reconciling.clock.nowMs()).toISOString();
-  const report = await tendMembers(reconciling, layout, (current) =>
-    noGrowth !== undefined && hasGrownSince(current, noGrowth) ? { workedAt } : undefined,
+  const { events, clock } = reconciling;
+  const { left, ...report } = await tendMembers(reconciling, layout, (current) =>
+    noGrowth === undefined ? undefined : growthNews(current, noGrowth, clock.nowMs()),
   );
-  for (const member of departedMembers(layout))
-    reconciling.events.record(filesystem ?? layout, "Normal", "MemberLeft", departureMessage(layout, member));
+  for (const member of left) events.record(filesystem ?? layout, "Normal", "MemberLeft", departureMessage(member));
   return { ...report, spare: report.spare ?? (await tendSpare(reconciling, layout)) };
-}
-
-function departureMessage({ status }: FilesystemLayout, { name, source }: MemberSpec): string {
-  const { driver, volumeHandle } = source.claim ?? {};
-  const last = status?.lastOperation;
-  const when = last?.kind === "Shrink" ? `by the shrink that ended at ${last.endedAt}` : "by an earlier shrink";
-  return (
-    `member ${name} (volume ${volumeHandle} of driver ${driver}) has left ${when}: the filesystem is whole without it, its volume is rightly ` +
-    "gone, and the layout, which still named it (was it put back from a backup?), is corrected"
-  );
 }
 
 function outcomeOf(members: MemberReport | undefined, refusal: TargetRefusal | undefined): Outcome {

@@ -21,11 +21,12 @@ export function isHold({ reason }: TargetRefusal): boolean {
   return reason === "ShrinkFloorReached" || reason === "QuotaExceeded" || reason.startsWith("WaitingFor");
 }
 
+/** `growthTimeMs`: the date of what is remembered of its members' growth. */
 export function targetFields(
   layout: FilesystemLayout,
   wanted: WantedTarget,
   memberClass: MemberClassFacts | undefined,
-  nowMs: number,
+  growthTimeMs: number,
 ): { readonly fields: LayoutFields } | { readonly refusal: TargetRefusal } {
   const { members: _ofSpansOnly, ...target } = wanted;
   if (layout.spec.backend !== "span") return { fields: { target } };
@@ -40,7 +41,7 @@ export function targetFields(
   return {
     fields: {
       ...(plan.target === undefined ? {} : { target: plan.target }),
-      growth: growthRecord(layout, members, { vain, growthFailed }, nowMs),
+      growth: growthRecord(layout, members, { vain, growthFailed }, growthTimeMs),
       members,
       nextMember,
     },
@@ -54,7 +55,7 @@ export function targetFields(
 export function fieldsAfterVainGrowth(
   layout: FilesystemLayout,
   memberClass: MemberClassFacts | undefined,
-  nowMs: number,
+  growthTimeMs: number,
 ): LayoutFields | undefined {
   const vain = vainGrowth(layout);
   if (vain === undefined) return undefined;
@@ -62,11 +63,11 @@ export function fieldsAfterVainGrowth(
   const { members } = vain;
   const asTheyAre: LayoutFields = {
     members,
-    growth: growthRecord(layout, members, { vain, growthFailed: true }, nowMs),
+    growth: growthRecord(layout, members, { vain, growthFailed: true }, growthTimeMs),
   };
   const isOfTarget = target !== undefined && layout.status?.lastOperation?.decidedAt === target.decidedAt;
   if (!isOfTarget || target.epoch < highestEpoch(layout)) return asTheyAre;
-  const again = targetFields(layout, { ...target, decidedAt: after(target.decidedAt) }, memberClass, nowMs);
+  const again = targetFields(layout, { ...target, decidedAt: after(target.decidedAt) }, memberClass, growthTimeMs);
   if ("refusal" in again) return asTheyAre;
   const sizes = new Map(members.map(({ name, size }) => [name, parseQuantity(size ?? "0")]));
   const grows = again.fields.members?.some(

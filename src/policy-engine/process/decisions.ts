@@ -108,7 +108,7 @@ function streamEvents(
   nodeClocks: NodeClocks,
   evaluate: (handle: string) => void,
 ): SampleServerEvents {
-  // Nobody speaks for another node's volume, or for one that there is not.
+  // No node speaks for another node's volume, or for one that there is not.
   const intake = createSampleIntake((handle) => caches.layouts.store.get(handle)?.spec.nodeName, log);
   return {
     onHello: (nodeName, highestEpoch) => {

@@ -221,6 +221,7 @@ function filesystemFacts(
   return {
     sizeBytes,
     mounted: status?.mounted ?? state.reading !== undefined,
+    readOnly: readOnlyOf(layout),
     reading: state.reading,
     growthBytesPerSecond: state.growthBytesPerSecond,
     peakWriteBytesPerSecond: state.peakWriteBytesPerSecond,
@@ -237,6 +238,15 @@ function filesystemFacts(
     plannedShrink: plannedShrinkOf(filesystem, layout, pending),
     refusedShrink: refusedShrinkOf(filesystem, layout),
   };
+}
+
+/** Its node begins nothing on it: what is asked for meanwhile would only lapse, and be asked for again. */
+function readOnlyOf({ status }: FilesystemLayout): string | undefined {
+  if (status?.mounted !== true) return undefined;
+  const said = status.conditions?.find(
+    ({ type, reason }) => (type === "Ready" || type === "Stalled") && reason === "ReadOnly",
+  );
+  return said?.message;
 }
 
 /** A shrink that waits for an unmount keeps nothing else from being decided. */

@@ -32,7 +32,7 @@ export async function reportPolicy(
   nowMs: number,
 ): Promise<void> {
   const ofPolicies: Resource<AnyPolicy> = object.kind === "VolumePolicy" ? VOLUME_POLICIES : CLUSTER_VOLUME_POLICIES;
-  const isTold = await onLatest<AnyPolicy | undefined, boolean>(
+  const isWritten = await onLatest<AnyPolicy | undefined, boolean>(
     object,
     async () => sameObject(object, await client.get(ofPolicies, object.metadata)),
     async (live) => {
@@ -49,7 +49,7 @@ export async function reportPolicy(
     },
   );
   const { problems } = compiled;
-  if (isTold && problems.length > 0) events.record(object, "Warning", "CompileFailed", problemsText(problems));
+  if (isWritten && problems.length > 0) events.record(object, "Warning", "CompileFailed", problemsText(problems));
 }
 
 function policyStatus(

@@ -25,6 +25,7 @@ const NOTABLE_HOLDS: ReadonlySet<HoldReason> = new Set<HoldReason>([
   "ApprovalRequired",
   "OtherAutoscaler",
   "ResizeInfeasible",
+  "ReadOnly",
 ]);
 const WARNINGS: ReadonlySet<HoldReason> = new Set<HoldReason>([
   "PolicyInvalid",
@@ -32,11 +33,12 @@ const WARNINGS: ReadonlySet<HoldReason> = new Set<HoldReason>([
   "CeilingReached",
   "RuleError",
   "ResizeInfeasible",
+  "ReadOnly",
 ]);
 
 /**
  * Writes on the version of the Filesystem that is handed in, or on a later one while `isWanted` says so of it. Returns whether it did:
- * a Filesystem that is gone, or another one by now, is told nothing. Throws KubeError.
+ * nothing is said on a Filesystem that is gone, or another one by now. Throws KubeError.
  */
 export async function reportPlan(
   client: KubeClient,
@@ -48,7 +50,7 @@ export async function reportPlan(
   isWanted: (live: Filesystem) => boolean,
 ): Promise<boolean> {
   const scaling = { ...scalingStatus(plan, nowMs), ...changeTimes(changes) };
-  const isTold = await onLatest<Filesystem | undefined, boolean>(
+  const isWritten = await onLatest<Filesystem | undefined, boolean>(
     filesystem,
     async () => sameObject(filesystem, await client.get(FILESYSTEMS, filesystem.metadata)),
     async (live) => {
@@ -63,8 +65,8 @@ export async function reportPlan(
     },
   );
   const event = eventOf(plan);
-  if (isTold && event !== undefined) events.record(filesystem, event.type, event.reason, event.message);
-  return isTold;
+  if (isWritten && event !== undefined) events.record(filesystem, event.type, event.reason, event.message);
+  return isWritten;
 }
 
 function scalingStatus(plan: Plan, nowMs: number): ScalingStatus {

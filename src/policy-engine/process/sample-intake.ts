@@ -18,7 +18,7 @@ const FOREIGN_LIMIT = 20;
 
 interface Counted {
   foreign: number;
-  isFloodTold: boolean;
+  isFloodSaid: boolean;
   windowBeganMs: number;
   /** In the window, by volume; of the node's own alone, of which there are as many as there are layouts. */
   readonly inWindow: Map<string, number>;
@@ -30,7 +30,7 @@ export function createSampleIntake(nodeOf: (handle: string) => string | undefine
   const counted = new Map<string, Counted>();
   const countedOf = (nodeName: string, monotonicMs: number): Counted => {
     const counts = counted.get(nodeName) ?? {
-      ...{ foreign: 0, isFloodTold: false, windowBeganMs: monotonicMs },
+      ...{ foreign: 0, isFloodSaid: false, windowBeganMs: monotonicMs },
       inWindow: new Map<string, number>(),
     };
     counted.set(nodeName, counts);
@@ -55,12 +55,12 @@ export function createSampleIntake(nodeOf: (handle: string) => string | undefine
     const before = counts.inWindow.get(volume) ?? 0;
     counts.inWindow.set(volume, before + 1);
     if (before < SAMPLES_PER_SECOND) return true;
-    if (!counts.isFloodTold)
+    if (!counts.isFloodSaid)
       log.warn(
         { nodeName, volume },
         `Look at the agent of node ${nodeName}: it sends more than ${SAMPLES_PER_SECOND} samples of ${volume} a second. The rest is left out`,
       );
-    counts.isFloodTold = true;
+    counts.isFloodSaid = true;
     return false;
   };
   return {

@@ -220,6 +220,21 @@ describe("a report to an API server whose definition is older", () => {
     expect(status?.conditions).toContainEqual(expect.objectContaining({ message: "a deposed leader" }));
   });
 
+  it("is left out with the reason that holds no longer than it, where the definition does not know it", async () => {
+    const { state, reporter, server } = spanOfNode();
+    const at = "2030-01-01T00:00:00.000Z";
+    const shrink = { kind: "Shrink", from: "2Gi", to: "1Gi", epoch: 1, decidedAt: at, startedAt: at } as const;
+    const end = { ...shrink, outcome: "FloorReached", reached: "2Gi", floor: "2Gi", endedAt: at } as const;
+    const lastOperation = { ...end, reason: "DataImmovable", message: "it has 3 snapshots" };
+    Object.assign(state, { moving, mounted: moving.mounted, record: { ...state.record, lastOperation } });
+    await reporter.report(state.handle);
+    expect(server.layout()?.status?.lastOperation).toEqual(lastOperation);
+    server.knows = (status) => ("immovable" in status ? "immovable" : undefined);
+    Object.assign(state, { sizeBytes: 1, refusal: "a deposed leader" });
+    await reporter.report(state.handle);
+    expect(server.layout()?.status?.lastOperation).toEqual({ ...lastOperation, reason: "ShrinkFloorReached" });
+  });
+
   it("fails for any other field", async () => {
     const { state, reporter, server } = spanOfNode();
     Object.assign(state, { moving, mounted: moving.mounted });

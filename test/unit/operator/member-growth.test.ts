@@ -11,7 +11,8 @@ import type { MemberClassFacts } from "../../../src/operator/member/decide-membe
 import {
   classFailure,
   GROWTH_MEMORY_MS,
-  hasGrownSince,
+  growthNews,
+  growthTime,
   vainGrowth,
 } from "../../../src/operator/member/member-growth.ts";
 import type { Strategy } from "../../../src/operator/member/member-rules.ts";
@@ -79,6 +80,7 @@ function facts(strategy: Strategy = "Auto", maxMembers = 4, growthFailed = false
   return { rules: { className: "member-class", maxMembers, spareMembers: 0, strategy }, mayGrow: true, growthFailed };
 }
 
+const after = (ms: number): string => new Date(NOW_MS + ms).toISOString();
 const sizes = (members: readonly MemberSpec[] | undefined): string =>
   (members ?? []).map(({ name, size }) => `${name} ${size}`).join(", ");
 
@@ -172,6 +174,24 @@ describe("after a growth in vain", () => {
     expect([sizes(asked.spec.members), vainGrowth(asked)]).toEqual(["m0 2Gi", undefined]);
   });
 
+  it("an emergency that ran when a growth was asked for says nothing of that one, which it never tried", () => {
+    // It waits for m1, and fails for that: m0 was at rest when it began.
+    const operation = { ...FAILED, ...EMERGENCY, step: "extending" };
+    const { outcome: _, reached: __, endedAt: ___, ...running } = operation;
+    const sizes2 = buildSpan({ sizes: ["1Gi", "2Gi"], reported: { m1: { size: "1Gi" } } });
+    const members = sizes2.spec.members?.map((member) => withCapacity(member, "2Gi"));
+    const atRest = { ...sizes2, spec: { ...sizes2.spec, ...(members && { members }) } };
+    const runs = { ...atRest, status: { ...atRest.status, operation: running } };
+    const asked = written(runs, targetFields(runs, { ...TARGET, size: "4Gi", from: "2Gi" }, facts("Auto", 2), NOW_MS));
+    expect(sizes(asked.spec.members)).toBe("m0 2Gi, m1 2Gi");
+    const ended = (startedAt: string): FilesystemLayout => ({
+      ...asked,
+      status: { ...atRest.status, lastOperation: { ...FAILED, ...EMERGENCY, startedAt, endedAt: NOW } },
+    });
+    expect(vainGrowth(ended(ENDED))).toBeUndefined();
+    expect(sizes(vainGrowth(ended(after(1)))?.members)).toBe("m0 1Gi, m1 1Gi");
+  });
+
   it("a deposed leader's wish is not carried on", () => {
     const layout = inVain();
     const fields = fieldsAfterVainGrowth({ ...layout, status: { ...layout.status, epoch: 4 } }, facts(), NOW_MS);
@@ -201,7 +221,6 @@ describe("after a growth in vain", () => {
 });
 
 describe("a class that has failed to grow a member", () => {
-  const after = (ms: number): string => new Date(NOW_MS + ms).toISOString();
   const marked = (annotations: Record<string, string>, className = "member-class"): FilesystemLayout => {
     const layout = buildSpan({ sizes: ["1Gi"] });
     const records = { ...layout.metadata.annotations, [RECORDS.memberClass]: className };
@@ -234,35 +253,36 @@ describe("a class that has failed to grow a member", () => {
   });
 });
 
+const carriedOut = (layout: FilesystemLayout): FilesystemLayout => ({
+  ...layout,
+  status: {
+    ...layout.status,
+    members: (layout.spec.members ?? []).map(({ name, size = "0" }) => ({ name, size, state: "Present" as const })),
+  },
+});
+
 describe("a growth that works although the class has failed to grow a member", () => {
   const failure = { className: "member-class", failedAtMs: NOW_MS, untilMs: NOW_MS + GROWTH_MEMORY_MS };
   const wanted = { ...TARGET, decidedAt: ENDED };
   const atRest = buildSpan({ sizes: ["1Gi"], reported: { m0: { size: "1Gi" } } });
-  const carriedOut = (layout: FilesystemLayout): FilesystemLayout => ({
-    ...layout,
-    status: {
-      ...layout.status,
-      members: (layout.spec.members ?? []).map(({ name, size = "0" }) => ({ name, size, state: "Present" as const })),
-    },
-  });
   const asked = written(atRest, targetFields(atRest, wanted, facts("Auto", 1, true), NOW_MS + 1));
 
   it("is news once the device has followed, and once only", () => {
-    expect(hasGrownSince(asked, failure)).toBe(false);
-    expect(hasGrownSince(carriedOut(asked), failure)).toBe(true);
+    expect(growthNews(asked, failure, NOW_MS + 2)).toBeUndefined();
+    expect(growthNews(carriedOut(asked), failure, NOW_MS + 2)).toEqual({ workedAt: after(2) });
     const said = withAnnotation(carriedOut(asked), GROWTH_WORKED_ANNOTATION, new Date(NOW_MS + 2).toISOString());
-    expect(hasGrownSince(said, failure)).toBe(false);
+    expect(growthNews(said, failure, NOW_MS + 3)).toBeUndefined();
     expect(classFailure([said], "member-class", NOW_MS + 3)).toBeUndefined();
   });
 
   it("is no news of a failure that came after it", () => {
-    expect(hasGrownSince(carriedOut(asked), { ...failure, failedAtMs: NOW_MS + 2 })).toBe(false);
+    expect(growthNews(carriedOut(asked), { ...failure, failedAtMs: NOW_MS + 2 }, NOW_MS + 3)).toBeUndefined();
   });
 
   it("is not what only added a member", () => {
     const added = written(atRest, targetFields(atRest, wanted, facts("Auto", 4, true), NOW_MS + 1));
     expect(sizes(added.spec.members)).toBe("m0 1Gi, m1 1Gi");
-    expect(hasGrownSince(carriedOut(added), failure)).toBe(false);
+    expect(growthNews(carriedOut(added), failure, NOW_MS + 2)).toBeUndefined();
   });
 
   it("is noted in the write that asks for it, and where no class has failed not at all", () => {
@@ -274,7 +294,51 @@ describe("a growth that works although the class has failed to grow a member", (
   it("is the second attempt of a volume whose first was in vain", () => {
     const again = written(inVain(), targetFields(inVain(), wanted, facts("Auto", 1), NOW_MS));
     expect(again.metadata.annotations?.[GROWTH_FAILED_ANNOTATION]).toBe(NOW);
-    expect(hasGrownSince(again, failure)).toBe(false);
-    expect(hasGrownSince(carriedOut(again), failure)).toBe(true);
+    expect(growthNews(again, failure, NOW_MS)).toBeUndefined();
+    expect(growthNews(carriedOut(again), failure, NOW_MS)).toEqual({ workedAt: NOW });
+  });
+});
+
+describe("a replica that takes over from one whose clock is ahead", () => {
+  const AHEAD_MS = 120_000;
+  const wanted = { ...TARGET, decidedAt: ENDED };
+
+  it("says once that a growth has worked, and the class is tried again", () => {
+    // The other one found the failure, and asked for another growth.
+    const asked = carriedOut(written(inVain(), targetFields(inVain(), wanted, facts("Auto", 1), NOW_MS + AHEAD_MS)));
+    const failure = classFailure([asked], "member-class", NOW_MS);
+    if (failure === undefined) throw new Error("no failure");
+    const news = growthNews(asked, failure, NOW_MS);
+    expect(news).toEqual({ workedAt: after(AHEAD_MS) });
+    const said = withAnnotation(asked, GROWTH_WORKED_ANNOTATION, news?.workedAt ?? "");
+    expect(growthNews(said, failure, NOW_MS + 1)).toBeUndefined();
+    expect(classFailure([said], "member-class", NOW_MS + 1)).toBeUndefined();
+  });
+
+  it("writes nothing of a growth that was asked for by a clock that is a day ahead", () => {
+    const asked = carriedOut(written(inVain(), targetFields(inVain(), wanted, facts("Auto", 1), NOW_MS + DAY_MS)));
+    const failure = { className: "member-class", failedAtMs: NOW_MS - 1, untilMs: NOW_MS + GROWTH_MEMORY_MS };
+    expect(growthNews(asked, failure, NOW_MS)).toBeUndefined();
+  });
+
+  it.each<[string, string, string]>([
+    ["one has worked", GROWTH_WORKED_ANNOTATION, after(AHEAD_MS)],
+    ["one was asked for", GROWTH_ASKED_ANNOTATION, `${after(AHEAD_MS)} m0 2Gi`],
+    ["one has failed", GROWTH_FAILED_ANNOTATION, after(AHEAD_MS)],
+  ])("remembers a failure, where the other one has said that %s before", (_what, annotation, text) => {
+    const other = withAnnotation(buildSpan({ sizes: ["1Gi"] }), annotation, text);
+    const atMs = growthTime([other, inVain()], "member-class", NOW_MS);
+    expect(atMs).toBe(NOW_MS + AHEAD_MS + 1);
+    const failed = written(inVain(), targetFields(inVain(), wanted, facts("Auto", 1), atMs));
+    expect(classFailure([other, failed], "member-class", NOW_MS)).toMatchObject({ failedAtMs: atMs });
+    // What it asks for comes after what was asked for before.
+    expect(failed.metadata.annotations?.[GROWTH_ASKED_ANNOTATION]).toContain(new Date(atMs).toISOString());
+  });
+
+  it("dates by its own clock what is remembered of no class, of another one, or by a clock that is a day ahead", () => {
+    const mad = withAnnotation(buildSpan({ sizes: ["1Gi"] }), GROWTH_WORKED_ANNOTATION, after(DAY_MS));
+    const ahead = withAnnotation(buildSpan({ sizes: ["1Gi"] }), GROWTH_WORKED_ANNOTATION, after(AHEAD_MS));
+    expect(growthTime([mad, inVain()], "member-class", NOW_MS)).toBe(NOW_MS);
+    expect(growthTime([ahead], "other", NOW_MS)).toBe(NOW_MS);
   });
 });

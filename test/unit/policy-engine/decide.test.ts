@@ -261,6 +261,22 @@ const cases: Record<string, Case> = {
     reason: "BelowMinimum",
     sizeBytes: 3 * GIB,
   },
+  "holds what takes no writes, however full": {
+    facts: aVolume({ usedRatio: 0.99, filesystem: { readOnly: "remount it" } }),
+    plan: "hold",
+    reason: "ReadOnly",
+    message: /^remount it$/,
+  },
+  "holds what takes no writes, although its request is raised": {
+    facts: aVolume({ claim: { raisedRequestBytes: 20 * GIB }, filesystem: { readOnly: "remount it" } }),
+    plan: "hold",
+    reason: "ReadOnly",
+  },
+  "holds what takes no writes while a shrink of it runs": {
+    facts: aVolume({ usedRatio: 0.99, filesystem: { operationInProgress: "Shrink", readOnly: "remount it" } }),
+    plan: "hold",
+    reason: "ReadOnly",
+  },
   "extends to a raised request": {
     facts: aVolume({ claim: { raisedRequestBytes: 20 * GIB } }),
     plan: "extend",

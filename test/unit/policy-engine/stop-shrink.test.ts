@@ -55,6 +55,14 @@ describe("a shrink that runs", () => {
     });
   });
 
+  it("and is not begun while the member that it needs first is taken in is called off in words of that", () => {
+    const facts = aVolume({ usedRatio: 0.1, filesystem: { operationInProgress: "Extend", policyShrink: "Running" } });
+    expect(decide(facts, undefined, NO_CEILINGS)).toMatchObject({
+      ...{ kind: "hold", reason: "NoPolicy", stopsShrink: true },
+      message: expect.stringContaining("the shrink that was decided does not begin any more"),
+    });
+  });
+
   it("and is not begun yet keeps no extend waiting, and no other decision of its policy", () => {
     const full = aVolume({ usedRatio: 0.95, filesystem: { policyShrink: "Running" } });
     expect(decide(full, aPolicy(), NO_SHRINKS)).toMatchObject({ kind: "extend" });
@@ -81,6 +89,13 @@ describe("a shrink that runs", () => {
     });
     const policy = aPolicy({ mode: { extend: "Enforce", shrink: "Recommend" } });
     expect(decide(facts, policy, NO_CEILINGS)).toMatchObject({ kind: "extend", fromBytes: 10 * GIB });
+  });
+
+  it("is stopped on a filesystem that takes no writes, too", () => {
+    const facts = shrinking("Running");
+    const readOnly = { ...facts, filesystem: { ...facts.filesystem, readOnly: "remount it" } };
+    expect(decide(readOnly, undefined, NO_CEILINGS)).toMatchObject({ reason: "NoPolicy", stopsShrink: true });
+    expect(decide(readOnly, aPolicy(), NO_CEILINGS)).toMatchObject({ kind: "hold", reason: "ReadOnly" });
   });
 
   it("does not end an extend", () => {

@@ -35,7 +35,7 @@ export async function findMembers(host: SpanHost, volume: MountedSpan): Promise<
 
 /**
  * Members that a layout from before their removal names: reported as in the filesystem, and neither in it nor on this node, while it is
- * whole without them. Whoever took them out has given them back.
+ * whole without them. They were given back when they were taken out.
  */
 async function departedMembers(host: SpanHost, volume: MountedSpan): Promise<FoundMember[]> {
   const record = readSpanRecord(host, volume);

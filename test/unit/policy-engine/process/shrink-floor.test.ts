@@ -263,6 +263,45 @@ describe("a shrink that has found its floor", () => {
   });
 });
 
+describe("a filesystem that takes no writes", () => {
+  const says = (type: string, status: Condition["status"], reason: string): Condition => ({
+    ...{ type, status, reason },
+    message: "remount it",
+    lastTransitionTime: new Date(NOW_MS).toISOString(),
+  });
+  const isReadOnly = (): void => {
+    const conditions = [says("Ready", "False", "ReadOnly"), says("Stalled", "True", "ReadOnly")];
+    layout = { ...layout, status: { ...layout.status, conditions } };
+  };
+
+  it("is asked for nothing, and that is said once, until it takes writes again", async () => {
+    isReadOnly();
+    carryOut = () => undefined;
+    await secondsPass(60);
+    const before = writes.length;
+    await secondsPass(240);
+    expect(targets()).toBe(0);
+    expect(writes.slice(before)).toEqual([]);
+    expect(filesystem.status?.scaling).toMatchObject({ reason: "ReadOnly", message: "remount it" });
+    layout = { ...layout, status: { ...layout.status, conditions: [says("Ready", "True", "Ready")] } };
+    await secondsPass(5);
+    expect(targets()).toBe(1);
+  });
+
+  it("is asked for no more than what was asked for before it stopped", async () => {
+    carryOut = isReadOnly;
+    await secondsPass(240);
+    expect(targets()).toBe(1);
+  });
+
+  it("holds for no such reason while it is mounted nowhere", async () => {
+    isReadOnly();
+    layout = { ...layout, status: { ...layout.status, mounted: false } };
+    await secondsPass(5);
+    expect(filesystem.status?.scaling).toMatchObject({ reason: "NotMounted" });
+  });
+});
+
 describe("a shrink that the operator has no members for", () => {
   const refuse = (): void => {
     const message = "4Gi could be given back, but it has only one member";
