@@ -148,8 +148,8 @@ function readOnly({ readOnlySinceMs, mounted }: VolumeState): Because | undefine
   return {
     reason: "ReadOnly",
     message:
-      `Run "mount -o remount,rw ${mounted.mountPath}" on the node: the filesystem is read-only since ${since}, by hand or by the kernel ` +
-      "after an error (dmesg). After an error, unmount it, check it and mount it again. Its size stays until then",
+      `Look at dmesg on the node: after an error, unmount the filesystem, check it, mount it again. If it was remounted by hand: ` +
+      `"mount -o remount,rw ${mounted.mountPath}". It is read-only since ${since}, and its size stays until then`,
   };
 }
 

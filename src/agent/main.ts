@@ -23,7 +23,7 @@ import { startLogicalVolumes } from "./logical-volume/logical-volumes.ts";
 import { openNodeLvm } from "./lvm/node-lvm.ts";
 import { registerOrphanGauge } from "./metrics.ts";
 import { createNodeVolumes } from "./node-volumes.ts";
-import { keepPlaces } from "./own-places.ts";
+import { checkPlaces, recordPlaces } from "./own-places.ts";
 import { reportNodeStorage } from "./report-node-storage.ts";
 import { type ServedDriver, serveNode } from "./serve-node.ts";
 import { keepThinPools } from "./thin-pool/keep-thin-pools.ts";
@@ -41,8 +41,8 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
   const { nodeName, kubeletDirectory, stateDirectory } = config;
   const effects = effectsOf(config);
   const commands = createCommandPort(effects);
-  const files = createFilePort(effects);
-  await keepPlaces(config, files);
+  checkPlaces(config);
+  const files = await recordPlaces(config, createFilePort(effects), log);
   const client = createKubeClient({
     connection: await connectionOf(config.connection),
     effects,

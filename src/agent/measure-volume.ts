@@ -12,12 +12,17 @@ const MEMBERS_LIMIT_MS = 10_000;
 export async function measureVolume(storage: Measurable, state: VolumeState): Promise<void> {
   await findMembersWhileIdle(storage, state).catch(async (error: unknown) => {
     // What is left of it is reported all the same.
-    if (state.record.backend !== "span") state.sizeBytes = await measuredBytes(storage, state);
+    if (state.record.backend !== "span") await measureIdle(storage, state);
     throw error;
   });
+  const sizeBytes = await measureIdle(storage, state);
+  if (sizeBytes !== undefined && !state.record.memberMade) state.record = { ...state.record, memberMade: true };
+}
+
+async function measureIdle(storage: Measurable, state: VolumeState): Promise<number | undefined> {
   const sizeBytes = await measuredBytes(storage, state);
   if (state.running === undefined) state.sizeBytes = sizeBytes;
-  if (sizeBytes !== undefined && !state.record.memberMade) state.record = { ...state.record, memberMade: true };
+  return sizeBytes;
 }
 
 /** The members of a mounted volume as it is recorded now; empty where there is but one. */

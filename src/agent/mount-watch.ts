@@ -32,7 +32,7 @@ export function startMountWatch({ states, storage, changed, log }: MountWatchPar
       .finally(() => {
         looking = undefined;
       });
-  }, LOOK_INTERVAL_MS);
+  }, LOOK_INTERVAL_MS).unref();
   return { stop: () => clearInterval(timer) };
 }
 

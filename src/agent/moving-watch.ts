@@ -69,7 +69,7 @@ export function createMovingWatch(parts: MovingWatchParts): MovingWatch {
   };
 }
 
-/** True where something else is known than before. Where nobody can say, what was known stands. */
+/** True where something else is known than before. Where that cannot be found out, what was known stands. */
 async function lookAtMoving({ storage, log }: MovingWatchParts, state: VolumeState): Promise<boolean> {
   const { handle, mounted, record, moving: before } = state;
   if (mounted === undefined) return false;

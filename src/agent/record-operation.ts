@@ -54,12 +54,16 @@ export async function revoke({ records, sampler }: OperationEnvironment, state: 
   await saveRecord(records, state, "ProcessDeath").catch(() => {}); // the state says so, and it is tried again
 }
 
-/** The end, known here first, then on the disk; the API server is told by the reconciler that `ended` wakes. */
+/**
+ * The end, known here first, then on the disk; the API server is told by the reconciler that `ended` wakes. `agrees`: nothing that a dead agent
+ * has left running may set member and filesystem apart later. An emergency does not wait to know that.
+ */
 export async function finish(
   { records, sampler, metrics, reporter, clock, log, ended }: OperationEnvironment,
   state: VolumeState,
   operation: Operation,
   end: End,
+  agrees = operation.emergency !== true,
 ): Promise<void> {
   const floor = state.record.backend === "span" ? floorTakenBack(operation, end, state.record.lastOperation) : {};
   const lastOperation = { ...lastOperationOf(operation, end, clock.nowMs()), ...floor };
@@ -68,8 +72,7 @@ export async function finish(
   state.sizeBytes = end.sizeBytes;
   // A member that has changed says nothing about its filesystem when the operation failed.
   if (end.outcome === "Failed") state.unsettled = true;
-  // An emergency does not wait for what a dead agent has left running: the two are made to agree after that.
-  else if (operation.emergency !== true) settled(state);
+  else if (agrees) settled(state);
   state.running = undefined;
   state.operationEndedMs = clock.monotonicMs();
   sampler.operation(state.handle, false);

@@ -103,8 +103,12 @@ async function carryOut(
   const { log, clock } = environment;
   log.info({ volume: state.handle, operation, begin }, `${operation.kind} begins`);
   let end: End;
+  let agrees = operation.emergency !== true;
   try {
-    if (begin === "Resumed") await recover(environment, mounted, operation, signal);
+    if (begin === "Resumed" && !(await recover(environment, mounted, operation, signal))) {
+      state.unsettled = true;
+      agrees = false;
+    }
     end =
       operation.kind === "Extend"
         ? await extend(environment, mounted, operation, signal)
@@ -120,22 +124,29 @@ async function carryOut(
     };
   }
   await lookAtMembers(environment, state, mounted);
-  await finish(environment, state, operation, end);
+  await finish(environment, state, operation, end, agrees);
   // Not part of the operation: an emergency must not wait for it.
   if (operation.kind === "Shrink" && end.sizeBytes < parseQuantity(operation.from)) void trim(environment, mounted);
 }
 
-/** A shrink that is to make way has nothing to wait for: it ends where it is. */
+/**
+ * A shrink that is to make way has nothing to wait for: it ends where it is. An extend waits for no command that a dead agent has left, nor does
+ * an emergency behind it: false where one still runs, which may change the size later.
+ */
 async function recover(
   { storage }: OperationEnvironment,
   mounted: MountedVolume,
   { kind }: Operation,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
+  const waiting = kind === "Extend" ? AbortSignal.abort() : signal;
   try {
-    await withTimeLimit(storage.recover(mounted, signal), RECOVER_LIMIT_MS, `recovering volume ${mounted.handle}`);
+    await withTimeLimit(storage.recover(mounted, waiting), RECOVER_LIMIT_MS, `recovering volume ${mounted.handle}`);
+    return true;
   } catch (error) {
-    if (kind !== "Shrink" || !signal.aborted) throw error;
+    const isBusy = error instanceof StorageError && error.code === "DeviceBusy";
+    if (kind === "Shrink" ? !signal.aborted : !isBusy) throw error;
+    return false;
   }
 }
 

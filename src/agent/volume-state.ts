@@ -83,7 +83,7 @@ export interface VolumeState {
   settleProblem: string | undefined;
   /** Whether it can be made smaller while it is unmounted, as last told. */
   shrinksUnmounted: boolean | undefined;
-  /** Why its data cannot be moved between members, as last found; undefined: nobody has looked yet. */
+  /** Why its data cannot be moved between members, as last found; undefined: not looked at yet. */
   moving: FoundMoving | undefined;
   /** While the volume is being unstaged nothing new begins. */
   closing: boolean;

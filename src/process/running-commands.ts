@@ -2,7 +2,7 @@
 // the process up for no longer than a slice of them takes.
 import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
-import { basename } from "node:path";
+import { basename, join } from "node:path";
 import { setImmediate as nextTurn, setTimeout as pause } from "node:timers/promises";
 
 export interface RunningCommand {
@@ -20,16 +20,20 @@ const NAME_LENGTH = 15;
 
 /**
  * Each is read when it is come to. `programs`: only those that were started by one of these names, which the kernel tells whatever a
- * process waits for.
+ * process waits for. `directory`: where the kernel shows processes.
  */
-export async function* runningCommands(programs?: readonly string[]): AsyncGenerator<RunningCommand, void> {
+export async function* runningCommands(
+  programs?: readonly string[],
+  directory = "/proc",
+): AsyncGenerator<RunningCommand, void> {
   const names = programs && new Set(programs.map((program) => basename(program).slice(0, NAME_LENGTH)));
   let read = 0;
-  for (const pid of await readdir("/proc")) {
+  for (const pid of await readdir(directory)) {
     if (!/^\d+$/.test(pid)) continue;
     read += 1;
     if (read % SLICE === 0) await nextTurn();
-    if (names === undefined || names.has(nameOf(pid))) yield { pid, words: await commandLine(pid) };
+    const path = join(directory, pid);
+    if (names === undefined || names.has(nameOf(path))) yield { pid, words: await commandLine(join(path, "cmdline")) };
   }
 }
 
@@ -50,19 +54,35 @@ function parentOf(pid: string): number {
 }
 
 /** Empty: it has ended meanwhile. */
-function nameOf(pid: string): string {
+function nameOf(path: string): string {
   try {
-    return readFileSync(`/proc/${pid}/comm`, "utf8").trimEnd();
+    return readFileSync(join(path, "comm"), "utf8").trimEnd();
   } catch {
     return "";
   }
 }
 
-async function commandLine(pid: string): Promise<readonly string[] | undefined> {
-  const words = readFile(`/proc/${pid}/cmdline`, "utf8").then(
-    (text) => text.split("\0"),
-    () => [], // ended meanwhile
-  );
+type Words = readonly string[] | undefined;
+
+/** By path, of reads that have not ended. One that does not end holds a thread of the pool, which has few: it is not begun a second time. */
+const pendingReads = new Map<string, Promise<Words>>();
+
+function commandLine(path: string): Promise<Words> {
+  const pending = pendingReads.get(path);
+  if (pending !== undefined) return pending;
+  const words = readFile(path, "utf8")
+    .then(
+      (text) => text.split("\0"),
+      () => [], // ended meanwhile
+    )
+    .finally(() => pendingReads.delete(path));
+  const inTime = withinLimit(words);
+  pendingReads.set(path, inTime);
+  return inTime;
+}
+
+/** Undefined where it takes longer. */
+async function withinLimit(words: Promise<Words>): Promise<Words> {
   const late = new AbortController();
   try {
     return await Promise.race([words, pause(READ_LIMIT_MS, undefined, { signal: late.signal })]);

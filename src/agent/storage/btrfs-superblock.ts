@@ -15,6 +15,8 @@ export interface CommittedSize {
 // On-disk format: struct btrfs_super_block, copies at 64 KiB, 64 MiB and 256 GiB.
 const COPY_OFFSETS_BYTES = [65_536, 64 << 20, 256 * 2 ** 30] as const;
 const SUPERBLOCK_BYTES = 4096;
+/** What reaches so far has the first copy alone. */
+export const FIRST_COPY_END_BYTES = COPY_OFFSETS_BYTES[0] + SUPERBLOCK_BYTES;
 const MAGIC = "_BHRfS_M";
 const FSID_OFFSET = 0x20;
 const MAGIC_OFFSET = 0x40;

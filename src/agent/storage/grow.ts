@@ -78,8 +78,8 @@ export function assertWritable(volume: MountedFilesystem): void {
   if (mount.readOnly)
     throw new StorageError(
       "ReadOnly",
-      `${volume.fsType} ${volume.fsid} of ${volume.handle} at ${volume.mountPath} is read-only: remounted so by hand, or by the kernel ` +
-        `after an error (dmesg). Run "mount -o remount,rw ${volume.mountPath}"; after an error unmount it, check it and mount it again`,
+      `Look at dmesg on the node: after an error, unmount the filesystem, check it, mount it again. If it was remounted by hand: ` +
+        `"mount -o remount,rw ${volume.mountPath}". The ${volume.fsType} of ${volume.handle} is read-only`,
     );
 }
 

@@ -3,8 +3,8 @@
 import { basename } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { runningCommands } from "../../process/running-commands.ts";
-import { stopExclusiveOperation } from "./exclusive-operation.ts";
 import { isOurBalanceFilter, othersOperation } from "./others-at-work.ts";
+import { stopExclusiveOperation } from "./stop-exclusive.ts";
 import { type MountedFilesystem, StorageError } from "./storage.ts";
 import type { Tools } from "./tools.ts";
 
@@ -39,7 +39,7 @@ export async function stopLeftoverOperations(
 
 async function leftoverCommand(mountPath: string): Promise<string | undefined> {
   for await (const { pid, words } of runningCommands([PROGRAM])) {
-    // Asked again and again, each question would wait beside the one before.
+    // It may hang for as long as its filesystem does: an extend is not to wait for it.
     if (words === undefined)
       throw new StorageError("DeviceBusy", `process ${pid} is a btrfs command, and on which filesystem cannot be read`);
     const [program = "", ...args] = words;

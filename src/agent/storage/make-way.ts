@@ -1,6 +1,7 @@
 // Room goes first: an extend cancels whatever exclusive operation runs on a mounted btrfs, and says so where that was somebody else's.
-import { exclusiveOperation, stopExclusiveOperation } from "./exclusive-operation.ts";
+import { exclusiveOperation } from "./exclusive-operation.ts";
 import { metExclusive, othersOperation } from "./others-at-work.ts";
+import { stopExclusiveOperation } from "./stop-exclusive.ts";
 import { type MountedFilesystem, StorageError, type Tell } from "./storage.ts";
 import type { Finished, Tools } from "./tools.ts";
 
@@ -12,8 +13,9 @@ export async function makeWay(tools: Tools, volume: MountedFilesystem, tell: Tel
   if (volume.fsType !== "btrfs") return;
   // Whose it is only the message needs to know: what does not answer that holds up no extend.
   const others = await othersOperation(tools, volume).catch(() => whatRuns(volume));
-  await stopExclusiveOperation(tools, volume);
-  if (others !== undefined) tell(`a ${others} that is not Tidemark's was cancelled for it: start it again`);
+  const cancelled = new Set(others === undefined ? [] : [others]);
+  await stopExclusiveOperation(tools, volume, (later) => cancelled.add(later));
+  for (const one of cancelled) tell(`a ${one} that is not Tidemark's was cancelled for it: start it again`);
 }
 
 /**

@@ -7,7 +7,6 @@ import type { BlockHost, MemberRoom, OneMemberVolume } from "./block-member.ts";
 import { foreignProfile } from "./btrfs-profiles.ts";
 import { countSubvolumes, lastChunkEnd } from "./btrfs-sharing.ts";
 import { cutMember } from "./cut-member.ts";
-import { stopExclusiveOperation } from "./exclusive-operation.ts";
 import { syncFilesystem } from "./fresh-reading.ts";
 import { assertWritable, onlyDevid, requireMember } from "./grow.ts";
 import { busy, describeSwapfiles, metExclusive, metSwapfile, othersOperation } from "./others-at-work.ts";
@@ -25,6 +24,7 @@ import {
   stoppedShrink,
 } from "./shrink-decision.ts";
 import { wholeGrains } from "./size-grain.ts";
+import { stopExclusiveOperation } from "./stop-exclusive.ts";
 import {
   type Mounted,
   type MountedFilesystem,

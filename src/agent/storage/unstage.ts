@@ -1,12 +1,13 @@
 // Lets go of a volume: stop what runs on it, unmount plainly, detach. Done only when the kernel holds nothing of it any more,
 // in no mount namespace: a lazy unmount would say so too early, and a second node could write to the member.
 import { existsSync } from "node:fs";
+import type { Logger } from "../../process/log.ts";
 import type { BlockHost, BlockMembers, OneMemberVolume } from "./block-member.ts";
-import { stopExclusiveOperation } from "./exclusive-operation.ts";
 import { mountedAnywhere } from "./loop-device.ts";
 import { memberRecordPath, readMemberRecord } from "./member-record.ts";
 import { mountsOfDevice } from "./mount-table.ts";
 import { findMounted } from "./stage.ts";
+import { stopExclusiveOperation } from "./stop-exclusive.ts";
 import { type RawVolume, StorageError, type VolumeIdentity } from "./storage.ts";
 import type { Finished } from "./tools.ts";
 import { waitUntil } from "./wait-until.ts";
@@ -24,10 +25,15 @@ export async function unstage<V extends OneMemberVolume>(
 ): Promise<void> {
   const mounted = await findMounted(host, volume, mountPath);
   if (mounted !== undefined) {
-    await stopExclusiveOperation(host.tools, mounted);
+    // Its pods are gone, and what runs on would keep it mounted.
+    await stopExclusiveOperation(host.tools, mounted, (others) => warnOfCancel(host.log, mounted, others));
     await unmount(volume, mountPath, (args, limitMs) => host.tools.run("unstage/unmount", "umount", args, limitMs));
   }
   for (const device of await host.members.devices(volume)) await detach(host, volume, device);
+}
+
+export function warnOfCancel(log: Logger, { handle }: VolumeIdentity, others: string): void {
+  log.warn({ volume: handle, others }, "somebody else's work on a filesystem that is unmounted is cancelled");
 }
 
 /** Deletes the member, then its record: a crash in between leaves a record that forbids a new mkfs, and a second call ends it. */

@@ -3,9 +3,11 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
-import { exclusiveOperation, stopExclusiveOperation } from "./exclusive-operation.ts";
+import { exclusiveOperation } from "./exclusive-operation.ts";
+import { othersOperation } from "./others-at-work.ts";
 import type { Reader } from "./read-filesystem.ts";
 import { cancelReason, RATE_WINDOW_MS, type SpaceSample, stoppedMessage } from "./shrink-decision.ts";
+import { stopExclusiveOperation } from "./stop-exclusive.ts";
 import type { MountedFilesystem, ShrinkControl } from "./storage.ts";
 import type { Finished, Tools } from "./tools.ts";
 
@@ -78,13 +80,18 @@ async function watch(
 
 /**
  * Cancels until the command has ended, which has a time limit of its own. It may not have reached the kernel yet, where there is
- * nothing to cancel; and a cancel that fails is tried again.
+ * nothing to cancel; and a cancel that fails is tried again. What somebody else begins once the command's own was cancelled goes on.
  */
 async function stop(host: WatchingHost, volume: MountedFilesystem, running: RunningCommand): Promise<void> {
+  let cancelled = false;
   while (!running.ended) {
     let waitMs = RECANCEL_INTERVAL_MS;
     try {
-      if (exclusiveOperation(volume.fsid) !== "none") await stopExclusiveOperation(host.tools, volume);
+      const mayCancel = !cancelled || (await othersOperation(host.tools, volume)) === undefined;
+      if (mayCancel && exclusiveOperation(volume.fsid) !== "none") {
+        await stopExclusiveOperation(host.tools, volume);
+        cancelled = true;
+      }
     } catch (err) {
       host.log.warn({ volume: volume.handle, err }, "a running step could not be cancelled; trying again");
       waitMs = FAILED_CANCEL_WAIT_MS;

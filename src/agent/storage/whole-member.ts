@@ -1,9 +1,10 @@
 // Whether a member is as long as the filesystem on it, by the filesystem's own superblock. One that somebody has cut by hand is neither mounted
-// nor resized: what was behind its end reads as zeros or as I/O errors, and the filesystem would find that out one file at a time.
+// nor resized: what was behind its end reads as zeros or as I/O errors, and the filesystem would find that out one file at a time. A member
+// that cannot be read says nothing here: whoever uses it next meets the error.
 import { closeSync, openSync, readSync } from "node:fs";
 import type { FsType } from "../../api/filesystem-layout.ts";
 import { formatBytes } from "../../units/quantity.ts";
-import { readCommittedSize } from "./btrfs-superblock.ts";
+import { FIRST_COPY_END_BYTES, readCommittedSize } from "./btrfs-superblock.ts";
 import { readExt4Bytes } from "./ext4-superblock.ts";
 import { StorageError } from "./storage.ts";
 
@@ -21,7 +22,9 @@ export interface MemberLength {
 
 /** Throws MembersMissing, with the sizes found and expected. */
 export function assertWholeMember({ handle, fsType, name, path, sizeBytes, deviceBytes }: MemberLength): void {
-  const endBytes = filesystemEndBytes(fsType, path) ?? deviceBytes;
+  const found = readEndBytes(fsType, path);
+  if (found === "unreadable") return;
+  const endBytes = found ?? deviceBytes;
   if (endBytes === undefined || endBytes <= sizeBytes) return;
   throw new StorageError(
     "MembersMissing",
@@ -31,11 +34,20 @@ export function assertWholeMember({ handle, fsType, name, path, sizeBytes, devic
   );
 }
 
+function readEndBytes(fsType: FsType, path: string): number | undefined | "unreadable" {
+  try {
+    return filesystemEndBytes(fsType, path);
+  } catch {
+    return "unreadable";
+  }
+}
+
 /** Undefined where no superblock of this type is. */
 function filesystemEndBytes(fsType: FsType, path: string): number | undefined {
   switch (fsType) {
     case "btrfs":
-      return readCommittedSize(path)?.deviceBytes;
+      // The kernel mounts by the first copy: a later one may be older than a shrink.
+      return readCommittedSize(path, FIRST_COPY_END_BYTES)?.deviceBytes;
     case "ext4":
       return readExt4Bytes(path);
     case "xfs":

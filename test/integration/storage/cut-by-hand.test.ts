@@ -1,5 +1,5 @@
 // A member file that somebody has made shorter than the filesystem on it.
-import { statSync, truncateSync, writeFileSync } from "node:fs";
+import { closeSync, openSync, readSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { deviceSizeBytes } from "../../../src/agent/storage/loop-device.ts";
@@ -14,6 +14,10 @@ import {
   makeVolume,
   type StorageFixture,
 } from "./storage-fixture.ts";
+
+// On-disk format of btrfs: the second superblock, and the device's size in it.
+const SECOND_COPY_BYTES = 64 * MIB;
+const DEVICE_BYTES_OFFSET = 0xd1;
 
 describeReal("a member file that was cut by hand", LOOP_PARTS, () => {
   let fixture: StorageFixture;
@@ -46,6 +50,24 @@ describeReal("a member file that was cut by hand", LOOP_PARTS, () => {
       await fixture.storage.stage(volume, GIB, mountPath);
     },
   );
+
+  it("is whole where a later copy of its superblock is of before a shrink: the kernel mounts by the first", async () => {
+    const volume = makeVolume();
+    const mountPath = fixture.mountPathOf(volume);
+    const path = fixture.memberPathOf(volume);
+    await fixture.storage.stage(volume, GIB, mountPath);
+    await fixture.storage.unstage(volume, mountPath);
+    const file = openSync(path, "r+");
+    const bytes = Buffer.alloc(8);
+    readSync(file, bytes, 0, 8, SECOND_COPY_BYTES + DEVICE_BYTES_OFFSET);
+    expect(bytes.readBigUInt64LE()).toBe(BigInt(GIB));
+    bytes.writeBigUInt64LE(BigInt(2 * GIB));
+    writeSync(file, bytes, 0, 8, SECOND_COPY_BYTES + DEVICE_BYTES_OFFSET);
+    closeSync(file);
+    const mounted = await fixture.storage.stage(volume, GIB, mountPath);
+    expect((await fixture.storage.freshReading(mounted)).capacityBytes).toBe(GIB);
+    expect(await fixture.storage.extend(mounted, 2 * GIB)).toBe(2 * GIB);
+  });
 
   it.each([512 * MIB, 4096, 0])(
     "to %d bytes under a mounted filesystem is not resized, nor is its device",

@@ -4,7 +4,8 @@ import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_pr
 import { once } from "node:events";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { exclusiveOperation, stopExclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
+import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
+import { stopExclusiveOperation } from "../../../src/agent/storage/stop-exclusive.ts";
 import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
 import { createTools, type Tools } from "../../../src/agent/storage/tools.ts";
 import { createCommandPort } from "../../../src/process/command-port.ts";
@@ -70,9 +71,31 @@ describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => 
         return finished;
       },
     };
-    await stopExclusiveOperation(beginningAgain, mounted);
+    const met: string[] = [];
+    await stopExclusiveOperation(beginningAgain, mounted, (others) => met.push(others));
     expect(state()).toBe("none");
     expect(cancels).toBe(2);
+    expect(met).toEqual(["balance paused"]);
+  });
+
+  it("by a balance that begins right after an operation of ours was cancelled is left at that", async () => {
+    write("data", 300);
+    await pauseBalance("-dusage=50");
+    const tools = createTools(createCommandPort(directEffects));
+    let cancels = 0;
+    const beginningAgain: Tools = {
+      ...tools,
+      run: async (...call) => {
+        const finished = await tools.run(...call);
+        cancels += 1;
+        await pauseBalance("-dusage=100");
+        return finished;
+      },
+    };
+    await stopExclusiveOperation(beginningAgain, mounted);
+    expect(state()).toBe("balance paused");
+    expect(cancels).toBe(1);
+    btrfs("balance", "cancel", mounted.mountPath);
   });
 
   it("by a paused balance is extended: that one is cancelled, and it is said", async () => {

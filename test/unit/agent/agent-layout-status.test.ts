@@ -39,6 +39,16 @@ describe("the status of a layout", () => {
     expect(ended({ ...failed, kind: "Extend", emergency: true })).toBe(decidedAt);
   });
 
+  it("says of a read-only filesystem to look for an error first, and to remount only what a person has remounted", () => {
+    const state = mountedState({ readOnlySinceMs: NOW_MS });
+    const { conditions = [] } = layoutStatus({ state, nodeName: "node-a", nowMs: NOW_MS, live });
+    const message = conditions.find(({ type }) => type === "Ready")?.message ?? "";
+    expect(message).toMatch(
+      /^Look at dmesg .* unmount .* check .* mount it again.* by hand: "mount -o remount,rw \/mnt"/,
+    );
+    expect(message.length).toBeLessThan(250);
+  });
+
   it.each<[string, VolumeState, Record<string, string>]>([
     ["mounted", mountedState(), { Ready: "True Ready", Reconciling: "False Ready", Stalled: "False Ready" }],
     [

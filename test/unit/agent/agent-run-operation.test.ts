@@ -159,6 +159,25 @@ describe("an emergency extend that fails after its member has grown", () => {
   });
 });
 
+describe("an extend that is taken up again while a command of a dead agent still runs", () => {
+  it("looks once and begins; the two are made to agree after that", async () => {
+    const { state, done, environment } = nearlyFull();
+    const recover = async (_volume: MountedVolume, signal?: AbortSignal): Promise<number> => {
+      if (signal?.aborted !== true) return new Promise(() => undefined);
+      throw new StorageError("DeviceBusy", "a resize of a former agent still runs");
+    };
+    const runner = createOperationRunner({
+      ...environment,
+      storage: { ...environment.storage, recover },
+      reporter: { ...environment.reporter, report: async () => undefined },
+    });
+    await runner.start(state, operationOf("Extend", "2Gi"), "Resumed");
+    await eventually("its end", () => state.running === undefined);
+    expect(done).toEqual(["extended to 2 GiB"]);
+    expect(state).toMatchObject({ unsettled: true, record: { lastOperation: { outcome: "Succeeded" } } });
+  });
+});
+
 describe("an extend that is stopped while it waits for a device", () => {
   it.each([
     ["is a growth in vain where the disk fills, so that the operator looks for another way", DEVICE_WAIT_OVER, true],

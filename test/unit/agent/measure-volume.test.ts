@@ -42,6 +42,16 @@ describe("measuring a volume", () => {
     });
   });
 
+  it("leaves the size to an operation that has begun while members were found in vain", async () => {
+    const state = mountedState(loop, { sizeBytes: 3 * GIB });
+    const members = async (): Promise<never> => {
+      state.running = {} as VolumeState["running"];
+      throw new StorageError("MembersMissing", "cut by hand");
+    };
+    await expect(measureVolume({ members, sizeBytes: async () => GIB }, state)).rejects.toThrow("cut by hand");
+    expect(state.sizeBytes).toBe(3 * GIB);
+  });
+
   it("counts nothing of a member that is out", async () => {
     const state = mountedState(span);
     await measureVolume(storageWith([present("m0", GIB), { name: "m1", state: "Removed", sizeBytes: GIB }]), state);

@@ -1,4 +1,8 @@
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { runningCommands } from "../../../src/process/running-commands.ts";
 import { waitFor } from "../../harness/wait-for.ts";
@@ -23,5 +27,34 @@ describe("the commands that run on this machine", () => {
     expect(named).toEqual([String(child.pid)]);
     expect(others).toEqual([]);
     expect(turns).toBeGreaterThan(0);
+  });
+
+  it("cost one thread each where they cannot be read, however often they are asked for", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "running-commands-"));
+    mkdirSync(join(directory, "12"));
+    writeFileSync(join(directory, "12", "comm"), "btrfs\n");
+    // Its opening waits for a writer, as the kernel's file does for the process' memory.
+    const unreadable = join(directory, "12", "cmdline");
+    execFileSync("mkfifo", [unreadable]);
+    const ask = async (): Promise<unknown[]> => {
+      const found: unknown[] = [];
+      for await (const command of runningCommands(["btrfs"], directory)) found.push(command);
+      return found;
+    };
+    const unknown = [{ pid: "12", words: undefined }];
+    expect(await Promise.all([ask(), ask()])).toEqual([unknown, unknown]);
+    // More questions than the pool has threads, and then one of another kind.
+    const startedMs = performance.now();
+    for (let asked = 0; asked < 5; asked += 1) expect(await ask()).toEqual(unknown);
+    expect(performance.now() - startedMs).toBeLessThan(1000);
+    expect(await readFile(join(directory, "12", "comm"), "utf8")).toBe("btrfs\n");
+    await writeFile(unreadable, "btrfs\0filesystem");
+    await waitFor("the pending read to end", async () => {
+      const asking = ask();
+      await writeFile(unreadable, "btrfs\0filesystem").catch(() => undefined);
+      const [first] = (await asking) as { words?: string[] }[];
+      return first?.words?.[1] === "filesystem" ? true : undefined;
+    });
+    rmSync(directory, { recursive: true });
   });
 });

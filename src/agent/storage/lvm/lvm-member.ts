@@ -10,7 +10,6 @@ import { readMemberRecord } from "../member-record.ts";
 import { probe } from "../probe-device.ts";
 import { bindsOfDevice } from "../raw-device.ts";
 import { type LvmMember, type LvmVolume, type Mounted, type RawVolume, StorageError } from "../storage.ts";
-import { assertWholeMember } from "../whole-member.ts";
 import { COPY_TAG, FORMATTED_TAG, RAW_BLOCK_TAG } from "./content-tags.ts";
 import { isDeviceOf } from "./device-of-volume.ts";
 import { deviceOf, findVolume, taggedVolumeUID } from "./find-volume.ts";
@@ -82,10 +81,7 @@ export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVol
       const found = await locate(volume);
       if (found === undefined) throw gone(volume);
       assertWhole(volume, found.tags);
-      const device = found.device ?? (await activated(volume));
-      if ("fsType" in volume)
-        assertWholeMember({ ...volume, name: nameOf(volume), path: device, sizeBytes: deviceSizeBytes(device) });
-      return device;
+      return found.device ?? (await activated(volume));
     },
     // LVM asks before it cuts what is in use, and reading a device may hang with its disk.
     assertWhole: () => undefined,

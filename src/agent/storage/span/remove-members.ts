@@ -1,12 +1,12 @@
 // The shrink of a span: members that shall leave are taken out of the mounted btrfs, one after the other, under watch (R1, R2),
 // and let go of (R3). Nothing begins for which the other members have too little room; where not all can leave, as many as can do.
 import { formatBytes } from "../../../units/quantity.ts";
-import { stopExclusiveOperation } from "../exclusive-operation.ts";
 import { syncFilesystem } from "../fresh-reading.ts";
 import { assertWritable } from "../grow.ts";
 import { busy, describeSwapfiles, metExclusive, metSwapfile, othersOperation } from "../others-at-work.ts";
 import { deviceBytesOf, openReader, type Reader } from "../read-filesystem.ts";
 import { stoppedMessage } from "../shrink-decision.ts";
+import { stopExclusiveOperation } from "../stop-exclusive.ts";
 import { type MountedSpan, type ShrinkControl, type ShrinkResult, StorageError } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
 import { untilAborted } from "../until-aborted.ts";

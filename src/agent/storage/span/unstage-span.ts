@@ -1,10 +1,10 @@
 // Lets go of a span: stop what runs on it, unmount plainly, make btrfs forget its devices, give each back to its driver. Done only
 // when the kernel holds the filesystem in no mount namespace any more: otherwise a second node could write to the same members.
 import { existsSync } from "node:fs";
-import { stopExclusiveOperation } from "../exclusive-operation.ts";
 import { waitForExclusive } from "../probe-device.ts";
+import { stopExclusiveOperation } from "../stop-exclusive.ts";
 import { type SpanVolume, StorageError } from "../storage.ts";
-import { unmount } from "../unstage.ts";
+import { unmount, warnOfCancel } from "../unstage.ts";
 import { waitUntil } from "../wait-until.ts";
 import { findMountedSpan } from "./find-span.ts";
 import { forgetSpare } from "./prepare-spares.ts";
@@ -18,7 +18,8 @@ const INTERVAL_MS = 20;
 export async function unstageSpan(host: SpanHost, volume: SpanVolume, mountPath: string): Promise<void> {
   const mounted = findMountedSpan(host, volume, mountPath);
   if (mounted !== undefined) {
-    if (mountedDeviceNames(volume.fsid).length > 0) await stopExclusiveOperation(host.tools, mounted);
+    if (mountedDeviceNames(volume.fsid).length > 0)
+      await stopExclusiveOperation(host.tools, mounted, (others) => warnOfCancel(host.log, mounted, others));
     await unmount(volume, mountPath, (args, limitMs) => host.tools.run("span/unmount", "umount", args, limitMs));
   }
   if (!(await waitUntil(() => mountedDeviceNames(volume.fsid).length === 0, RELEASE_LIMIT_MS, INTERVAL_MS)))
