@@ -12,8 +12,8 @@ const CANCEL_INTERVAL_MS = 10;
 const RECANCEL_INTERVAL_MS = 1000;
 
 /**
- * Returns once no exclusive operation runs; what runs, and what of ours begins meanwhile, is cancelled. Of somebody else's that begins meanwhile
- * `meets` hears before it is cancelled, too; without `meets` it goes on, and this returns.
+ * Returns once no exclusive operation runs: what runs is cancelled, and what of ours begins meanwhile. What somebody else begins meanwhile is
+ * cancelled as well where `meets` is given, which hears of it first; without `meets` it goes on, and this returns.
  */
 export async function stopExclusiveOperation(
   tools: Tools,

@@ -33,7 +33,9 @@ describe("the directories of an agent", () => {
     return recordPlaces(config(socketDirectory), createFilePort(directEffects), log);
   };
   const recorded = (): string[] =>
-    existsSync(at("places.json")) ? Object.keys(JSON.parse(readFileSync(at("places.json"), "utf8"))) : [];
+    existsSync(at("places.json"))
+      ? Object.keys(JSON.parse(readFileSync(at("places.json"), "utf8")) as Record<string, string>)
+      : [];
 
   beforeEach(() => {
     directory = mkdtempSync(join(tmpdir(), "own-places-"));
