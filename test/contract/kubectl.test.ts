@@ -63,7 +63,7 @@ describeWithKubectl("kubectl", () => {
   it("applies, gets, explains, labels, describes with events, and deletes", async () => {
     const path = file("w.json", widget("shown", { size: 7 }, { namespace }));
     expect(await kubectl("apply", "--server-side", "-f", path)).toContain("shown serverside-applied");
-    expect(await kubectl("get", "widgets")).toMatch(/NAME\s+SIZE\s+READY\s+AGE\nshown\s+7\s/);
+    expect(await kubectl("get", "widgets")).toMatch(/NAME\s+SIZE\s+READY\s+STATE\s+AGE\nshown\s+7\s/);
     expect(await kubectl("get", "widgets", "-o", "wide")).toMatch(/COLOR.*\n.*red/);
     expect(await kubectl("explain", "widget.spec.size")).toMatch(/FIELD: size <integer>/);
     expect(await kubectl("label", "widget", "shown", "a=b")).toContain("labeled");
