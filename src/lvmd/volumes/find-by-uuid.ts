@@ -20,19 +20,18 @@ export async function groupOf(host: VolumeHost, volumeUUID: string): Promise<str
 /** By a report that was begun now; what a former lvmd has left running would not be in it. */
 export async function findFresh(host: VolumeHost, volumeUUID: string): Promise<Found | undefined> {
   const known = find(host, volumeUUID);
-  const leftover = known && (await findLeftover(host, known));
+  const leftover = known && (await findLeftover(known));
   if (leftover !== undefined) throw new LvmError("Hung", `this has been begun before and has not ended: ${leftover}`);
   await host.reports.fresh();
   return find(host, volumeUUID);
 }
 
 /** Of an active device the number stays its own for as long as something is written to it. */
-async function findLeftover({ settings }: VolumeHost, { state, volume }: Found): Promise<string | undefined> {
+async function findLeftover({ state, volume }: Found): Promise<string | undefined> {
   const kernelPath = volume.device && (await kernelPathOf(volume.device));
-  const { commandPrefix } = settings();
   return (
-    (await findLeftoverReduce(commandPrefix, state.group.name, volume.name)) ??
-    (kernelPath === undefined ? undefined : findLeftoverClearing(commandPrefix, kernelPath))
+    (await findLeftoverReduce(state.group.name, volume.name)) ??
+    (kernelPath === undefined ? undefined : findLeftoverClearing(kernelPath))
   );
 }
 

@@ -60,7 +60,7 @@ export async function cancelReduce(
   host.reductions.cancel(token);
   return host.lanes.run(`token ${token}`, async () => {
     const record = tokens.get(token);
-    const notYet = record === undefined ? await refuseWhileLeftover(host, token) : undefined;
+    const notYet = record === undefined ? await refuseWhileLeftover(token) : undefined;
     if (notYet !== undefined) return notYet;
     const end = record?.end.state === "Begun" ? await settle(host, tokens, record) : record?.end;
     if (end?.state === "Reduced") return { reducedTo: end.sizeBytes };
@@ -73,8 +73,8 @@ export async function cancelReduce(
  * A state directory that was lost may have known the token, and its volume: each command that a former lvmd may have left behind can be its
  * reduction. What this lvmd has begun is of tokens that it knows.
  */
-async function refuseWhileLeftover({ settings }: VolumeHost, token: string): Promise<Refusal | undefined> {
-  const leftover = await findLeftoverOfAny(settings().commandPrefix);
+async function refuseWhileLeftover(token: string): Promise<Refusal | undefined> {
+  const leftover = await findLeftoverOfAny();
   if (leftover === undefined) return undefined;
   return new Refusal(
     "UNAVAILABLE",

@@ -11,11 +11,7 @@ export function hostWithReport(pointed: DeviceClass, groups: readonly ReportedGr
   const never = (): never => {
     throw new Error("nothing is to be done");
   };
-  const settings = {
-    deviceClasses: [pointed],
-    optionClasses: [],
-    commandPrefix: ["/sbin/lvm"],
-  } as Partial<Settings> as Settings;
+  const settings = { deviceClasses: [pointed], optionClasses: [] } as Partial<Settings> as Settings;
   return {
     settings: () => settings,
     lvm: { run: never, query: never },

@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, constants, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +9,11 @@ import { waitFor } from "../../harness/wait-for.ts";
 
 describe("the commands that run on this machine", () => {
   const child = spawn("sleep", ["4711"], { stdio: "ignore" });
-  afterEach(() => void child.kill());
+  let release = (): void => undefined;
+  afterEach(() => {
+    child.kill();
+    release();
+  });
   const pids = async (programs?: readonly string[]): Promise<string[]> => {
     const found: string[] = [];
     for await (const { pid, words = [] } of runningCommands(programs)) if (words.includes("4711")) found.push(pid);
@@ -36,6 +40,10 @@ describe("the commands that run on this machine", () => {
     // Its opening waits for a writer, as the kernel's file does for the process' memory.
     const unreadable = join(directory, "12", "cmdline");
     execFileSync("mkfifo", [unreadable]);
+    release = () => {
+      const pipe = openSync(unreadable, constants.O_RDWR | constants.O_NONBLOCK);
+      setTimeout(() => closeSync(pipe), 100);
+    };
     const ask = async (): Promise<unknown[]> => {
       const found: unknown[] = [];
       for await (const command of runningCommands(["btrfs"], directory)) found.push(command);
@@ -55,6 +63,6 @@ describe("the commands that run on this machine", () => {
       const [first] = (await asking) as { words?: string[] }[];
       return first?.words?.[1] === "filesystem" ? true : undefined;
     });
-    rmSync(directory, { recursive: true });
+    release = () => rmSync(directory, { recursive: true });
   });
 });
