@@ -55,7 +55,7 @@ export async function revoke({ records, sampler }: OperationEnvironment, state: 
 }
 
 /**
- * The end, known here first, then on the disk; the API server is told by the reconciler that `ended` wakes. `agrees`: nothing that a dead agent
+ * The end, known here first, then on the disk; the reconciler that `ended` wakes reports it to the API server. `agrees`: nothing that a dead agent
  * has left running may set member and filesystem apart later. An emergency does not wait to know that.
  */
 export async function finish(

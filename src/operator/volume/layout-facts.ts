@@ -59,8 +59,8 @@ export function isBeside({ status }: FilesystemLayout, name: string): boolean {
 }
 
 /**
- * Members that are to be in the filesystem, and that its node found it to be whole without: they left by a shrink that the layout knows
- * nothing of. It was put back from a backup, perhaps.
+ * Members that are to be in the filesystem, and that its node found it to be complete without: a shrink that is newer than the layout took
+ * them out. The layout came from a backup, perhaps.
  */
 export function departedMembers({ spec, status }: FilesystemLayout): MemberSpec[] {
   const left = new Set(status?.members?.filter(({ state }) => state === "Removed").map(({ name }) => name));

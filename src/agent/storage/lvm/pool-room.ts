@@ -11,7 +11,7 @@ import {
 
 /** lvmd tells what is used of a pool in whole percents. */
 const PERCENT_SLACK = 1;
-/** dm-thin commits each second, lvmd looks twice a second, and tells what is quiet for a moment or has changed for two seconds. */
+/** dm-thin commits each second, lvmd looks twice a second, and reports a change once it has been quiet for a moment, or after two seconds. */
 const REPORT_LAG_MS = 5000;
 
 export function poolRoom(host: LvmHost, volume: LvmMember): PoolRoom {
