@@ -56,45 +56,37 @@ describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => 
     return child;
   }
 
+  /** Somebody begins a balance right after the first cancel, before anybody has seen that none runs. */
+  function balancedAfterFirstCancel(): { readonly tools: Tools; readonly cancels: () => number } {
+    const real = createTools(createCommandPort(directEffects));
+    let cancels = 0;
+    const run: Tools["run"] = async (...call) => {
+      const finished = await real.run(...call);
+      cancels += 1;
+      if (cancels === 1) await pauseBalance("-dusage=100");
+      return finished;
+    };
+    return { tools: { ...real, run }, cancels: () => cancels };
+  }
+
   it("by a balance that begins right after the one before was cancelled is free once that one is cancelled, too", async () => {
     write("data", 300);
     await pauseBalance("-dusage=100");
-    const tools = createTools(createCommandPort(directEffects));
-    let cancels = 0;
-    const beginningAgain: Tools = {
-      ...tools,
-      run: async (...call) => {
-        const finished = await tools.run(...call);
-        cancels += 1;
-        // Before anybody has seen that none runs.
-        if (cancels === 1) await pauseBalance("-dusage=100");
-        return finished;
-      },
-    };
+    const { tools, cancels } = balancedAfterFirstCancel();
     const met: string[] = [];
-    await stopExclusiveOperation(beginningAgain, mounted, (others) => met.push(others));
+    await stopExclusiveOperation(tools, mounted, (others) => met.push(others));
     expect(state()).toBe("none");
-    expect(cancels).toBe(2);
+    expect(cancels()).toBe(2);
     expect(met).toEqual(["balance paused"]);
   });
 
   it("by a balance that begins right after an operation of ours was cancelled is left at that", async () => {
     write("data", 300);
     await pauseBalance("-dusage=50");
-    const tools = createTools(createCommandPort(directEffects));
-    let cancels = 0;
-    const beginningAgain: Tools = {
-      ...tools,
-      run: async (...call) => {
-        const finished = await tools.run(...call);
-        cancels += 1;
-        await pauseBalance("-dusage=100");
-        return finished;
-      },
-    };
-    await stopExclusiveOperation(beginningAgain, mounted);
+    const { tools, cancels } = balancedAfterFirstCancel();
+    await stopExclusiveOperation(tools, mounted);
     expect(state()).toBe("balance paused");
-    expect(cancels).toBe(1);
+    expect(cancels()).toBe(1);
     btrfs("balance", "cancel", mounted.mountPath);
   });
 
