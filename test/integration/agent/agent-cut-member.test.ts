@@ -20,7 +20,6 @@ describeReal("a member file that is cut under its mounted filesystem", STACK_PAR
   let agent: AgentUnderTest;
   let volume: VolumeUnderTest;
   const statusNow = async () => (await volume.layout()).status;
-  const condition = async (wanted: string) => (await statusNow())?.conditions?.find(({ type }) => type === wanted);
 
   beforeEach(async () => {
     agent = await startAgentUnderTest();
@@ -36,8 +35,8 @@ describeReal("a member file that is cut under its mounted filesystem", STACK_PAR
   it("is named with both sizes; neither a target nor a grant changes anything until it has its length again", async () => {
     await waitFor("a first reading", () => agent.samples.length > 0);
     truncateSync(volume.memberPath, 512 * MIB);
-    await waitFor("the condition", async () => (await condition("Stalled"))?.reason === "MembersMissing");
-    const { status, message } = (await condition("Ready")) ?? {};
+    await waitFor("the condition", async () => (await volume.condition("Stalled"))?.reason === "MembersMissing");
+    const { status, message } = (await volume.condition("Ready")) ?? {};
     expect(status).toBe("False");
     expect(message).toContain(`${volume.memberPath} of ${volume.handle}`);
     expect(message).toMatch(/the member has \S+ \(\d+ bytes\), and its btrfs ends at 1Gi/);
@@ -52,6 +51,6 @@ describeReal("a member file that is cut under its mounted filesystem", STACK_PAR
 
     truncateSync(volume.memberPath, GIB);
     await waitFor("the emergency and the extend", () => volume.capacityBytes() === 3 * GIB);
-    await waitFor("the condition to go", async () => (await condition("Stalled"))?.status === "False");
+    await waitFor("the condition to go", async () => (await volume.condition("Stalled"))?.status === "False");
   });
 });

@@ -25,7 +25,7 @@ describeReal("an agent that cannot write its records", STACK_PARTS, () => {
   let volume: VolumeUnderTest;
   let stateDirectory: string;
   let ballast: string;
-  const stalled = async () => (await volume.layout()).status?.conditions?.find(({ type }) => type === "Stalled");
+  const stalled = () => volume.condition("Stalled");
   const recordText = () => readFileSync(join(stateDirectory, "volumes", `${volume.handle}.json`), "utf8");
 
   beforeAll(async () => {

@@ -20,8 +20,7 @@ describeReal("five filesystems that do not answer", STACK_PARTS, () => {
   let well: VolumeUnderTest;
   let ill: VolumeUnderTest[];
   let hung: HungMount[] = [];
-  const reasonOf = async (volume: VolumeUnderTest) =>
-    (await volume.layout()).status?.conditions?.find(({ type }) => type === "Ready")?.reason;
+  const reasonOf = async (volume: VolumeUnderTest) => (await volume.condition("Ready"))?.reason;
   const stats = (volume: VolumeUnderTest): Promise<NodeGetVolumeStatsResponse> =>
     new Promise((resolve, reject) => {
       const request = { volumeId: volume.handle, volumePath: volume.stagingPath, stagingTargetPath: "" };

@@ -133,8 +133,10 @@ describeReal("a running shrink", STACK_PARTS, () => {
     await volumeUnderTest(agent, randomUUID(), "1Gi").unstage();
     frozen.thaw();
     await unstaged;
-    const ready = async () => (await statusNow())?.conditions?.find(({ type }) => type === "Ready");
-    await waitFor("its end to be told", async () => (await ready())?.message?.includes("not mounted") ?? false);
+    await waitFor(
+      "its end to be told",
+      async () => (await volume.condition("Ready"))?.message?.includes("not mounted") ?? false,
+    );
     expect((await statusNow())?.lastOperation).toMatchObject({ outcome: "Cancelled", reason: "ShrinkCancelled" });
   });
 });

@@ -26,11 +26,10 @@ describeReal("a filesystem that is remounted read-only", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let volume: VolumeUnderTest;
   const statusNow = async () => (await volume.layout()).status;
-  const condition = async (wanted: string) => (await statusNow())?.conditions?.find(({ type }) => type === wanted);
   const remount = (option: "ro" | "rw") =>
     execFileSync("mount", ["--options", `remount,${option}`, volume.stagingPath], { stdio: "pipe" });
   const isStalled = (reason: string) =>
-    waitFor(`Stalled to be ${reason}`, async () => (await condition("Stalled"))?.reason === reason);
+    waitFor(`Stalled to be ${reason}`, async () => (await volume.condition("Stalled"))?.reason === reason);
 
   beforeEach(async () => {
     agent = await startAgentUnderTest();
@@ -48,7 +47,7 @@ describeReal("a filesystem that is remounted read-only", STACK_PARTS, () => {
     const before = Date.now();
     remount("ro");
     await isStalled("ReadOnly");
-    const { status, message = "" } = (await condition("Ready")) ?? {};
+    const { status, message = "" } = (await volume.condition("Ready")) ?? {};
     expect(status).toBe("False");
     expect(message).toContain(`"mount -o remount,rw ${volume.stagingPath}"`);
     const since = Date.parse(/since (\S+),/.exec(message)?.[1] ?? "");
@@ -64,7 +63,7 @@ describeReal("a filesystem that is remounted read-only", STACK_PARTS, () => {
     remount("rw");
     await waitFor("the extend", async () => (await statusNow())?.lastOperation?.outcome === "Succeeded");
     expect(volume.capacityBytes()).toBe(7 * GIB);
-    await waitFor("the condition to go", async () => (await condition("Stalled"))?.status === "False");
+    await waitFor("the condition to go", async () => (await volume.condition("Stalled"))?.status === "False");
   });
 
   it("spends no grant, and fails none again and again; it is spent as soon as there can be room", async () => {
@@ -105,7 +104,7 @@ describeReal("a filesystem that is remounted read-only", STACK_PARTS, () => {
 
     remount("rw");
     await waitFor("both to be of one size", () => volume.capacityBytes() === statSync(volume.memberPath).size);
-    await waitFor("the reason to go", async () => (await condition("Stalled"))?.reason !== "ReadOnly");
+    await waitFor("the reason to go", async () => (await volume.condition("Stalled"))?.reason !== "ReadOnly");
     const from = (await statusNow())?.members?.[0]?.size ?? "";
     expect(parseQuantity(from)).toBe(volume.capacityBytes());
     await volume.applyLayout({ target: target(formatQuantity(parseQuantity(from) - 256 * MIB), from) });

@@ -21,7 +21,7 @@ describeReal("a filesystem smaller than its member", STACK_PARTS, () => {
   let volume: VolumeUnderTest;
   const memberBytes = (): number => statSync(volume.memberPath).size;
   const lastOperation = async () => (await volume.layout()).status?.lastOperation;
-  const stalled = async () => (await volume.layout()).status?.conditions?.find(({ type }) => type === "Stalled");
+  const stalled = () => volume.condition("Stalled");
 
   beforeEach(async () => {
     agent = await startAgentUnderTest();

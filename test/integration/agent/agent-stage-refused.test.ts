@@ -15,7 +15,7 @@ import {
 describeReal("a stage that is refused, since the member carries something else", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let volume: VolumeUnderTest;
-  const stalled = async () => (await volume.layout()).status?.conditions?.find(({ type }) => type === "Stalled");
+  const stalled = () => volume.condition("Stalled");
 
   beforeAll(async () => {
     agent = await startAgentUnderTest();

@@ -15,6 +15,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { credentials, Metadata } from "@grpc/grpc-js";
 import { parse } from "yaml";
+import type { ConditionType } from "../../../src/api/condition.ts";
 import {
   FILESYSTEM_LAYOUTS,
   type FilesystemLayout,
@@ -22,6 +23,7 @@ import {
 } from "../../../src/api/filesystem-layout.ts";
 import { volumeHandleOf } from "../../../src/api/identity.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
+import type { Condition } from "../../../src/api/schema.ts";
 import { freePort } from "../../../src/demo/free-port.ts";
 import { loopDevicesUnder, mountsUnder } from "../../../src/demo/mount-table.ts";
 import { NodeClient, VolumeCapability_AccessMode_Mode } from "../../../src/gen/csi/v1/csi.ts";
@@ -203,6 +205,8 @@ export interface VolumeUnderTest {
   applyLayout(change?: Partial<FilesystemLayoutSpec>): Promise<void>;
   applyGrant(grant: FilesystemLayoutSpec["emergency"]): Promise<void>;
   layout(): Promise<FilesystemLayout>;
+  /** Of its layout's status; undefined: it says none of this type. */
+  condition(type: ConditionType): Promise<Condition | undefined>;
   stage(): Promise<void>;
   publish(readonly?: boolean): Promise<void>;
   unpublish(): Promise<void>;
@@ -244,6 +248,11 @@ export function volumeUnderTest(
       { apiVersion: API_VERSION, kind: "FilesystemLayout", metadata: { name: handle }, spec: fields },
       { fieldManager },
     );
+  const layout = async (): Promise<FilesystemLayout> => {
+    const found = await agent.client.get(FILESYSTEM_LAYOUTS, { name: handle });
+    if (found === undefined) throw new Error(`no layout ${handle}`);
+    return found;
+  };
   return {
     handle,
     stagingPath,
@@ -251,11 +260,8 @@ export function volumeUnderTest(
     memberPath: join(agent.directory, "members", memberFile),
     applyLayout: async (change = {}) => void (await apply(FIELD_MANAGERS.operator, { ...spec, ...change })),
     applyGrant: async (emergency) => void (await apply(FIELD_MANAGERS.policyEngine, { emergency })),
-    layout: async () => {
-      const layout = await agent.client.get(FILESYSTEM_LAYOUTS, { name: handle });
-      if (layout === undefined) throw new Error(`no layout ${handle}`);
-      return layout;
-    },
+    layout,
+    condition: async (wanted) => (await layout()).status?.conditions?.find(({ type }) => type === wanted),
     stage: async () => {
       mkdirSync(stagingPath, { recursive: true });
       await agent.node.stage(request);
