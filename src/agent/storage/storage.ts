@@ -69,7 +69,8 @@ export interface FoundMember {
   readonly name: string;
   /**
    * Present: a device of the mounted filesystem. Spare: beside it, and ready to be taken in without asking anybody. Leaving: out
-   * of it, not let go of yet. Removed: wiped, and given back to its driver, here or before. Stranger: a device of the mounted filesystem that is no member's, by the kernel's name.
+   * of it, not let go of yet. Removed: wiped, and given back to its driver, here or before. Stranger: a device of the mounted filesystem
+   * that is no member's, by the kernel's name.
    * Another member that was not taken in yet is not found.
    */
   readonly state: "Present" | "Spare" | "Leaving" | "Removed" | "Stranger";

@@ -8,7 +8,10 @@ import { classFailure, growthTime } from "./member-growth.ts";
 import { rulesOfRecords } from "./member-rules.ts";
 import { listOfClass, readMemberQuota } from "./read-member-quota.ts";
 
-/** `growthTimeMs`: the date of what is remembered of its growth next. Undefined: the layout is of another backend, or does not say of which class its members are. */
+/**
+ * `growthTimeMs`: the date of what is remembered of its growth next. Undefined: the layout is of another backend, or does not say of which
+ * class its members are.
+ */
 export async function readMemberClass(
   client: KubeClient,
   layout: FilesystemLayout,

@@ -27,8 +27,8 @@ export function policyShrinkOf(
 }
 
 /**
- * Written more than 30 s before and not ended: its node was away, or the operator makes what is to take a larger member's place, and lets that leave once
- * it has come. What was decided on another size, or by a deposed leader, is begun by no node.
+ * Written more than 30 s before and not ended: its node was away, or the operator makes what is to take a larger member's place, and lets
+ * that leave once it has come. What was decided on another size, or by a deposed leader, is begun by no node.
  */
 function isAwaited(target: WantedTarget | undefined, layout: FilesystemLayout): boolean {
   const { spec, status } = layout;
