@@ -8,11 +8,13 @@ import type { DeleteSnapshotResponse } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
+import type { Reflector } from "../../kube/reflector.ts";
 import type { CacheWait } from "../volume/cache-wait.ts";
 import { isNodeGone } from "./remove-local.ts";
 
 export interface DeletingSnapshot {
   readonly client: KubeClient;
+  readonly logicalVolumes: Reflector<LogicalVolume>;
   readonly logicalVolumeChange: CacheWait<LogicalVolume>;
   readonly events: EventRecorder;
   /** How long one call waits for the node. */
@@ -43,20 +45,27 @@ function uidOf({ metadata: { uid } }: LogicalVolume): { readonly uid: string | u
 
 /** Undefined once the node has said that nothing is left, or the object is gone. */
 async function removeFromNode(deleting: DeletingSnapshot, existing: LogicalVolume): Promise<Refusal | undefined> {
-  const { name } = existing.metadata;
-  let latest: LogicalVolume | undefined = existing;
-  const isDone = (): boolean => latest === undefined || latest.status?.state === "Removed";
+  const { name, uid } = existing.metadata;
+  const isOurs = (one: LogicalVolume | undefined): one is LogicalVolume => one?.metadata.uid === uid;
+  const isRemoved = ({ status }: LogicalVolume): boolean => status?.state === "Removed";
+  // The cache may be ahead of what was read: what it shows already is no change that could be waited for.
+  const cached = deleting.logicalVolumes.store.get(name);
+  if (isRemoved(existing) || (isOurs(cached) && isRemoved(cached))) return undefined;
+  // Until the cache has shown it, what it says of the name is of one before it.
+  let isShown = isOurs(cached);
+  let isDone = false;
   const changed = deleting.logicalVolumeChange(
     name,
     (one) => {
-      latest = one?.metadata.uid === existing.metadata.uid ? one : undefined;
-      return isDone();
+      isShown ||= isOurs(one);
+      isDone = isShown && (!isOurs(one) || isRemoved(one));
+      return isDone;
     },
     deleting.removalWaitLimitMs,
   );
   if (existing.spec.state !== "Removed") await askRemoval(deleting.client, existing);
-  if (!isDone()) await changed;
-  if (isDone()) return undefined;
+  await changed;
+  if (isDone) return undefined;
   return new Refusal(
     "ABORTED",
     `${name}: node ${existing.spec.nodeName} has not confirmed within ${deleting.removalWaitLimitMs} ms that it is removed; it goes on, ask again`,

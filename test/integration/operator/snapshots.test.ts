@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import { LOGICAL_VOLUMES } from "../../../src/api/logical-volume.ts";
+import { LOGICAL_VOLUMES, type LogicalVolume } from "../../../src/api/logical-volume.ts";
 import { TOPOLOGY_NODE } from "../../../src/api/names.ts";
 import {
   ControllerClient,
@@ -15,7 +15,11 @@ import {
   ControllerServiceCapability_RPC_Type as Rpc,
   type VolumeContentSource,
 } from "../../../src/gen/csi/v1/csi.ts";
+import type { KubeClient } from "../../../src/kube/client.ts";
+import { createReflector } from "../../../src/kube/reflector.ts";
 import { NODES } from "../../../src/kube/resources.ts";
+import { deleteSnapshot } from "../../../src/operator/csi/delete-snapshot.ts";
+import { createCacheWait } from "../../../src/operator/volume/cache-wait.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import {
@@ -28,6 +32,7 @@ import { type FakeLvmNode, startFakeLvmNode } from "../../fakes/fake-lvm-node.ts
 import { NODE_NAME, startTestCluster, type TestCluster, untilRead } from "./cluster.ts";
 
 const log = createLogger("test", "silent");
+const NO_EVENTS = { record: () => undefined, flush: async () => undefined };
 
 let cluster: TestCluster;
 let node: FakeLvmNode;
@@ -235,6 +240,51 @@ describe("DeleteSnapshot", () => {
     await remove(snapshotId);
     expect(await readLogicalVolume(snapshotId)).toBeUndefined();
   }, 60_000);
+
+  it("does not wait for a word that the cache has shown since the snapshot was read", async () => {
+    const snapshotId = await makeSnapshot(await makeVolume());
+    node.silent = true;
+    await expect(remove(snapshotId)).rejects.toMatchObject({ code: status.ABORTED });
+    const logicalVolumes = createReflector({ client: cluster.client, resource: LOGICAL_VOLUMES, log });
+    const logicalVolumeChange = createCacheWait(logicalVolumes);
+    logicalVolumes.start();
+    await logicalVolumes.synced;
+    // The node speaks between the two reads of DeleteSnapshot.
+    const client: KubeClient = {
+      ...cluster.client,
+      get: async (resource, reference) => {
+        if (resource.kind === "Node") {
+          node.silent = false;
+          node.look();
+          const state = async () => logicalVolumes.store.get(snapshotId)?.status?.state;
+          await untilRead("the cache to show it", state, (shown) => shown === "Removed");
+        }
+        return cluster.client.get(resource, reference);
+      },
+    };
+    const deleting = { client, logicalVolumes, logicalVolumeChange, events: NO_EVENTS, removalWaitLimitMs: 5_000 };
+    const answered = await deleteSnapshot(deleting, snapshotId).finally(() => logicalVolumes.stop());
+    expect(answered).toEqual({});
+    expect(await readLogicalVolume(snapshotId)).toBeUndefined();
+  }, 60_000);
+
+  it("does not take the deletion of an earlier one of the name for the node's word", async () => {
+    const snapshotId = await makeSnapshot(await makeVolume());
+    node.silent = true;
+    const logicalVolumes = createReflector({ client: cluster.client, resource: LOGICAL_VOLUMES, log });
+    const deleting = {
+      client: cluster.client,
+      logicalVolumes,
+      // A cache that is behind: it has not shown the snapshot yet, and says that its name is gone.
+      logicalVolumeChange: async (_name: string, holds: (one: LogicalVolume | undefined) => boolean) => {
+        holds(undefined);
+      },
+      events: NO_EVENTS,
+      removalWaitLimitMs: 0,
+    };
+    expect(await deleteSnapshot(deleting, snapshotId)).toMatchObject({ code: "ABORTED" });
+    expect((await readLogicalVolume(snapshotId))?.spec.state).toBe("Removed");
+  });
 
   it("of one whose node is gone does not wait for it", async () => {
     const snapshotId = await makeSnapshot(await makeVolume());
