@@ -3,6 +3,7 @@
 // a while. Either is an extend that is decided a moment before the target; then the others leave, as members do in any shrink. So the
 // filesystem is never smaller than before. Pure, and decided anew at each step.
 import { stepBefore } from "../../api/decision-time.ts";
+import { isEmergencySince } from "../../api/emergency-since.ts";
 import type { SizeTarget, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
@@ -82,7 +83,7 @@ export function nextConsolidationStep(
   const merge = mergeInto(most, reportedShares(layout).filter(stays), parseQuantity(target.size), way);
   if (merge === undefined) return { do: "none", target: unchanged(target, presentBytes) };
   const isOfSize = presentBytes === parseQuantity(target.from);
-  if (merge.growthBytes === 0 && (isOfSize || hasEnded(layout, growth.decidedAt)))
+  if (merge.growthBytes === 0 && (isOfSize || hasEnded(layout, growth.decidedAt) || isAt(layout, growth.decidedAt)))
     return leave(target, merge.leaving, presentBytes);
   const { growing } = merge;
   if (!isOfSize || hasFailed(layout, growth.decidedAt)) return changedMeanwhile(wanted, presentBytes);
@@ -176,6 +177,13 @@ function reportedShares(layout: FilesystemLayout): Share[] {
 
 function hasEnded({ status }: FilesystemLayout, decidedAt: string): boolean {
   return status?.lastOperation?.outcome === "Succeeded" && status.lastOperation.decidedAt === decidedAt;
+}
+
+/** Nothing was left to do for that step: the extend of a former leader, which ran already, has come as far. */
+function isAt(layout: FilesystemLayout, decidedAt: string): boolean {
+  const { target } = layout.spec;
+  if (target?.decidedAt !== decidedAt || isEmergencySince(layout, decidedAt)) return false;
+  return filesystemSizeBytes(layout) === parseQuantity(target.size);
 }
 
 function hasFailed({ status }: FilesystemLayout, decidedAt: string): boolean {

@@ -1,7 +1,7 @@
 // What Filesystem and layout say of merging a filesystem's members: that the operator wants it for a pod, or that one was decided and is
 // not over. One that ended before its last step is wanted still, whoever waits: until then the filesystem is larger than it was. Pure.
 import { CONSOLIDATION_LIMIT_MS } from "../../api/consolidation.ts";
-import { isStepBefore } from "../../api/decision-time.ts";
+import { isStepBefore, stepBefore } from "../../api/decision-time.ts";
 import { isEmergencySince } from "../../api/emergency-since.ts";
 import type { Filesystem, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
@@ -38,7 +38,8 @@ function unfinished(
   const wantedBytes = parseQuantity(target.size);
   // What a deposed leader decided is carried on by nobody once the present one has been heard of there, by its grant for one.
   const isDeposed = target.epoch < highestEpoch(layout);
-  const isOver = isDeposed || hasEnded(target, layout) || hasFailedFirst(target, layout);
+  const isOver =
+    isDeposed || hasEnded(target, layout) || hasFailedFirst(target, layout) || isGivenUp(target, layout, presentBytes);
   const underWay = !isOver && Math.abs(nowMs - Date.parse(decidedAt)) < CONSOLIDATION_LIMIT_MS;
   if (!underWay && wantedBytes >= presentBytes) return undefined;
   const because =
@@ -57,6 +58,22 @@ function hasEnded({ decidedAt }: WantedTarget, { spec, status }: FilesystemLayou
 function hasFailedFirst({ decidedAt }: WantedTarget, { status }: FilesystemLayout): boolean {
   const last = status?.lastOperation;
   return last?.decidedAt !== undefined && isStepBefore(last.decidedAt, decidedAt) && last.outcome !== "Succeeded";
+}
+
+/**
+ * The operator begins none that was decided on another size than the filesystem has: an extend that the former leader had decided, for one,
+ * ended right after.
+ */
+function isGivenUp(
+  { decidedAt, from }: WantedTarget,
+  { spec, status }: FilesystemLayout,
+  presentBytes: number,
+): boolean {
+  if (status?.operation || presentBytes === parseQuantity(from)) return false;
+  const steps = [decidedAt, stepBefore(decidedAt)];
+  const done = [spec.target?.decidedAt, status?.lastOperation?.decidedAt];
+  const isBegun = done.some((at) => at !== undefined && steps.includes(at));
+  return !isBegun && spec.members?.every(({ replaces }) => replaces?.decidedAt !== decidedAt) === true;
 }
 
 /** A raised request or an emergency has changed the size since: what is there now is what it is to have. */

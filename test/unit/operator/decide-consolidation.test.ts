@@ -134,6 +134,13 @@ describe("what comes between the steps of a merge", () => {
     }
   });
 
+  it("the extend of a former leader, which ran already, brings the size that it grows to: the others leave", () => {
+    const again = mergeOf(begun, 1, { decidedAt: LATER });
+    const repeated = step({ ...growing, status: begun.status }, again);
+    const byFormer = { ...repeated, status: carriedOut(growing).status } as FilesystemLayout;
+    expect(summary(step(byFormer, again))).toBe("m0 3Gi Present, m1 1Gi Removed, m2 1Gi Removed");
+  });
+
   it("an emergency ends it: nothing leaves", () => {
     const surged = withLast(grown, { decidedAt: undefined, emergency: true });
     expect(decide(surged, target)).toMatchObject({ do: "hold", message: expect.stringContaining("decided anew") });

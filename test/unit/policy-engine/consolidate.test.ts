@@ -1,7 +1,8 @@
 import { describe, expect, it } from "@jest/globals";
 import { dataProfilesOf } from "../../../src/api/data-profiles.ts";
+import { stepBefore } from "../../../src/api/decision-time.ts";
 import type { WantedTarget } from "../../../src/api/filesystem.ts";
-import type { FilesystemLayout, LastOperation } from "../../../src/api/filesystem-layout.ts";
+import type { FilesystemLayout, LastOperation, MemberSpec } from "../../../src/api/filesystem-layout.ts";
 import { NO_CEILINGS, readCeilings } from "../../../src/policy-engine/ceilings.ts";
 import { decide } from "../../../src/policy-engine/decide.ts";
 import { explain } from "../../../src/policy-engine/explain.ts";
@@ -207,6 +208,23 @@ describe("what Filesystem and layout say of fewer members", () => {
     };
     return { ...wide, status: { ...wide.status, lastOperation } } as FilesystemLayout;
   };
+  const carrying = (decidedAt: string): FilesystemLayout => {
+    const carried = { size: "7Gi", from: "4Gi", epoch: 1, decidedAt };
+    return { ...wide, spec: { ...wide.spec, target: carried } };
+  };
+  const running = (layout: FilesystemLayout): FilesystemLayout => {
+    const operation = {
+      kind: "Extend",
+      from: "4Gi",
+      to: "7Gi",
+      epoch: 1,
+      startedAt: at(DECIDED_MS),
+      step: "",
+    } as const;
+    return { ...layout, status: { ...layout.status, operation } };
+  };
+  const madeForIt = (member: MemberSpec, index: number): MemberSpec =>
+    index < 3 ? member : { ...member, replaces: { member: "m0", decidedAt: at(DECIDED_MS) } };
   const GRANT = { size: "8Gi", minAvailable: "300Mi", expiry: at(NOW_MS + 60_000) };
   const FOR_POD = { members: 2, growthBytes: 2 * GIB, underWay: false };
 
@@ -216,7 +234,7 @@ describe("what Filesystem and layout say of fewer members", () => {
     ["it is under way", wide, 4, target, { members: 1, underWay: true }],
     [
       "there is room, and nothing has left",
-      wide,
+      carrying(stepBefore(at(DECIDED_MS))),
       7,
       target,
       { members: 1, underWay: true, sizeBytes: 4 * GIB, growthBytes: 0 },
@@ -241,6 +259,27 @@ describe("what Filesystem and layout say of fewer members", () => {
       4,
       target,
       FOR_POD,
+    ],
+    [
+      "an extend of the leader before ended after it was decided, so that the operator begins nothing",
+      carrying(at(DECIDED_MS - 60_000)),
+      7,
+      target,
+      { members: 1, underWay: false, sizeBytes: 4 * GIB, growthBytes: 0 },
+    ],
+    [
+      "such an extend still runs",
+      running(carrying(at(DECIDED_MS - 60_000))),
+      7,
+      target,
+      { members: 1, underWay: true },
+    ],
+    [
+      "a new member is made for it, and the size has changed since",
+      { ...wide, spec: { ...wide.spec, members: wide.spec.members?.map(madeForIt) } },
+      7,
+      target,
+      { members: 1, underWay: true },
     ],
     ["it is done, and another pod waits", ended({ outcome: "Succeeded" }), 4, target, FOR_POD],
     ["its member could not grow", ended({ outcome: "Failed", decidedAt: at(DECIDED_MS - 1) }), 4, target, FOR_POD],
