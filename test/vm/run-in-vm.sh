@@ -56,6 +56,7 @@ printf '%q ' "$@" >"$work/command"
 cat >"$work/settings" <<SETTINGS
 export PATH=$(printf %q "$PATH") HOME=/root LC_ALL=C.UTF-8 CI=$(printf %q "${CI:-}") NODE_OPTIONS=$(printf %q "${NODE_OPTIONS:-}")
 ${TIDEMARK_SAMPLE:+export TIDEMARK_SAMPLE=$(printf %q "$TIDEMARK_SAMPLE")}
+${TIDEMARK_SEED:+export TIDEMARK_SEED=$(printf %q "$TIDEMARK_SEED")}
 directory=$(printf %q "$PWD") kernel_modules=$(printf %q "$kernel_modules") modules=$(printf %q "${VM_MODULES:-loop}")
 SETTINGS
 

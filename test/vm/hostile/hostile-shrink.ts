@@ -5,16 +5,9 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { mountAt } from "../../../src/agent/storage/mount-table.ts";
 import type { ShrinkResult } from "../../../src/agent/storage/storage.ts";
-import {
-  createStorageFixture,
-  GIB,
-  MIB,
-  makeShrinkControl,
-  makeVolume,
-  remount,
-} from "../../integration/storage/storage-fixture.ts";
 import { startWriter, verifyFiles } from "../../integration/storage/written-files.ts";
 import { contentOf, fill, type HostileContent, type Random } from "./hostile-content.ts";
+import type { HostileGround } from "./hostile-ground.ts";
 
 export interface HostileEnd {
   readonly content: HostileContent;
@@ -24,51 +17,46 @@ export interface HostileEnd {
   readonly files: number;
 }
 
-const SIZE_BYTES = 1536 * MIB;
 const ATTEMPTS = 3;
 
 /** Throws with its seed where a byte or the filesystem was lost. */
-export async function liveHostileShrink(seed: number): Promise<HostileEnd> {
+export async function liveHostileShrink(seed: number, makeGround: () => Promise<HostileGround>): Promise<HostileEnd> {
   const random = randomOf(seed);
   const content = contentOf(random);
-  const fixture = createStorageFixture();
+  const ground = await makeGround();
   try {
-    const volume = makeVolume();
-    const manifest = join(fixture.directory, "manifest");
-    let mounted = await fixture.storage.stage(volume, SIZE_BYTES, fixture.mountPathOf(volume));
-    fill(mounted.mountPath, manifest, content, random);
-    const fromBytes = await fixture.storage.extend(mounted, 2 * GIB);
+    const manifest = join(ground.directory, "manifest");
+    const mountPath = await ground.begin();
+    fill(mountPath, manifest, content, random);
+    const fromBytes = await ground.grow();
     const writer =
       content.writerMegabytesPerSecond === 0
         ? undefined
-        : startWriter(mounted.mountPath, manifest, {
+        : startWriter(mountPath, manifest, {
             megabytesPerSecond: content.writerMegabytesPerSecond,
             keptFiles: 20,
             synced: true,
           });
     let result: ShrinkResult = { outcome: "Cancelled", sizeBytes: fromBytes, message: "" };
     for (let attempt = 0; attempt < ATTEMPTS && result.outcome === "Cancelled"; attempt += 1)
-      result = await fixture.storage.shrink(mounted, 512 * MIB, makeShrinkControl());
+      result = await ground.shrink();
     const error = writer?.error();
     await writer?.stop();
-    if (mountAt(mounted.mountPath)?.readOnly !== false) throw new Error("it is read-only");
+    if (mountAt(mountPath)?.readOnly !== false) throw new Error("it is read-only");
     // A writer that fills what was free before the shrink, too, is no loss of the shrink's.
     if (error !== undefined && !(error === "ENOSPC" && content.fullness > 0.6))
       throw new Error(`the writer met ${error}`);
-    mounted = await remount(fixture, mounted);
-    const { files, corrupt } = existsSync(manifest)
-      ? verifyFiles(mounted.mountPath, manifest)
-      : { files: 0, corrupt: [] };
+    await ground.remount();
+    const { files, corrupt } = existsSync(manifest) ? verifyFiles(mountPath, manifest) : { files: 0, corrupt: [] };
     if (corrupt.length > 0) throw new Error(`${corrupt.length} files are corrupt, of them ${corrupt[0]}`);
     // Sums of quota groups may lag, which btrfs check calls an error.
-    if (content.quotaGroups) execFileSync("btrfs", ["quota", "disable", mounted.mountPath]);
-    await fixture.storage.unstage(mounted, mounted.mountPath);
-    execFileSync("btrfs", ["check", "--readonly", fixture.memberPathOf(volume)], { stdio: ["ignore", "pipe", "pipe"] });
+    if (content.quotaGroups) execFileSync("btrfs", ["quota", "disable", mountPath]);
+    await ground.endChecked();
     return { content, outcome: result.outcome, fromBytes, toBytes: result.sizeBytes, files };
   } catch (error) {
     throw new Error(`hostile shrink ${seed} (${JSON.stringify(content)}): ${String(error)}`, { cause: error });
   } finally {
-    fixture.cleanUp();
+    await ground.cleanUp();
   }
 }
 
