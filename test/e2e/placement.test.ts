@@ -286,7 +286,9 @@ describeOn("ours", "placement by the default scheduler", ["bundle", "lvm"], () =
         expect(await eventsOf("late", "SlotsWanted")).toContain("merged into a new one of 2Gi would free 1");
         const { items } = await tested.client.list(FILESYSTEM_LAYOUTS);
         const wide = items.find(({ spec }) => spec.claimRef?.name === "wide");
-        expect(memberStates(wide?.spec.members)).toEqual(["m0 1Gi Present", "m1 1Gi Present", "m4 2Gi Present"]);
+        // Which two have left depends on what they held.
+        const states = memberStates(wide?.spec.members).map((state) => state.replace(/m[0-3]/, "former"));
+        expect(states).toEqual(["former 1Gi Present", "former 1Gi Present", "m4 2Gi Present"]);
         expect(await writerIn(tested, "wide").damaged()).toBe("");
         expect(await capacityMiB("wide")).toBe(4 * 1024);
         await tested.kubectl("delete", "volumepolicy", BREATHING);
