@@ -9,11 +9,11 @@ import { onLatest, sameObject } from "../kube/on-latest.ts";
 import type { EffectPoint } from "../process/effects.ts";
 import { saidByOperator } from "./filesystem-status.ts";
 
-const APPLY = { fieldManager: FIELD_MANAGERS.operator, force: true, subresource: "status" } as const;
+const APPLY = { fieldManager: FIELD_MANAGERS.operator, force: true } as const;
 
 /**
- * `decide` is handed the Filesystem as it is, with the generation of `filesystem`: the facts are of that one, and whoever reads a later
- * generation beside it waits for the next look. Nothing is said of a Filesystem that is gone, that is another one, or of which an operator
+ * `decide` is handed the Filesystem as it is, with the generation of `filesystem`, of which the facts are: a status that is behind the
+ * Filesystem's generation reads as "in progress". Nothing is said of a Filesystem that is gone, that is another one, or of which an operator
  * has said anything else since: that one knew more, and its change has the volume looked at again. Throws KubeError: "Conflict" where each
  * attempt met one, for the queue's back-off.
  */
@@ -42,7 +42,7 @@ function saysTheSame({ status: live }: Filesystem, { status: before }: Filesyste
 
 async function applyUnlessGone(client: KubeClient, point: EffectPoint, status: ApplyConfiguration): Promise<void> {
   try {
-    await client.apply(point, FILESYSTEMS, status, APPLY);
+    await client.apply(point, FILESYSTEMS, status, { ...APPLY, subresource: "status" });
   } catch (error) {
     if (!isKubeError(error, "NotFound")) throw error;
   }
