@@ -88,11 +88,14 @@ it("is what kubelet hears on the socket of the driver of spans", async () => {
   const parts = { driver: SPAN, nodeName: NAME, place: place() } as unknown as CsiNodeParts;
   const served = await serveOnSocket(path, [createCsiNode(serving, parts)]);
   const client = new NodeClient(`unix://${path}`, credentials.createInsecure());
-  const info = await new Promise((resolve, reject) => {
-    client.nodeGetInfo({}, (error, answer) => (error === null ? resolve(answer) : reject(error)));
-  });
-  expect(info).toMatchObject({ nodeId: NAME, accessibleTopology: { segments: { ...own, [ZONE]: "a" } } });
-  client.close();
-  await served.close();
-  rmSync(directory, { recursive: true });
+  try {
+    const info = await new Promise((resolve, reject) => {
+      client.nodeGetInfo({}, (error, answer) => (error === null ? resolve(answer) : reject(error)));
+    });
+    expect(info).toMatchObject({ nodeId: NAME, accessibleTopology: { segments: { ...own, [ZONE]: "a" } } });
+  } finally {
+    client.close();
+    await served.close();
+    rmSync(directory, { recursive: true });
+  }
 });

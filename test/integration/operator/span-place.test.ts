@@ -145,13 +145,14 @@ describe("spans whose class binds at once in one zone", () => {
     );
     await moveTo("a");
     tested.sidecars.resume();
-    expect(await created).toMatchObject({
+    const answer = await created;
+    await moveTo("b");
+    expect(answer).toMatchObject({
       code: status.FAILED_PRECONDITION,
       details: expect.stringContaining(`class ${MEMBER_CLASS} of the members made one in ${ZONE_KEY}=a`),
     });
     await untilRead("nothing of it", layoutOf, (one) => one === undefined);
     expect(await claimOf(handle, "m0")).toBeUndefined();
-    await moveTo("b");
   }, 60_000);
 });
 
