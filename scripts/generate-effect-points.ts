@@ -5,7 +5,7 @@ import { join } from "node:path";
 import ts from "typescript";
 
 const POINT = /^[a-z0-9-]+\/[a-z0-9-]+$/;
-// Calls whose first argument is an effect point; callAsEffect and makeLayout take it second.
+// Calls whose first argument is an effect point; callAsEffect, makeLayout and reportFilesystem take it second.
 const PORT_CALLS: Readonly<Record<string, number>> = {
   run: 0,
   create: 0,
@@ -24,6 +24,7 @@ const PORT_CALLS: Readonly<Record<string, number>> = {
   zeroExclusively: 0,
   callAsEffect: 1,
   makeLayout: 1,
+  reportFilesystem: 1,
 };
 
 function sources(directory: string): string[] {

@@ -1,6 +1,5 @@
 // CSI Node of one of our drivers: what kubelet asks of this node, checked here and done by staging and pod mounts. Sizes are
 // none of its business: they are driven by the layout alone.
-import { TOPOLOGY_NODE } from "../api/names.ts";
 import type { Driver } from "../csi/driver.ts";
 import { invalidArgument, Refusal } from "../csi/refusal.ts";
 import { type Serving, unaryMethod } from "../csi/unary-method.ts";
@@ -14,6 +13,7 @@ import {
 import type { GrpcService } from "../process/grpc.ts";
 import { formerKubeletPath, kubeletPath } from "./kubelet-path.ts";
 import { publishVolume, stageVolume } from "./mount-volume.ts";
+import type { NodePlace } from "./node-place.ts";
 import type { PodMounts } from "./pod-mounts.ts";
 import type { Staging } from "./staging.ts";
 import { shownPath } from "./storage/raw-device.ts";
@@ -25,6 +25,7 @@ export interface CsiNodeParts {
   /** Volumes of the other driver are unknown to this one. */
   readonly driver: Driver;
   readonly nodeName: string;
+  readonly place: NodePlace;
   readonly kubeletDirectory: string;
   readonly staging: Staging;
   readonly podMounts: PodMounts;
@@ -65,11 +66,11 @@ export function createCsiNode(serving: Serving, everyone: CsiNodeParts): GrpcSer
       capabilities: CAPABILITIES.map((type) => ({ type: { $case: "rpc" as const, value: { type } } })),
     })),
     // 0: nothing of ours is attached, so no number of volumes is too many; members count for their own drivers.
-    nodeGetInfo: unaryMethod(serving, "NodeGetInfo", async () => ({
-      nodeId: nodeName,
-      maxVolumesPerNode: 0,
-      accessibleTopology: { segments: { [TOPOLOGY_NODE]: nodeName } },
-    })),
+    nodeGetInfo: unaryMethod(serving, "NodeGetInfo", async () => {
+      const segments = await parts.place(parts.driver);
+      if (segments instanceof Refusal) return segments;
+      return { nodeId: nodeName, maxVolumesPerNode: 0, accessibleTopology: { segments } };
+    }),
   };
   return { definition: NodeService, implementation };
 }

@@ -22,6 +22,7 @@ import { openEngineStreams } from "./engine-streams.ts";
 import { startLogicalVolumes } from "./logical-volume/logical-volumes.ts";
 import { openNodeLvm } from "./lvm/node-lvm.ts";
 import { registerOrphanGauge } from "./metrics.ts";
+import { createNodePlace } from "./node-place.ts";
 import { createNodeVolumes } from "./node-volumes.ts";
 import { checkPlaces, recordPlaces } from "./own-places.ts";
 import { reportNodeStorage } from "./report-node-storage.ts";
@@ -91,9 +92,10 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
   const thinPools = lvm && keepThinPools({ nodeName, lvm, client, registry: metrics.registry, clock, log });
   const engines = config.engineService && watchEngineEndpoints(client, config.engineService, streams.follow, log);
   const serving = { log, refusalOf: refusalOfError, answered: () => undefined };
+  const place = createNodePlace(client, nodeName, clock);
   const servicesOf = (driver: Driver): GrpcService[] => [
     createIdentity(serving, driver, () => true),
-    createCsiNode(serving, { driver, nodeName, kubeletDirectory, podMounts, ...volumes.csi }),
+    createCsiNode(serving, { driver, nodeName, place, kubeletDirectory, podMounts, ...volumes.csi }),
   ];
   volumes.start();
   const nodeStorage = reportNodeStorage({ nodeName, client, storage, classes: lvm?.classes, states, clock, log });

@@ -87,3 +87,5 @@ export const EPOCH_ANNOTATION = "tidemark.dev/epoch";
 
 /** Where the agent says that a node has our drivers (CSI topology). */
 export const TOPOLOGY_NODE = "topology.tidemark.dev/node";
+/** What it says besides for spans, where the Node has such a label: a span's class may name them in allowedTopologies. */
+export const TOPOLOGY_PLACES = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"] as const;

@@ -2,11 +2,10 @@
 // the version of the Filesystem that it was decided on. It words nothing. Pure: time comes in.
 import { type ConditionType, datedCondition, type Statement } from "../api/condition.ts";
 import type { ConsolidationNeed } from "../api/consolidation.ts";
-import type { Filesystem } from "../api/filesystem.ts";
+import type { Filesystem, FilesystemStatus } from "../api/filesystem.ts";
 import { API_VERSION } from "../api/names.ts";
 import type { LastTrim } from "../api/trim.ts";
 import type { ApplyConfiguration } from "../kube/client.ts";
-import { isKubeError } from "../kube/kube-error.ts";
 import { versionOf } from "../kube/on-latest.ts";
 import { formatQuantity } from "../units/quantity.ts";
 
@@ -46,12 +45,10 @@ export function filesystemStatus(filesystem: Filesystem, facts: FilesystemFacts,
   };
 }
 
-/**
- * The Filesystem is gone, another one, or of a later version than the cache had. What the watch says of it has all of the volume's facts
- * gathered and decided on again, which is right also where another operator leads by then.
- */
-export function isChangedMeanwhile(error: unknown): boolean {
-  return isKubeError(error, "NotFound") || isKubeError(error, "Conflict");
+/** What of a status is the operator's: all but what the policy-engine says. */
+export function saidByOperator(status: Filesystem["status"]): Omit<FilesystemStatus, "scaling"> {
+  const { scaling: _engines, ...own } = status ?? {};
+  return own;
 }
 
 /** In this order: the column State shows the reason of the first that is true. */

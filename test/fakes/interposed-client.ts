@@ -9,18 +9,19 @@ export interface InterposedClient {
   readonly calls: string[];
 }
 
-/** `act` runs before the first call for which `isChosen` says so, and before no other. */
+/** `act` runs before each of the first `times` calls for which `isChosen` says so, and before no other. */
 export function interposed(
   real: KubeClient,
   isChosen: (call: string, before: readonly string[]) => boolean,
   act: () => Promise<unknown>,
+  times = 1,
 ): InterposedClient {
   const calls: string[] = [];
-  let acted = false;
+  let acted = 0;
   const note = async (verb: string, { plural }: Pick<Resource<KubeObject>, "plural">): Promise<void> => {
     const call = `${verb} ${plural}`;
-    if (!acted && isChosen(call, calls)) {
-      acted = true;
+    if (acted < times && isChosen(call, calls)) {
+      acted += 1;
       await act();
     }
     calls.push(call);

@@ -1,6 +1,6 @@
 // One ordinary claim made consistent: gather, decide, apply, report. The request is raised before its target is recorded as
 // carried: a crash in between raises it to the same size again, which changes nothing.
-import { FILESYSTEMS, type Filesystem, type SizeTarget } from "../../api/filesystem.ts";
+import type { Filesystem, SizeTarget } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
 import { shows } from "../../kube/apply.ts";
@@ -11,7 +11,7 @@ import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolume } from "../../kube/reso
 import type { Outcome } from "../../kube/work-queue.ts";
 import type { Clock } from "../../process/clock.ts";
 import { formatQuantity, parseQuantity } from "../../units/quantity.ts";
-import { isChangedMeanwhile } from "../filesystem-status.ts";
+import { reportFilesystem } from "../report-filesystem.ts";
 import { writeFilesystem } from "../volume/filesystem-writer.ts";
 import type { ClaimCaches } from "./claim-caches.ts";
 import { gatherClaim, type OrdinaryClaim } from "./claim-facts.ts";
@@ -128,9 +128,5 @@ async function reportStatus(
 ): Promise<void> {
   const status = claimStatus(facts, filesystem, clock.nowMs());
   if (shows(filesystem, status)) return;
-  try {
-    await client.apply("claim/report-status", FILESYSTEMS, status, { ...APPLY, subresource: "status" });
-  } catch (error) {
-    if (!isChangedMeanwhile(error)) throw error;
-  }
+  await reportFilesystem(client, "claim/report-status", filesystem, (live) => claimStatus(facts, live, clock.nowMs()));
 }

@@ -59,6 +59,8 @@ export interface SpanOrder {
   readonly memberBytes: number;
   /** The scheduler's choice, or ours: for member classes that wait for a consumer. */
   readonly selectedNode: string;
+  /** Where the request lets it be, if it names no node; none: anywhere. */
+  readonly places: readonly Topology[];
 }
 
 const FIRST_MEMBER = 0;
@@ -76,7 +78,8 @@ export async function createSpan(creating: CreatingSpan, order: SpanOrder): Prom
   const claim = await orderClaim(client, layout, first);
   const bound = claim instanceof Refusal ? claim : await untilBound(creating, layout, claim);
   const own = bound instanceof Refusal ? bound : await takeMember(creating, layout, first, bound);
-  const topologies = own instanceof Refusal ? own : await withinOthers(client, layout, own);
+  const within = own instanceof Refusal ? own : (refusalOfPlace(order, own) ?? own);
+  const topologies = within instanceof Refusal ? within : await withinOthers(client, layout, within);
   if (topologies instanceof Refusal && topologies.code !== "ABORTED") await abandon(creating, layout);
   return topologies;
 }
@@ -174,6 +177,16 @@ async function untilBound(
   if (trouble?.exhausted === true) return new Refusal("RESOURCE_EXHAUSTED", trouble.message);
   const why = trouble === undefined ? "" : `: ${trouble.message}`;
   return new Refusal("ABORTED", `${handle}: ${left} after ${memberWaitLimitMs} ms${why}; ask again`);
+}
+
+/** A provisioner that makes volumes before it knows a node makes them anywhere. */
+function refusalOfPlace({ record, places }: SpanOrder, own: readonly Topology[]): Refusal | undefined {
+  if (sharedTopologies(own, places) !== undefined) return undefined;
+  return new Refusal(
+    "FAILED_PRECONDITION",
+    `allowedTopologies of the span's class allow volumes ${describeTopologies(places)} only, and class ${record.memberRules?.className} of the ` +
+      `members made one ${describeTopologies(own)}: give that class the same allowedTopologies, or WaitForFirstConsumer`,
+  );
 }
 
 /** Where every member can be used: one that is asked for again after an extend may have more than the first. */

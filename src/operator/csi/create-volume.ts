@@ -9,7 +9,7 @@ import type { Driver } from "../../csi/driver.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import type { CreateVolumeRequest, CreateVolumeResponse, Topology, TopologyRequirement } from "../../gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../kube/client.ts";
-import { CSI_NODES } from "../../kube/resources.ts";
+import { CSI_NODES, type CSINode, NODES } from "../../kube/resources.ts";
 import type { MakingLogicalVolume } from "../lvm/make-logical-volume.ts";
 import { tearDownSpan } from "../member/tear-down-span.ts";
 import { writeFilesystem } from "../volume/filesystem-writer.ts";
@@ -22,7 +22,14 @@ import { createLoop, createLvm, nodeTopology } from "./create-local.ts";
 import { abandon, type CreatingSpan, createSpan } from "./create-span.ts";
 import { refusalOfExisting, refusalOfOtherSource, refusalOfStarted } from "./existing-volume.ts";
 import { refusalOfRoom } from "./node-room.ts";
-import { hasDriver, isAccessibleFrom, leastUsedNode, requestedNode } from "./placement.ts";
+import {
+  hasDriver,
+  isAccessibleFrom,
+  leastUsedNode,
+  nodesInPlace,
+  requestedNode,
+  requestedPlaces,
+} from "./placement.ts";
 import { removeVolume } from "./remove-volume.ts";
 import { claimUIDOf } from "./volume-binding.ts";
 import { orderOf, type VolumeOrder } from "./volume-order.ts";
@@ -74,7 +81,8 @@ export async function createVolume(
   const record: VolumeRecord = { ...order, claim, nodeName: ofNode, logicalVolume: undefined };
   // The Filesystem first: where it cannot be written (its namespace is gone) no layout is left without an owner.
   await writeFilesystem(client, record.claim, claimUID !== undefined);
-  const created = await create(creating, order, record, chosen, found.layout);
+  const places = requestedPlaces(request.accessibilityRequirements);
+  const created = await create(creating, order, record, { ...chosen, places }, found.layout);
   if (created instanceof Refusal) return created;
   await creating.watch.untilCached(order.handle, true, CACHE_WAIT_LIMIT_MS);
   return responseOf(created.record, request, order.requestedBytes, created.topologies);
@@ -156,12 +164,12 @@ async function create(
   creating: Creating,
   order: VolumeOrder,
   record: VolumeRecord,
-  { nodeName, storage }: ChosenNode,
+  { nodeName, storage, places }: ChosenNode & { readonly places: readonly Topology[] },
   existing: FilesystemLayout | undefined,
 ): Promise<CreatedVolume | Refusal> {
   const { backend, memberBytes, deviceClass, source } = order;
   if (backend === "span") {
-    const topologies = await createSpan(creating, { record, existing, memberBytes, selectedNode: nodeName });
+    const topologies = await createSpan(creating, { record, existing, memberBytes, selectedNode: nodeName, places });
     return topologies instanceof Refusal ? topologies : { record, topologies };
   }
   const local = { record, nodeName, storage, existing, memberBytes, deviceClass, source };
@@ -196,13 +204,26 @@ async function chooseNode(
   }
   const lists = [client.list(CSI_NODES), client.list(FILESYSTEM_LAYOUTS), client.list(NODE_STORAGES)] as const;
   const [nodes, layouts, storages] = await Promise.all(lists);
+  const drivers = nodes.items.filter((node) => hasDriver(node, driver));
+  const served = await servedInPlace(client, drivers, accessibilityRequirements);
+  if (served instanceof Refusal) return served;
   const storageOf = new Map(storages.items.map((one) => [one.metadata.name, one]));
-  const served = nodes.items.filter((node) => hasDriver(node, driver));
   const refusals = served.map(({ metadata: { name } }) => refusalOfRoom(name, storageOf.get(name), order, memberBytes));
   const roomy = served.filter((_node, index) => refusals[index] === undefined);
   const full = roomy.length === 0 ? refusals.find((refusal) => refusal !== undefined) : undefined;
   const nodeName = full ?? leastUsedNode(roomy, countByNode(layouts.items), driver);
   return nodeName instanceof Refusal ? nodeName : { nodeName, storage: storageOf.get(nodeName) };
+}
+
+async function servedInPlace(
+  client: KubeClient,
+  drivers: readonly CSINode[],
+  requirement: TopologyRequirement | undefined,
+): Promise<readonly CSINode[] | Refusal> {
+  if (requestedPlaces(requirement).length === 0) return drivers;
+  const { items } = await client.list(NODES);
+  const labels = new Map(items.map(({ metadata }) => [metadata.name, metadata.labels ?? {}]));
+  return nodesInPlace(drivers, (nodeName) => labels.get(nodeName) ?? {}, requirement);
 }
 
 function countByNode(layouts: readonly FilesystemLayout[]): Map<string, number> {

@@ -5,22 +5,54 @@ import type { Driver } from "../../csi/driver.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import type { Topology, TopologyRequirement } from "../../gen/csi/v1/csi.ts";
 import type { CSINode } from "../../kube/resources.ts";
+import { describeTopologies, isWithin } from "../member/volume-topology.ts";
 
-/** The node that the request names; undefined: it leaves the choice to us. */
+/** The node that the request names; undefined: it leaves the choice to us, for a span perhaps within places. */
 export function requestedNode(
   requirement: TopologyRequirement | undefined,
   driver: Driver,
 ): string | undefined | Refusal {
-  const topologies = [...(requirement?.preferred ?? []), ...(requirement?.requisite ?? [])];
-  if (topologies.length === 0) return undefined;
+  const topologies = topologiesIn(requirement);
   const nodeName = topologies.map(nodeOf).find((name) => name !== undefined);
+  if (nodeName !== undefined || topologies.length === 0 || driver.attaches) return nodeName;
+  return new Refusal(
+    "INVALID_ARGUMENT",
+    `no topology in the request has a segment ${TOPOLOGY_NODE}; is ${driver.name} registered on the chosen node?`,
+  );
+}
+
+/**
+ * Where a request that names no node lets a span be: csi-provisioner hands on allowedTopologies of a class that binds at once. None:
+ * anywhere.
+ */
+export function requestedPlaces(requirement: TopologyRequirement | undefined): readonly Topology[] {
+  const requisite = requirement?.requisite ?? [];
+  return requisite.some((topology) => nodeOf(topology) !== undefined) ? [] : requisite;
+}
+
+/**
+ * Those of the first place in the request that has any, by the labels of their Nodes: csi-provisioner has the volumes of a StatefulSet begin
+ * with different ones.
+ */
+export function nodesInPlace(
+  nodes: readonly CSINode[],
+  labelsOf: (nodeName: string) => Readonly<Record<string, string>>,
+  requirement: TopologyRequirement | undefined,
+): readonly CSINode[] | Refusal {
+  const places = topologiesIn(requirement);
+  if (places.length === 0) return nodes;
+  const within = places.map((place) => nodes.filter(({ metadata }) => isWithin([place], labelsOf(metadata.name))));
   return (
-    nodeName ??
+    within.find((some) => some.length > 0) ??
     new Refusal(
-      "INVALID_ARGUMENT",
-      `no topology in the request has a segment ${TOPOLOGY_NODE}; is ${driver.name} registered on the chosen node?`,
+      "RESOURCE_EXHAUSTED",
+      `the request allows volumes ${describeTopologies(requestedPlaces(requirement))} only, and none of the ${nodes.length} nodes with the driver is there by its labels`,
     )
   );
+}
+
+function topologiesIn(requirement: TopologyRequirement | undefined): readonly Topology[] {
+  return [...(requirement?.preferred ?? []), ...(requirement?.requisite ?? [])];
 }
 
 /** Whether a volume on `nodeName` satisfies the request. */

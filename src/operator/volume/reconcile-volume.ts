@@ -1,13 +1,11 @@
 // One volume made consistent: gather, decide, apply, report. The target goes first, since a filling disk waits for it; the
 // status follows. What was lost is made again before anything else is decided on it.
-import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
+import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import { FIELD_MANAGERS } from "../../api/names.ts";
 import { shows } from "../../kube/apply.ts";
 import { NODES } from "../../kube/resources.ts";
 import type { Outcome } from "../../kube/work-queue.ts";
 import type { Consolidations } from "../consolidation/consolidations.ts";
-import { isChangedMeanwhile } from "../filesystem-status.ts";
 import { tendLogicalVolume } from "../lvm/tend-logical-volume.ts";
 import { type ClassFailure, classFailure, growthNews } from "../member/member-growth.ts";
 import { rulesOfRecords } from "../member/member-rules.ts";
@@ -18,6 +16,7 @@ import { type MemberReport, tendMembers } from "../member/tend-members.ts";
 import { tendSpare } from "../member/tend-spare.ts";
 import type { OperatorMetrics } from "../metrics.ts";
 import { describeLoss, lossOf, nodeOfLocal } from "../node-loss/lost-node.ts";
+import { reportFilesystem } from "../report-filesystem.ts";
 import { carryTarget, type TargetCarrying } from "./carry-target.ts";
 import { carryTrim } from "./carry-trim.ts";
 import { decideRebuild, looksLost, needsMembers } from "./decide-rebuild.ts";
@@ -42,7 +41,6 @@ export interface VolumeReconciling extends TargetCarrying {
 const FAILED_RETRY_MS = 30_000;
 /** A provisioner says in Events what it cannot do, and those are not watched. */
 const WAITING_RETRY_MS = 10_000;
-const APPLY = { fieldManager: FIELD_MANAGERS.operator, force: true } as const;
 
 export async function reconcileVolume(reconciling: VolumeReconciling, handle: string): Promise<Outcome> {
   const cached = gatherFacts(reconciling.caches, handle);
@@ -176,10 +174,8 @@ async function reportStatus(
   if (shows(facts.filesystem, status)) return undefined;
   const untoldMs = untoldForMs(facts.filesystem, facts.layout, status, clock.nowMs());
   if (untoldMs !== undefined) return untoldMs;
-  try {
-    await client.apply("report-status/filesystem", FILESYSTEMS, status, { ...APPLY, subresource: "status" });
-  } catch (error) {
-    if (!isChangedMeanwhile(error)) throw error;
-  }
+  await reportFilesystem(client, "report-status/filesystem", facts.filesystem, (filesystem) =>
+    decideStatus({ ...facts, filesystem }, clock.nowMs()),
+  );
   return undefined;
 }

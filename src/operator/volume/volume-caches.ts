@@ -22,6 +22,7 @@ import {
 import type { Logger } from "../../process/log.ts";
 import { labelledHandle } from "../member/member-names.ts";
 import { lossOf, nodeOfLocal } from "../node-loss/lost-node.ts";
+import { memberClassOf } from "./growth-watch.ts";
 import { isOurVolume } from "./volume-record.ts";
 
 export interface VolumeCaches extends ReflectorSet {
@@ -54,6 +55,7 @@ export function createVolumeCaches(client: KubeClient, log: Logger): VolumeCache
     indexes: {
       "claim-uid": ({ spec }) => oneOrNone(spec.claimRef?.uid),
       "local-node": (layout) => oneOrNone(nodeOfLocal(layout)),
+      "member-class": memberClassOf,
       "span-node": ({ spec }) => (spec.backend === "span" ? oneOrNone(spec.nodeName) : []),
     },
   });

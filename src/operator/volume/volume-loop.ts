@@ -1,6 +1,7 @@
 // Runs the reconciler while this replica leads: every volume once when leadership begins, then each one that changes.
 import type { Logger } from "../../process/log.ts";
 import { createLedQueue, type LedQueue } from "../led-queue.ts";
+import { onClassGrowthChange } from "./growth-watch.ts";
 import { reconcileVolume, type VolumeReconciling } from "./reconcile-volume.ts";
 
 const CONCURRENCY = 16;
@@ -22,5 +23,6 @@ export function createVolumeLoop(reconciling: VolumeReconciling, log: Logger): L
   );
   caches.onChange(queue.add);
   caches.onNodeLossChange(queue.add);
+  onClassGrowthChange(caches.layouts, reconciling.clock, queue.add);
   return queue;
 }

@@ -4,13 +4,16 @@ import { FILESYSTEMS, type Filesystem } from "../../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
 import type { Node } from "../../../src/kube/resources.ts";
+import { createWorkQueue, type Outcome } from "../../../src/kube/work-queue.ts";
 import { writeFilesystem } from "../../../src/operator/volume/filesystem-writer.ts";
 import { createLayoutWriter } from "../../../src/operator/volume/layout-writer.ts";
 import { reconcileVolume, type VolumeReconciling } from "../../../src/operator/volume/reconcile-volume.ts";
 import { systemClock } from "../../../src/process/clock.ts";
+import { createLogger } from "../../../src/process/log.ts";
 import { buildLayout, VOLUME_UID } from "../../builders/filesystem-layout.ts";
 import { type InterposedClient, interposed } from "../../fakes/interposed-client.ts";
 import { type ApiServer, startApiServer } from "./api-server.ts";
+import { untilRead } from "./cluster.ts";
 
 const NAME = { namespace: "default", name: "data" };
 const NODE: Node = { apiVersion: "v1", kind: "Node", metadata: { name: "node-a" }, spec: {} };
@@ -34,9 +37,9 @@ beforeEach(async () => {
 });
 afterAll(() => server.stop(), 60_000);
 
-/** Of an operator whose caches show what the test has put there; `act` comes right before its status. */
-function lookAfter(act: () => Promise<unknown>): { late: InterposedClient; look: () => Promise<unknown> } {
-  const late = interposed(server.client, (call) => call === "apply filesystems", act);
+/** Of an operator whose caches show what the test has put there; `act` comes right before each of the first `times` of its statuses. */
+function lookAfter(act: () => Promise<unknown>, times = 1): { late: InterposedClient; look: () => Promise<Outcome> } {
+  const late = interposed(server.client, (call) => call === "apply filesystems", act, times);
   const caches = {
     layouts: { store: { get: () => layout } },
     filesystems: { store: { get: () => filesystem } },
@@ -61,10 +64,73 @@ async function sayElsewhere(): Promise<Filesystem> {
   return server.client.apply("test/status", FILESYSTEMS, object, options);
 }
 
+/** As the policy-engine that leads: another plan each time. */
+function reportPlans(): () => Promise<Filesystem> {
+  let plans = 0;
+  return () => {
+    plans += 1;
+    const scaling = { plan: "hold", reason: "CoolingDown", message: `plan ${plans}` } as const;
+    const object = { apiVersion: API_VERSION, kind: "Filesystem", metadata: NAME, status: { scaling } };
+    const options = { fieldManager: FIELD_MANAGERS.policyEngine, force: true, subresource: "status" } as const;
+    return server.client.apply("test/plan", FILESYSTEMS, object, options);
+  };
+}
+
+/** As the policy-engine that leads: the same size each time, decided later. */
+function decideTargets(): () => Promise<Filesystem> {
+  let decided = 0;
+  return () => {
+    decided += 1;
+    const decidedAt = new Date(Date.parse("2030-01-01T00:00:00Z") + decided).toISOString();
+    const target = { size: "2Gi", from: "1Gi", epoch: 1, decidedAt };
+    const object = { apiVersion: API_VERSION, kind: "Filesystem", metadata: NAME, spec: { target } };
+    return server.client.apply("test/target", FILESYSTEMS, object, { fieldManager: FIELD_MANAGERS.policyEngine });
+  };
+}
+
+it("is said in one look, however often the policy-engine reports right before it", async () => {
+  const { late, look } = lookAfter(reportPlans(), 6);
+  expect(await look()).toBe("done");
+  expect(late.calls.filter((call) => call === "apply filesystems")).toHaveLength(7);
+  expect((await live())?.status).toMatchObject({
+    scaling: { message: "plan 6" },
+    nodeName: "node-a",
+    volumeHandle: metadata.name,
+  });
+});
+
+it("names the generation that it looked at, where a target comes right before it", async () => {
+  const { look } = lookAfter(decideTargets(), 3);
+  expect(await look()).toBe("done");
+  const said = await live();
+  expect(said?.metadata.generation).toBe((filesystem.metadata.generation ?? 0) + 3);
+  expect(said?.status).toMatchObject({ observedGeneration: filesystem.metadata.generation, nodeName: "node-a" });
+});
+
+it("is tried again by the queue where nothing else changes after a burst of reports", async () => {
+  const { look } = lookAfter(reportPlans(), 12);
+  let looks = 0;
+  const queue = createWorkQueue({
+    name: "looks",
+    concurrency: 1,
+    run: () => {
+      looks += 1;
+      return look();
+    },
+    log: createLogger("test", "silent"),
+    backOff: { baseMs: 1, capMs: 10 },
+  });
+  queue.add(metadata.name);
+  await untilRead("its status", live, (one) => one?.status?.volumeHandle === metadata.name);
+  expect(looks).toBe(2);
+  expect((await live())?.status?.scaling?.message).toBe("plan 12");
+  await queue.stop();
+});
+
 it("is not said over what another operator has said since: the change has it looked at again", async () => {
   const { late, look } = lookAfter(sayElsewhere);
   expect(await look()).toBe("done");
-  expect(late.calls).toEqual(["apply filesystems"]);
+  expect(late.calls).toEqual(["apply filesystems", "get filesystems"]);
   expect((await live())?.status).toEqual({ nodeName: "node-b" });
   // What the caches show then.
   filesystem = (await live()) as Filesystem;

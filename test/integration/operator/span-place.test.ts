@@ -6,6 +6,7 @@ import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/file
 import { MEMBER_NAMESPACE } from "../../../src/api/names.ts";
 import { ControllerClient, type CreateVolumeRequest, type GetCapacityResponse } from "../../../src/gen/csi/v1/csi.ts";
 import {
+  CSI_NODES,
   CSI_STORAGE_CAPACITIES,
   NODES,
   PERSISTENT_VOLUME_CLAIMS,
@@ -92,6 +93,93 @@ describe("members whose class allows one zone", () => {
     expect([await selectedNode(handle, "m0"), await selectedNode(handle, "m1")]).toEqual(["node-b", "node-a"]);
   }, 60_000);
 });
+
+describe("spans whose class binds at once in one zone", () => {
+  const inZone = (zone: string): CreateVolumeRequest => {
+    const topology = { segments: { [ZONE_KEY]: zone } };
+    return tested.span.request({}, { accessibilityRequirements: { requisite: [topology], preferred: [topology] } });
+  };
+  const moveTo = (zone: string) =>
+    tested.cluster.client.mergePatch(
+      "test/label",
+      NODES,
+      { name: "node-far" },
+      { metadata: { labels: { [ZONE_KEY]: zone } } },
+    );
+  beforeAll(async () => {
+    for (const name of ["node-a", "node-far"]) {
+      const found = await tested.cluster.client.get(CSI_NODES, { name });
+      const drivers = [...(found?.spec.drivers ?? []), { name: "span.tidemark.dev", nodeID: name }];
+      await tested.cluster.client.mergePatch("test/driver", CSI_NODES, { name }, { spec: { drivers } });
+    }
+  });
+
+  it("are made on a node that is there by its labels", async () => {
+    const { volume } = await tested.span.create(inZone("b"));
+    expect(volume?.accessibleTopology).toEqual([{ segments: { [ZONE_KEY]: "b" } }]);
+    expect(await selectedNode(volume?.volumeId ?? "", "m0")).toBe("node-far");
+  }, 60_000);
+
+  it("are refused where no node is there", async () => {
+    await expect(tested.span.create(inZone("c"))).rejects.toMatchObject({
+      code: status.RESOURCE_EXHAUSTED,
+      details: expect.stringContaining(`the request allows volumes in ${ZONE_KEY}=c only`),
+    });
+  }, 60_000);
+
+  it("are refused where the members' driver made the first member elsewhere, and nothing stays", async () => {
+    tested.sidecars.binds = false;
+    const request = inZone("b");
+    const created = tested.span.create(request).catch((error: unknown) => error);
+    const claimName = request.parameters["csi.storage.k8s.io/pvc/name"];
+    const layoutOf = async () =>
+      (await tested.cluster.client.list(FILESYSTEM_LAYOUTS)).items.find(
+        ({ spec }) => spec.claimRef?.name === claimName,
+      );
+    const begun = await untilRead("its layout", layoutOf, (one) => one !== undefined);
+    const handle = begun?.metadata.name ?? "";
+    await untilRead(
+      "its member's claim",
+      () => claimOf(handle, "m0"),
+      (claim) => claim !== undefined,
+    );
+    await moveTo("a");
+    tested.sidecars.resume();
+    const answer = await created;
+    await moveTo("b");
+    expect(answer).toMatchObject({
+      code: status.FAILED_PRECONDITION,
+      details: expect.stringContaining(`class ${MEMBER_CLASS} of the members made one in ${ZONE_KEY}=a`),
+    });
+    await untilRead("nothing of it", layoutOf, (one) => one === undefined);
+    expect(await claimOf(handle, "m0")).toBeUndefined();
+  }, 60_000);
+});
+
+it("a span's class with a key that no driver of ours registers is named on its claims, with what to do", async () => {
+  const { client } = tested.cluster;
+  await client.create("test/class", STORAGE_CLASSES, {
+    apiVersion: "storage.k8s.io/v1",
+    kind: "StorageClass",
+    metadata: { name: "racked" },
+    provisioner: "span.tidemark.dev",
+    parameters: { backend: "span", memberStorageClassName: MEMBER_CLASS },
+    volumeBindingMode: "WaitForFirstConsumer",
+    allowedTopologies: [{ matchLabelExpressions: [{ key: "rack.example.com", values: ["7"] }] }],
+  });
+  await client.create("test/claim", PERSISTENT_VOLUME_CLAIMS, {
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: { namespace: "shop", name: "racked" },
+    spec: {
+      accessModes: ["ReadWriteOnce"],
+      storageClassName: "racked",
+      resources: { requests: { storage: "2Gi" } },
+    },
+  });
+  const message = await eventMessage(client, "racked", "StorageClassInvalid", "rack.example.com");
+  expect(message).toContain("put rack.example.com into allowedTopologies of the members' class");
+}, 60_000);
 
 describe("a member that is added later", () => {
   it("is made for the node that has the volume", async () => {

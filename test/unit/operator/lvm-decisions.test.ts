@@ -188,6 +188,45 @@ describe("a class of which no node can ever give a volume", () => {
   });
 });
 
+describe("a span's class with allowedTopologies", () => {
+  type Binding = NonNullable<StorageClass["volumeBindingMode"]>;
+  const problemOf = (volumeBindingMode: Binding, ...terms: string[][]) =>
+    classProblem(
+      {
+        apiVersion: "storage.k8s.io/v1",
+        kind: "StorageClass",
+        metadata: { name: "class" },
+        provisioner: "span.tidemark.dev",
+        volumeBindingMode,
+        allowedTopologies: terms.map((keys) => ({
+          matchLabelExpressions: keys.map((key) => ({ key, values: ["a"] })),
+        })),
+      },
+      [],
+    );
+  const RACK = "rack.example.com";
+  const ZONE = "topology.kubernetes.io/zone";
+
+  it.each<[string, Binding, string[][], string | undefined]>([
+    ["of a zone is understood", "WaitForFirstConsumer", [[ZONE]], undefined],
+    [
+      "of a node in a region",
+      "WaitForFirstConsumer",
+      [["topology.tidemark.dev/node", "topology.kubernetes.io/region"]],
+      undefined,
+    ],
+    ["of none", "WaitForFirstConsumer", [], undefined],
+    ["of racks is not", "WaitForFirstConsumer", [[RACK]], `put ${RACK} into allowedTopologies of the members' class`],
+    ["of racks in a zone is not", "WaitForFirstConsumer", [[ZONE, RACK]], `put ${RACK} into`],
+    ["of racks or a zone has the zone", "WaitForFirstConsumer", [[RACK], [ZONE]], undefined],
+    ["of racks, that binds at once, is", "Immediate", [[RACK]], undefined],
+  ])("%s", (_what, binding, terms, text) => {
+    const problem = problemOf(binding, ...terms);
+    if (text === undefined) expect(problem).toBeUndefined();
+    else expect(problem).toContain(text);
+  });
+});
+
 describe("a LogicalVolume", () => {
   const build = (status?: LogicalVolumeStatus, volumeID?: string): LogicalVolume => ({
     apiVersion: "tidemark.dev/v1alpha1",

@@ -1,8 +1,14 @@
 import { describe, expect, it } from "@jest/globals";
-import { LOCAL } from "../../../src/csi/driver.ts";
+import { LOCAL, SPAN } from "../../../src/csi/driver.ts";
 import { Refusal } from "../../../src/csi/refusal.ts";
 import type { CSINode } from "../../../src/kube/resources.ts";
-import { isAccessibleFrom, leastUsedNode, requestedNode } from "../../../src/operator/csi/placement.ts";
+import {
+  isAccessibleFrom,
+  leastUsedNode,
+  nodesInPlace,
+  requestedNode,
+  requestedPlaces,
+} from "../../../src/operator/csi/placement.ts";
 
 const on = (node: string) => ({ segments: { "topology.tidemark.dev/node": node } });
 const elsewhere = { segments: { "topology.kubernetes.io/zone": "a" } };
@@ -48,5 +54,33 @@ describe("the node of a new volume", () => {
     expect(isAccessibleFrom({ requisite: [on("a"), on("b")], preferred: [] }, "b")).toBe(true);
     expect(isAccessibleFrom({ requisite: [on("a")], preferred: [] }, "b")).toBe(false);
     expect(isAccessibleFrom(undefined, "b")).toBe(true);
+  });
+});
+
+describe("the node of a span whose class binds at once in some zones", () => {
+  const zone = (name: string) => ({ segments: { "topology.kubernetes.io/zone": name } });
+  const nodes = [csiNode("a1"), csiNode("a2"), csiNode("b1")];
+  const labelsOf = (name: string) => ({ "topology.kubernetes.io/zone": name.slice(0, 1) });
+  const names = (found: ReturnType<typeof nodesInPlace>) =>
+    found instanceof Refusal ? found.code : found.map(({ metadata }) => metadata.name);
+
+  it("is left open within them, where the request names no node", () => {
+    const requirement = { requisite: [zone("a")], preferred: [zone("a")] };
+    expect(requestedNode(requirement, SPAN)).toBeUndefined();
+    expect(requestedPlaces(requirement)).toEqual([zone("a")]);
+    const chosen = { segments: { ...on("a1").segments, ...zone("a").segments } };
+    expect(requestedNode({ requisite: [chosen], preferred: [chosen] }, SPAN)).toBe("a1");
+    expect(requestedPlaces({ requisite: [chosen], preferred: [chosen] })).toEqual([]);
+  });
+
+  it("is one of the first place that has any", () => {
+    const requirement = { requisite: [zone("a"), zone("b"), zone("c")], preferred: [zone("c"), zone("b"), zone("a")] };
+    expect(names(nodesInPlace(nodes, labelsOf, requirement))).toEqual(["b1"]);
+    expect(names(nodesInPlace(nodes, labelsOf, { requisite: [zone("a")], preferred: [] }))).toEqual(["a1", "a2"]);
+    expect(names(nodesInPlace(nodes, labelsOf, undefined))).toEqual(["a1", "a2", "b1"]);
+  });
+
+  it("is not to be had where no node is in one of them", () => {
+    expect(names(nodesInPlace(nodes, labelsOf, { requisite: [zone("c")], preferred: [] }))).toBe("RESOURCE_EXHAUSTED");
   });
 });
