@@ -375,6 +375,13 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
       code: "MembersMissing",
       message: expect.stringMatching(/has 2 devices, and 1 of them are here: m0;/),
     });
+    execFileSync("wipefs", ["--all", "--quiet", fixture.fileOf(m1)]);
+    await expect(stage([m0, m1])).rejects.toMatchObject({
+      code: "MembersMissing",
+      message: expect.stringContaining(
+        `not on member m1 (volume ${m1.volume?.volumeHandle} of driver ${DRIVER}, claim`,
+      ),
+    });
     expect(existsSync(`/sys/fs/btrfs/${volume.fsid}`)).toBe(false);
   });
 
