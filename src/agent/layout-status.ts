@@ -94,7 +94,8 @@ function spanMembers({ mounted, members }: VolumeState, live: FilesystemLayout):
     if (state === "Leaving" || state === "Stranger") return [];
     const size = sizeBytes === undefined ? lastSizeOf(name, live) : formatQuantity(sizeBytes);
     const last = before.find((one) => one.name === name);
-    return [{ name, ...(state === "Present" ? deviceOf(member, last) : {}), size, state }];
+    const device = state === "Present" ? { ...deviceOf(member, last), ...allocatedOf(member, last) } : {};
+    return [{ name, ...device, size, state }];
   });
   // There is no way back from Removed.
   const gone = before.filter(
@@ -108,6 +109,22 @@ function deviceOf({ devid, deviceUUID }: FoundMember, last: Member | undefined):
   if (last?.state === "Present" && last.devid !== undefined && last.deviceUUID !== undefined)
     return { devid: last.devid, deviceUUID: last.deviceUUID };
   return devid === undefined ? {} : { devid, ...(deviceUUID === undefined ? {} : { deviceUUID }) };
+}
+
+/** Chunks come and go all the time: less is not worth a write of the layout. */
+const ALLOCATED_CHANGE_RATIO = 0.1;
+
+/** That a member holds nothing, or does again, is said at once. */
+function allocatedOf(member: FoundMember, last: Member | undefined): Pick<Member, "allocated"> {
+  const { allocatedBytes, sizeBytes = 0 } = member;
+  const said = last?.state === "Present" ? last.allocated : undefined;
+  if (allocatedBytes === undefined) return {};
+  const present = { allocated: formatQuantity(allocatedBytes) };
+  if (said === undefined) return present;
+  const saidBytes = parseQuantity(said);
+  const isEmptied = (saidBytes === 0) !== (allocatedBytes === 0);
+  const hasChanged = Math.abs(allocatedBytes - saidBytes) >= sizeBytes * ALLOCATED_CHANGE_RATIO;
+  return isEmptied || hasChanged ? present : { allocated: said };
 }
 
 interface Because {

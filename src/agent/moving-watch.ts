@@ -1,5 +1,6 @@
 // Looks from time to time whether the data of this node's mounted spans can be moved between their members: their users make snapshots and
-// delete them at any time. Operator and engine go by it, so that nothing is begun which the removal would refuse. It reads only.
+// delete them at any time. Operator and engine go by it, so that nothing is begun which the removal would refuse. How much each member holds
+// is looked at with it. It reads only.
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import type { MountedVolume, Storage } from "./storage/storage.ts";
@@ -11,7 +12,7 @@ export interface MovingWatchParts {
   readonly storage: Pick<Storage, "immovable">;
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly log: Logger;
-  /** There is something new to say of the volume. */
+  /** There may be something new to say of the volume, of what its members hold for one: it is to be measured. */
   readonly changed: (handle: string) => void;
 }
 
@@ -49,7 +50,8 @@ export function createMovingWatch(parts: MovingWatchParts): MovingWatch {
       const { handle, mounted } = state;
       if (mounted === undefined || !isDue(state)) continue;
       looked.set(handle, { mounted, atMs: clock.monotonicMs() });
-      if (await lookAtMoving(parts, state)) parts.changed(handle);
+      await lookAtMoving(parts, state);
+      parts.changed(handle);
     }
   };
   const look = (): Promise<void> => {
@@ -69,10 +71,10 @@ export function createMovingWatch(parts: MovingWatchParts): MovingWatch {
   };
 }
 
-/** True where something else is known than before. Where that cannot be found out, what was known stands. */
-async function lookAtMoving({ storage, log }: MovingWatchParts, state: VolumeState): Promise<boolean> {
+/** Where that cannot be found out, what was known stands. */
+async function lookAtMoving({ storage, log }: MovingWatchParts, state: VolumeState): Promise<void> {
   const { handle, mounted, record, moving: before } = state;
-  if (mounted === undefined) return false;
+  if (mounted === undefined) return;
   try {
     const asked = storage.immovable(mountedVolumeOf(mounted, record));
     const immovable = await withTimeLimit(
@@ -81,11 +83,8 @@ async function lookAtMoving({ storage, log }: MovingWatchParts, state: VolumeSta
       `looking whether data of volume ${handle} can be moved`,
     );
     // A shrink that ended meanwhile has looked later.
-    if (state.mounted !== mounted || state.moving !== before) return false;
-    state.moving = { mounted, immovable };
-    return before?.mounted !== mounted || before.immovable !== immovable;
+    if (state.mounted === mounted && state.moving === before) state.moving = { mounted, immovable };
   } catch (err) {
     log.warn({ volume: handle, err }, "whether its data can be moved is looked at later");
-    return false;
   }
 }

@@ -51,17 +51,27 @@ export async function applyStatus(
  * it: then the rest is said without it.
  */
 async function applyKnown(applier: Applier, configuration: StatusConfiguration, live: FilesystemLayout): Promise<void> {
-  const apply = (said: StatusConfiguration): Promise<unknown> =>
-    applier.applyOnChange("agent-status/apply", FILESYSTEM_LAYOUTS, said, APPLY_OPTIONS, live);
-  const { immovable, lastOperation, ...known } = configuration.status;
   try {
-    await apply(configuration);
+    await applier.applyOnChange("agent-status/apply", FILESYSTEM_LAYOUTS, configuration, APPLY_OPTIONS, live);
   } catch (error) {
-    const isUnknown = error instanceof KubeError && error.message.includes(".status.immovable: field not declared");
-    if (immovable === undefined || !isUnknown) throw error;
-    const ended = lastOperation && { lastOperation: withoutImmovable(lastOperation) };
-    await apply({ ...configuration, status: { ...known, ...ended } });
+    const known = error instanceof KubeError ? withoutUnknown(configuration.status, error.message) : undefined;
+    if (known === undefined) throw error;
+    await applyKnown(applier, { ...configuration, status: known }, live);
   }
+}
+
+/** Without at least one field that the refusal names. Undefined: it is for something else. */
+function withoutUnknown(status: FilesystemLayoutStatus, refusal: string): FilesystemLayoutStatus | undefined {
+  const { immovable, members, lastOperation, ...others } = status;
+  const isImmovable = immovable !== undefined && refusal.includes(".status.immovable: field not declared");
+  const isAllocated = /\.status\.members\S*\.allocated: field not declared/.test(refusal);
+  if (!isImmovable && !isAllocated) return undefined;
+  return {
+    ...others,
+    ...(members && { members: isAllocated ? members.map(({ allocated: _unknown, ...member }) => member) : members }),
+    ...(immovable === undefined || isImmovable ? {} : { immovable }),
+    ...(lastOperation && { lastOperation: isImmovable ? withoutImmovable(lastOperation) : lastOperation }),
+  };
 }
 
 /** That reason holds as long as the field stands: without it, its floor would be asked for again and again. */

@@ -227,6 +227,10 @@ export const filesystemLayoutStatus = z
           deviceUUID: z.string().meta({ description: "The UUID of the device in its superblock." }).optional(),
           devid: z.int().meta({ description: "The device's number within a btrfs filesystem." }).optional(),
           size: quantity("Its present size; the last known one where it is missing or removed."),
+          allocated: quantity(
+            "What the filesystem has allocated of it, and would have to move for it to leave: 0 is known to be just that, any other figure to a " +
+              "tenth of the size. Absent: not known, or it is not in the filesystem.",
+          ).optional(),
           state: z.enum(["Present", "Missing", "Spare", "Removed"]).meta({
             description:
               "Present: found on the node. Missing: made there, and not found any more. Spare: its device is on the node, and " +

@@ -10,7 +10,7 @@ export interface SpanFields {
   /** By name; absent: Present. */
   readonly states?: Readonly<Record<string, MemberSpec["state"]>>;
   /** By name, where the node reports something else; null: it does not report the member. */
-  readonly reported?: Readonly<Record<string, { size?: string; state?: ReportedState } | null>>;
+  readonly reported?: Readonly<Record<string, { size?: string; state?: ReportedState; allocated?: string } | null>>;
   /** What an emergency may grow it to. */
   readonly granted?: string;
   readonly nextMember?: number;

@@ -15,6 +15,12 @@ export function mounted(...sizes: string[]): FilesystemLayout {
   return { ...layout, status: { ...layout.status, nodeName } };
 }
 
+/** Its members hold so much, in their order, as their node says. */
+export function holding(layout: FilesystemLayout, ...allocated: string[]): FilesystemLayout {
+  const members = layout.status?.members?.map((one, index) => ({ ...one, allocated: allocated[index] ?? "0" })) ?? [];
+  return { ...layout, status: { ...layout.status, members } };
+}
+
 export function unmounted(layout: FilesystemLayout): FilesystemLayout {
   return { ...layout, status: { ...layout.status, mounted: false } };
 }

@@ -97,6 +97,7 @@ function linesOf(name: string, table: MountTable): MountTable {
   return PLAIN.test(name) ? table.filter((line) => line.includes(name)) : table;
 }
 
-function unescapeOctal(text: string): string {
+/** As the kernel escapes blanks in paths. */
+export function unescapeOctal(text: string): string {
   return text.replaceAll(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
 }

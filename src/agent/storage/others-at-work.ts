@@ -1,6 +1,5 @@
 // What somebody else does with a mounted btrfs that stands against a change of its size: a balance, a replace, an active swapfile. It
 // names them for people, and stops none of them.
-import { readFileSync } from "node:fs";
 import { exclusiveOperation } from "./exclusive-operation.ts";
 import type { MountedFilesystem, ShrinkResult } from "./storage.ts";
 import { expectSuccess, type Tools } from "./tools.ts";
@@ -66,14 +65,4 @@ export function busy({ mountPath }: MountedFilesystem, sizeBytes: number, others
     sizeBytes,
     message: `somebody else is at work on ${mountPath} (${others}), and is not disturbed for a shrink: it waits for the end`,
   };
-}
-
-/** For people; the files by the paths that the kernel shows. A container's may not be among the node's. */
-export function describeSwapfiles(): string {
-  const files = readFileSync("/proc/swaps", "utf8")
-    .split("\n")
-    .map((line) => /^(\S+)\s+file\s/.exec(line)?.[1])
-    .filter((path) => path !== undefined);
-  const named = files.length === 0 ? "" : ` (the node's: ${files.join(", ")})`;
-  return `an active swapfile is on it${named}, and the kernel moves no data of one: swapoff it first`;
 }

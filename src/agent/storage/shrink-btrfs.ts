@@ -9,7 +9,7 @@ import { countSubvolumes, lastChunkEnd } from "./btrfs-sharing.ts";
 import { cutMember } from "./cut-member.ts";
 import { syncFilesystem } from "./fresh-reading.ts";
 import { assertWritable, onlyDevid, requireMember } from "./grow.ts";
-import { busy, describeSwapfiles, metExclusive, metSwapfile, othersOperation } from "./others-at-work.ts";
+import { busy, metExclusive, metSwapfile, othersOperation } from "./others-at-work.ts";
 import { type FilesystemReading, openReader, type Reader } from "./read-filesystem.ts";
 import {
   afterForeignCancel,
@@ -32,6 +32,7 @@ import {
   type ShrinkResult,
   StorageError,
 } from "./storage.ts";
+import { describeSwapfiles } from "./swapfiles.ts";
 import { expectSuccess, type Finished, type Tools } from "./tools.ts";
 import { trim } from "./trim.ts";
 import { untilAborted } from "./until-aborted.ts";
@@ -232,7 +233,8 @@ async function judgeStep(shrink: Shrink, step: StepTaken, sizeBytes: number): Pr
   if (cancelled !== undefined) return await judgeCancelled(shrink, step, sizeBytes, cancelled);
   if (finished.exitCode === 0) return "go on";
   if (metExclusive(finished.stderr)) return busy(shrink.volume, sizeBytes, finished.stderr.trim());
-  if (metSwapfile(finished.stderr)) return foreignFloor(shrink.reader, sizeBytes, describeSwapfiles());
+  if (metSwapfile(finished.stderr))
+    return foreignFloor(shrink.reader, sizeBytes, describeSwapfiles(shrink.volume.fsid));
   if (wasForeignCancel(step, finished)) return afterForeignCancel(step.foreignCancels, sizeBytes);
   if (!/no space left/i.test(finished.stderr))
     expectSuccess(finished, `shrinking ${shrink.volume.handle} from ${formatBytes(step.fromBytes)}`);

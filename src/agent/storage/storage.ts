@@ -78,6 +78,8 @@ export interface FoundMember {
   readonly deviceUUID?: string;
   /** Of the device as the filesystem uses it. */
   readonly sizeBytes?: number;
+  /** What of that belongs to chunks: all of it moves before the member can leave. */
+  readonly allocatedBytes?: number;
   /** What the device itself has, where it may be more. */
   readonly deviceBytes?: number;
 }

@@ -10,6 +10,7 @@ import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { formatBytes, formatQuantity, parseQuantity, wholeGiB } from "../../units/quantity.ts";
 import { isAtRest, isPresent, isRemoving } from "../volume/layout-facts.ts";
 import { isUseless, replacingMember, takeIn } from "./decide-replacement.ts";
+import { cheapestSet } from "./leaving-members.ts";
 import { MERGING_MEMBERS_LIMIT } from "./member-rules.ts";
 import { type Share, sharesOf, stays, sumOf } from "./member-shares.ts";
 
@@ -46,26 +47,27 @@ export interface Merge {
   readonly growthBytes: number;
 }
 
-/** The smallest leave, of equal ones those that came last: the least data moves. Undefined: there are no more than that. */
+/** The smallest and emptiest leave, of equal ones those that came last. Undefined: there are no more than that. */
 export function mergeInto(
   count: number,
   staying: readonly Share[],
   sizeBytes: number,
   way: MergeWay,
 ): Merge | undefined {
-  const largestFirst = [...staying].sort((a, b) => b.bytes - a.bytes);
-  const [growing] = largestFirst;
-  const leaving = largestFirst.slice(count);
-  if (growing === undefined || count < 1 || leaving.length === 0) return undefined;
-  const missingBytes = sizeBytes - sumOf(largestFirst.slice(0, count));
+  if (count < 1 || staying.length <= count) return undefined;
+  const leaving = largestFirst(cheapestSet(staying, count, sizeBytes));
+  const kept = staying.filter((share) => !leaving.includes(share));
+  const [growing] = largestFirst(kept);
+  if (growing === undefined) return undefined;
+  const missingBytes = sizeBytes - sumOf(kept);
   if (missingBytes <= 0) return { leaving, growing, growthBytes: 0 };
   if (way === "grow") return { leaving, growing, growthBytes: wholeGiB(growing.bytes + missingBytes) - growing.bytes };
-  const kept = largestFirst.slice(0, count - 1);
-  return {
-    leaving: largestFirst.slice(count - 1),
-    growing: undefined,
-    growthBytes: wholeGiB(sizeBytes - sumOf(kept)),
-  };
+  const replaced = largestFirst(cheapestSet(staying, count - 1, sizeBytes));
+  return { leaving: replaced, growing: undefined, growthBytes: wholeGiB(sizeBytes - sumOf(staying) + sumOf(replaced)) };
+}
+
+function largestFirst(shares: readonly Share[]): Share[] {
+  return [...shares].sort((a, b) => b.bytes - a.bytes);
 }
 
 export function nextConsolidationStep(
@@ -172,7 +174,7 @@ export function namesOf(shares: readonly Share[]): string {
 /** As the node has them: what was ordered is not there yet. */
 function reportedShares(layout: FilesystemLayout): Share[] {
   const reported = new Map(layout.status?.members?.map(({ name, size }) => [name, parseQuantity(size)]));
-  return sharesOf(layout).map(({ member }) => ({ member, bytes: reported.get(member.name) ?? 0 }));
+  return sharesOf(layout).map((share) => ({ ...share, bytes: reported.get(share.member.name) ?? 0 }));
 }
 
 function hasEnded({ status }: FilesystemLayout, decidedAt: string): boolean {

@@ -6,7 +6,7 @@ import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.t
 import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
 import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
-import { isAtRest, isBeside, isOfSize, isPresent, unnamedMembers } from "../volume/layout-facts.ts";
+import { isAtRest, isBeside, isOfSize, isPart, isPresent, unnamedMembers } from "../volume/layout-facts.ts";
 import { withoutThese, withSize, withState } from "./changed-members.ts";
 import { type ConsolidationTarget, type MergeWay, nextConsolidationStep, unchanged } from "./decide-consolidation.ts";
 import { nextExtendStep } from "./decide-extend.ts";
@@ -16,10 +16,11 @@ import {
   replacingMember,
   withoutFormerMarks,
 } from "./decide-replacement.ts";
+import { largestSet, largestSetBeside } from "./leaving-members.ts";
 import { memberClaimName, memberIndex, memberName } from "./member-names.ts";
 import { type MemberQuota, quotaMessage } from "./member-quota.ts";
 import type { MemberRules } from "./member-rules.ts";
-import { largestSet, memberBytesOf, type Share, sharesOf, stays, sumOf } from "./member-shares.ts";
+import { memberBytesOf, type Share, sharesOf, stays, sumOf } from "./member-shares.ts";
 
 export interface MemberClassFacts {
   readonly rules: MemberRules;
@@ -144,13 +145,16 @@ function replacement(
   return { ...made, state: "Spare", replaces: { member, decidedAt } };
 }
 
-function withoutFormerReplacement(layout: FilesystemLayout, plan: MembersPlan, { decidedAt }: SizeTarget): MembersPlan {
+function withoutFormerReplacement(layout: FilesystemLayout, plan: MembersPlan, target: WantedTarget): MembersPlan {
+  const isStop = target.members === undefined && asksToStay(target);
   const before = plan.do === "change" ? plan.members : (layout.spec.members ?? []);
   const isNeedless = ({ name }: MemberSpec): boolean =>
     isAtRest(layout) && isBeside(layout, name) && plan.do === "change" && changesNothing(layout, plan);
-  const members = withoutFormerMarks(layout, before, decidedAt).map((member, index): MemberSpec => {
-    const isFormer = member !== before[index];
-    return isFormer && isNeedless(member) ? { ...member, state: "Removed" } : member;
+  const members = withoutFormerMarks(layout, before, target.decidedAt).map((member, index): MemberSpec => {
+    const { [index]: marked = member } = before;
+    if (member !== marked && isNeedless(member)) return { ...member, state: "Removed" };
+    // Once its node is at rest, it leaves again if it holds nothing (leftByStop), or is one like any other.
+    return isStop && isPart(marked) ? marked : member;
   });
   if (members.every((member, index) => member === before[index])) return plan;
   return plan.do === "change" ? { ...plan, members } : { do: "change", members, nextMember: nextMemberOf(layout) };
@@ -234,10 +238,10 @@ function stay(layout: FilesystemLayout, target: SizeTarget, shares: readonly Sha
 
 /** An extend takes a removal back that its node has not finished: what is still in the filesystem stays there. */
 function withoutRemovals(layout: FilesystemLayout, shares: readonly Share[]): Share[] {
-  return shares.map(({ member, bytes }) =>
-    member.state === "Removed" && isPresent(layout, member.name)
-      ? { member: { ...member, state: "Present" }, bytes }
-      : { member, bytes },
+  return shares.map((share) =>
+    share.member.state === "Removed" && isPresent(layout, share.member.name)
+      ? { ...share, member: { ...share.member, state: "Present" } }
+      : share,
   );
 }
 
@@ -252,8 +256,7 @@ function shrink(
   // Of what an emergency has needed since nothing is given back.
   const isSurpassed = isEmergencySince(layout, target.decidedAt) && !isOfSize(layout, target.from);
   if (isSurpassed && !isReplacing) return changedMeanwhile(target);
-  const hasWhole = largestSet(staying, sumOf(staying) - parseQuantity(target.size)).length > 0;
-  if (hasWhole && !isReplacing) return giveBack(layout, target, shares);
+  if (setToLeave(layout, target, staying).length > 0 && !isReplacing) return giveBack(layout, target, shares);
   const step = nextReplacementStep(layout, target, staying, rules);
   switch (step.do) {
     case "none":
@@ -284,6 +287,14 @@ function changedMeanwhile({ from }: SizeTarget): MembersPlan {
   };
 }
 
+function setToLeave(layout: FilesystemLayout, target: SizeTarget, staying: readonly Share[]): Share[] {
+  const surplusBytes = sumOf(staying) - parseQuantity(target.size);
+  const made = replacingMember(layout, target);
+  return made === undefined
+    ? largestSet(staying, surplusBytes, layout.status?.immovable === undefined)
+    : largestSetBeside(made.name, staying, surplusBytes);
+}
+
 /** Whole members, as many as fit; `immovable`: why no smaller one takes the place of the largest. */
 function giveBack(
   layout: FilesystemLayout,
@@ -293,7 +304,7 @@ function giveBack(
 ): MembersPlan {
   const staying = shares.filter(stays);
   const surplusBytes = sumOf(staying) - parseQuantity(target.size);
-  const leaving = largestSet(staying, surplusBytes);
+  const leaving = setToLeave(layout, target, staying);
   if (leaving.length === 0) {
     const smallest = Math.min(...staying.map(({ bytes }) => bytes));
     const why =

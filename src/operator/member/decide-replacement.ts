@@ -3,10 +3,11 @@
 // whatever comes between leaves members as any others. It never asks for less than the target, and never while anything else goes on.
 import { stepBefore } from "../../api/decision-time.ts";
 import { isEmergencySince } from "../../api/emergency-since.ts";
-import type { SizeTarget } from "../../api/filesystem.ts";
+import { asksToStay, type SizeTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
+import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { formatBytes, formatQuantity, GIB, parseQuantity, wholeGiB } from "../../units/quantity.ts";
-import { isAtRest, isOfSize, isPart, isPresent } from "../volume/layout-facts.ts";
+import { isAtRest, isEmpty, isOfSize, isPart, isPresent } from "../volume/layout-facts.ts";
 import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 import { type Share, sumOf } from "./member-shares.ts";
 
@@ -67,16 +68,21 @@ function order(
 ): ReplacementStep {
   const count = layout.spec.members?.length ?? 0;
   if (count >= Math.min(rules.maxMembers, MEMBERS_LIMIT) || !isAsDecided(layout, target.from)) return NONE;
-  const largest = staying.reduce<Share | undefined>(
-    (best, one) => (best === undefined || one.bytes >= best.bytes ? one : best),
-    undefined,
-  );
+  const largest = largestMember(staying);
   const surplusBytes = sumOf(staying) - parseQuantity(target.size);
   if (largest === undefined || surplusBytes >= largest.bytes) return NONE;
   const sizeBytes = wholeGiB(largest.bytes - surplusBytes);
   if (largest.bytes - sizeBytes < GAIN_MIN_BYTES) return NONE;
   const immovable = layout.status?.immovable;
   return immovable === undefined ? { do: "order", sizeBytes, member: largest.member.name } : { do: "none", immovable };
+}
+
+/** Of equal ones that which holds the least, then the last: the one that will leave. */
+function largestMember(staying: readonly Share[]): Share | undefined {
+  return staying.reduce<Share | undefined>((best, one) => {
+    if (best === undefined || one.bytes > best.bytes) return one;
+    return one.bytes === best.bytes && (one.allocatedBytes ?? 0) <= (best.allocatedBytes ?? 0) ? one : best;
+  }, undefined);
 }
 
 /** In an extend of its own, decided a moment before the target, which then still is to come. */
@@ -135,6 +141,23 @@ export function takenBack(layout: FilesystemLayout): SizeTarget | undefined {
 }
 
 /**
+ * A stop came between: what was taken in by then, and holds nothing yet, is taken out again, and the filesystem is as large as before. One
+ * that holds something stays: the policy that would have its data moved is not there any more.
+ */
+export function leftByStop(layout: FilesystemLayout): SizeTarget | undefined {
+  const { spec, status } = layout;
+  const { target } = spec;
+  const made = spec.members?.find((member) => member.replaces !== undefined && isPart(member));
+  const presentBytes = filesystemSizeBytes(layout);
+  if (target === undefined || made === undefined || presentBytes === undefined || !asksToStay(target)) return undefined;
+  const present = formatQuantity(presentBytes);
+  if (!isEmpty(layout, made.name) || !isAsDecided(layout, present)) return undefined;
+  const { size = "0" } = status?.members?.find(({ name }) => name === made.name) ?? {};
+  const left = formatQuantity(presentBytes - parseQuantity(size));
+  return { ...target, size: left, from: present, decidedAt: after(target.decidedAt) };
+}
+
+/**
  * What a replacement has made is a member like any other once the large one's removal has ended, unless it is to be taken back; and once
  * it is in, and an emergency has come, whichever step that came between.
  */
@@ -146,9 +169,16 @@ export function withoutEndedMark(layout: FilesystemLayout, member: MemberSpec): 
   if (isPresent(layout, member.name) && isEmergencySince(layout, replaces.decidedAt)) return plain;
   // Whatever was decided since, and was nothing to do.
   if (last?.decidedAt === replaces.decidedAt && last.outcome !== "FloorReached") return plain;
-  if (replaces.decidedAt !== spec.target?.decidedAt) return member;
+  if (replaces.decidedAt !== spec.target?.decidedAt) return isStoppedInUse(layout, member) ? plain : member;
   const isDropped = spec.target.size === spec.target.from && isPresent(layout, member.name);
   return isDropped || last?.emergency === true ? plain : member;
+}
+
+/** A stop has come since, and it does not go any more. */
+function isStoppedInUse(layout: FilesystemLayout, { name }: MemberSpec): boolean {
+  const { target } = layout.spec;
+  if (target === undefined || !asksToStay(target) || !isAtRest(layout)) return false;
+  return isPresent(layout, name) && !isEmpty(layout, name);
 }
 
 /**

@@ -7,6 +7,8 @@ import { isOut, isPart, isPresent } from "../volume/layout-facts.ts";
 export interface Share {
   readonly member: MemberSpec;
   readonly bytes: number;
+  /** What the filesystem has allocated of it, as its node has said last. Undefined: not known. */
+  readonly allocatedBytes?: number | undefined;
 }
 
 /**
@@ -15,14 +17,18 @@ export interface Share {
  */
 export function sharesOf(layout: FilesystemLayout): Share[] {
   const { spec, status } = layout;
-  const reported = new Map(status?.members?.map(({ name, size }) => [name, parseQuantity(size)]));
-  return (spec.members ?? []).map((member) => ({
-    member: member.state === "Spare" && isPresent(layout, member.name) ? { ...member, state: "Present" } : member,
-    bytes: Math.max(
-      parseQuantity(member.size ?? (member.state === "Spare" ? member.source.claim?.capacity : undefined) ?? "0"),
-      reported.get(member.name) ?? 0,
-    ),
-  }));
+  const reported = new Map(status?.members?.map((member) => [member.name, member]));
+  return (spec.members ?? []).map((member) => {
+    const { size, allocated } = reported.get(member.name) ?? {};
+    return {
+      member: member.state === "Spare" && isPresent(layout, member.name) ? { ...member, state: "Present" } : member,
+      bytes: Math.max(
+        parseQuantity(member.size ?? (member.state === "Spare" ? member.source.claim?.capacity : undefined) ?? "0"),
+        parseQuantity(size ?? "0"),
+      ),
+      allocatedBytes: allocated === undefined ? undefined : parseQuantity(allocated),
+    };
+  });
 }
 
 /** Is to be in the filesystem. */
@@ -46,15 +52,4 @@ export function memberBytesOf(layout: FilesystemLayout): number {
       bytes: Math.max(bytes, parseQuantity(member.source.claim?.capacity ?? "0")),
     })),
   );
-}
-
-/** The members, never all, whose bytes together are the most that fit; of equal ones those that came last. */
-export function largestSet(shares: readonly Share[], limitBytes: number): Share[] {
-  let best: Share[] = [];
-  const latestFirst = [...shares].reverse();
-  for (let choice = 1; choice < 2 ** shares.length - 1; choice += 1) {
-    const chosen = latestFirst.filter((_share, index) => (choice & (1 << index)) !== 0);
-    if (sumOf(chosen) <= limitBytes && sumOf(chosen) > sumOf(best)) best = chosen;
-  }
-  return best;
 }

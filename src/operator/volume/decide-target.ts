@@ -6,7 +6,7 @@ import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.t
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { highestEpoch } from "../../api/highest-epoch.ts";
 import { parseQuantity } from "../../units/quantity.ts";
-import { takenBack } from "../member/decide-replacement.ts";
+import { leftByStop, takenBack } from "../member/decide-replacement.ts";
 import { vainGrowth } from "../member/member-growth.ts";
 import { isAtRest, isPart, isPresent, isRemoving } from "./layout-facts.ts";
 
@@ -94,8 +94,8 @@ function strandedSpare(layout: FilesystemLayout): TargetPlan | undefined {
   return { do: "withdraw", members: members.map((one) => (isStranded(one) ? { ...one, state: "Removed" } : one)) };
 }
 
-/** The filesystem does not stay larger than before for a shrink that could not be had. */
+/** The filesystem does not stay larger than before for a shrink that could not be had, or was stopped. */
 function vainReplacement(layout: FilesystemLayout): TargetPlan | undefined {
-  const target = layout.spec.backend === "span" ? takenBack(layout) : undefined;
+  const target = layout.spec.backend === "span" ? (takenBack(layout) ?? leftByStop(layout)) : undefined;
   return target === undefined || target.epoch < highestEpoch(layout) ? undefined : { do: "copy", target };
 }

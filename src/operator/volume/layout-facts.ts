@@ -53,6 +53,12 @@ export function isPresent({ status }: FilesystemLayout, name: string): boolean {
   return status?.members?.some((member) => member.name === name && member.state === "Present") === true;
 }
 
+/** Whether its node has said that the filesystem has that member, and nothing on it. */
+export function isEmpty({ status }: FilesystemLayout, name: string): boolean {
+  const { state, allocated } = status?.members?.find((member) => member.name === name) ?? {};
+  return state === "Present" && allocated !== undefined && parseQuantity(allocated) === 0;
+}
+
 /** Whether its node has that member ready beside the filesystem. */
 export function isBeside({ status }: FilesystemLayout, name: string): boolean {
   return status?.members?.some((member) => member.name === name && member.state === "Spare") === true;

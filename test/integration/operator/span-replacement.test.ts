@@ -33,8 +33,15 @@ const ended = ({ spec: { target } }: FilesystemLayout, outcome: LastOperation["o
   return { kind, from, to: size, epoch, decidedAt, startedAt: decidedAt, endedAt: decidedAt, outcome, reached: size };
 };
 
-/** Up to the moment at which the large one is asked to leave. */
-async function replaced(): Promise<{ handle: string; claim: string; sizes: Record<string, string> }> {
+interface Replacing {
+  readonly handle: string;
+  readonly claim: string;
+  readonly sizes: Record<string, string>;
+  readonly added: FilesystemLayout;
+}
+
+/** Up to the moment at which the small one is to be taken in. */
+async function added(): Promise<Replacing> {
   const { volume } = await span.create(
     span.request({}, { capacityRange: { requiredBytes: 4 * 1024 ** 3, limitBytes: 0 } }),
   );
@@ -55,13 +62,20 @@ async function replaced(): Promise<{ handle: string; claim: string; sizes: Recor
     ({ reason, message }) => reason === "WaitingForMember" && message.includes("replaces a larger one"),
   );
   await span.report(handle, mounted({ m0: "Present", m1: "Spare" }, sizes));
-  const added = await span.untilLayout("it to be a member", handle, ({ spec }) => spec.target?.size === "7Gi");
-  expect(members(added)).toBe("m0 4Gi Present, m1 3Gi Present");
-  await span.report(handle, mounted({ m0: "Present", m1: "Present" }, sizes, ended(added, "Succeeded")));
+  const asked = await span.untilLayout("it to be a member", handle, ({ spec }) => spec.target?.size === "7Gi");
+  expect(members(asked)).toBe("m0 4Gi Present, m1 3Gi Present");
+  return { handle, claim, sizes, added: asked };
+}
+
+/** Up to the moment at which the large one is asked to leave. */
+async function replaced(): Promise<Replacing> {
+  const replacing = await added();
+  const { handle, sizes } = replacing;
+  await span.report(handle, mounted({ m0: "Present", m1: "Present" }, sizes, ended(replacing.added, "Succeeded")));
   const leaving = await span.untilLayout("the large one to leave", handle, ({ spec }) => spec.target?.size === "3Gi");
   expect(members(leaving)).toBe("m0 4Gi Removed, m1 3Gi Present");
   expect(leaving.spec.target).toMatchObject({ from: "7Gi" });
-  return { handle, claim, sizes };
+  return replacing;
 }
 
 it("the large one's claim is deleted once its node has let go of it", async () => {
@@ -101,5 +115,24 @@ it("the small one is taken out again where the large one cannot leave, and the f
   const after = await span.untilLayout("m1 to be gone", handle, ({ spec }) => spec.members?.length === 1);
   expect(members(after)).toBe("m0 4Gi Present");
   expect(after.spec.target).toEqual(back.spec.target);
+  expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
+}, 60_000);
+
+it("the small one is taken out again where the shrink is stopped while its node takes that one in, and nothing is on it", async () => {
+  const { handle, claim, sizes, added: asked } = await added();
+  const last = ended(asked, "Succeeded");
+  const { outcome: _outcome, reached: _reached, endedAt: _endedAt, ...begun } = last;
+  const operation = { ...begun, step: "extending" };
+  await span.report(handle, { ...mounted({ m0: "Present", m1: "Spare" }, sizes), operation });
+  await span.target(claim, "4Gi", "4Gi");
+  await span.untilLayout("the stop", handle, ({ spec }) => spec.target?.size === "4Gi" && spec.target.from === "4Gi");
+  const inside = mounted({ m0: "Present", m1: "Present" }, sizes, last);
+  const holding = inside.members?.map((one) => ({ ...one, allocated: one.name === "m1" ? "0" : "3Gi" })) ?? [];
+  await span.report(handle, { ...inside, members: holding });
+  const back = await span.untilLayout("m1 to leave", handle, ({ spec }) => spec.target?.from === "7Gi");
+  expect(members(back)).toBe("m0 4Gi Present, m1 3Gi Removed");
+  expect(back.spec.target).toMatchObject({ size: "4Gi" });
+  await span.report(handle, mounted({ m0: "Present", m1: "Removed" }, sizes, ended(back, "Succeeded")));
+  await span.untilLayout("m1 to be gone", handle, ({ spec }) => spec.members?.length === 1);
   expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
 }, 60_000);

@@ -190,6 +190,41 @@ describeReal("members that shall leave a span", LOOP_PARTS, () => {
     expect(sumOf("kept")).toBe(sum);
   });
 
+  it("stay where an active swapfile is on them, which is named, and nothing is harmed; others leave", async () => {
+    const members = [0, 1, 2].map((index) => makeMember(fixture, `m${index}`, GIB));
+    const [m0, m1, m2] = members;
+    if (m0 === undefined || m1 === undefined || m2 === undefined) throw new Error("bug: three members");
+    // Made before the others come: so it is on the first.
+    await stage([m0]);
+    const sum = written("kept", 40);
+    const swapfile = join(mountPath, "swap");
+    execFileSync("touch", [swapfile]);
+    execFileSync("chattr", ["+C", swapfile]);
+    execFileSync("dd", ["if=/dev/zero", `of=${swapfile}`, "bs=1M", "count=40", "conv=fsync", "status=none"]);
+    execFileSync("chmod", ["600", swapfile]);
+    execFileSync("mkswap", [swapfile], { stdio: "pipe" });
+    const mounted = await stage(members);
+    expect(await fixture.storage.immovable(mounted)).toBeUndefined();
+    execFileSync("swapon", [swapfile]);
+    const why = `an active swapfile is on it (${swapfile}), and the kernel moves no data of one: swapoff it first`;
+    try {
+      expect(await fixture.storage.immovable(mounted)).toBe(why);
+      expect(await shrink(mounted, [leaving(m0), m1, leaving(m2)])).toMatchObject({
+        outcome: "FloorReached",
+        sizeBytes: 2 * GIB,
+        message: why,
+        immovable: why,
+      });
+      expect(devices()).toEqual([deviceOf(m0), deviceOf(m1)].sort());
+      written("more", 20);
+    } finally {
+      execFileSync("swapoff", [swapfile]);
+    }
+    expect(await fixture.storage.immovable(mounted)).toBeUndefined();
+    expect(await shrink(mounted, [leaving(m0), m1])).toEqual({ outcome: "Succeeded", sizeBytes: GIB });
+    expect(sumOf("kept")).toBe(sum);
+  });
+
   it("leave where btrfs has refused another of them for want of space, which stays", async () => {
     const [m0, m1, m2] = [0, 1, 2].map((index) => makeMember(fixture, `m${index}`, GIB));
     if (m0 === undefined || m1 === undefined || m2 === undefined) throw new Error("bug: three members");

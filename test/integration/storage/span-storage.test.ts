@@ -59,6 +59,7 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
         devid: 1,
         deviceUUID: expect.stringMatching(/^[0-9a-f-]{36}$/),
         sizeBytes: GIB,
+        allocatedBytes: expect.any(Number),
         deviceBytes: GIB,
       },
     ]);
@@ -172,10 +173,13 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     expect(await storage.extend(grown, 2.5 * GIB)).toBe(3 * GIB);
     expect(await capacity(grown)).toBe(3 * GIB);
     expect(await storage.extend(grown, 3 * GIB)).toBe(3 * GIB);
-    expect(await storage.members(grown)).toMatchObject([
+    const members = await storage.members(grown);
+    expect(members).toMatchObject([
       { name: "m0", devid: 1, sizeBytes: GIB },
-      { name: "m1", devid: 2, sizeBytes: 2 * GIB },
+      { name: "m1", devid: 2, sizeBytes: 2 * GIB, allocatedBytes: 0 },
     ]);
+    expect(members[0]?.allocatedBytes).toBeGreaterThan(0);
+    expect(members[0]?.allocatedBytes).toBeLessThan(GIB);
   });
 
   it("adds no more members than it takes, in their order", async () => {
@@ -370,6 +374,13 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     await expect(stage([m0])).rejects.toMatchObject({
       code: "MembersMissing",
       message: expect.stringMatching(/has 2 devices, and 1 of them are here: m0;/),
+    });
+    execFileSync("wipefs", ["--all", "--quiet", fixture.fileOf(m1)]);
+    await expect(stage([m0, m1])).rejects.toMatchObject({
+      code: "MembersMissing",
+      message: expect.stringContaining(
+        `not on member m1 (volume ${m1.volume?.volumeHandle} of driver ${DRIVER}, claim`,
+      ),
     });
     expect(existsSync(`/sys/fs/btrfs/${volume.fsid}`)).toBe(false);
   });

@@ -3,8 +3,9 @@ import { recordWithLayout } from "../../../src/agent/layout-record.ts";
 import { layoutStatus } from "../../../src/agent/layout-status.ts";
 import { newVolumeState, type VolumeState, volumeOf } from "../../../src/agent/volume-state.ts";
 import type { LastOperation } from "../../../src/api/filesystem-layout.ts";
-import { GIB } from "../../../src/units/quantity.ts";
+import { GIB, MIB } from "../../../src/units/quantity.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
+import { buildSpanLayout } from "../../builders/span-layout.ts";
 
 const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
 const live = buildLayout();
@@ -130,6 +131,25 @@ describe("the status of a layout", () => {
     const status = layoutStatus({ state: mountedState(), nodeName: "node-a", nowMs: NOW_MS, live: before });
     const times = status.conditions?.map(({ type, lastTransitionTime }) => [type, lastTransitionTime]);
     expect(Object.fromEntries(times ?? [])).toMatchObject({ Ready: since, Stalled: "2026-01-01T00:00:00Z" });
+  });
+
+  it.each<[string, string | undefined, number | undefined, string | undefined]>([
+    ["what was not said before", undefined, 300, "300Mi"],
+    ["a change of a tenth of the size", "400Mi", 503, "503Mi"],
+    ["no smaller change", "400Mi", 500, "400Mi"],
+    ["that it holds nothing any more", "50Mi", 0, "0"],
+    ["that it holds something again", "0", 50, "50Mi"],
+    ["nothing that is not known", "400Mi", undefined, undefined],
+  ])("says of what a member has allocated %s", (_what, said, mib, expected) => {
+    const device = { name: "m0", state: "Present", size: "1Gi" } as const;
+    const before = buildSpanLayout({}, { members: [{ ...device, ...(said && { allocated: said }) }] });
+    const record = recordWithLayout(before, undefined);
+    const mounted = { ...volumeOf(record), device: "/dev/loop9", mountPath: "/mnt" };
+    const found = { name: "m0", state: "Present", sizeBytes: GIB } as const;
+    const members = [{ ...found, ...(mib === undefined ? {} : { allocatedBytes: mib * MIB }) }];
+    const state = { ...newVolumeState(record, true), mounted, members };
+    const status = layoutStatus({ state, nodeName: "node-a", nowMs: NOW_MS, live: before });
+    expect(status.members?.map(({ allocated }) => allocated)).toEqual([expected]);
   });
 
   it("reports a member's last size while it is missing, and after its removal", () => {

@@ -7,6 +7,7 @@ import { createApplier } from "../../../src/kube/apply.ts";
 import type { ApplyConfiguration, KubeClient } from "../../../src/kube/client.ts";
 import { KubeError } from "../../../src/kube/kube-error.ts";
 import { createLogger } from "../../../src/process/log.ts";
+import { GIB } from "../../../src/units/quantity.ts";
 import { buildSpanLayout } from "../../builders/span-layout.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 
@@ -233,6 +234,26 @@ describe("a report to an API server whose definition is older", () => {
     Object.assign(state, { sizeBytes: 1, refusal: "a deposed leader" });
     await reporter.report(state.handle);
     expect(server.layout()?.status?.lastOperation).toEqual({ ...lastOperation, reason: "ShrinkFloorReached" });
+  });
+
+  it("leaves out what members have allocated, with why data cannot be moved or without", async () => {
+    const { state, reporter, server } = spanOfNode();
+    const members = [{ name: "m0", state: "Present", sizeBytes: GIB, allocatedBytes: 0 }] as const;
+    Object.assign(state, { moving, mounted: moving.mounted, members });
+    await reporter.report(state.handle);
+    expect(server.layout()?.status).toMatchObject({ members: [{ name: "m0", allocated: "0" }] });
+    server.knows = ({ members: told }) =>
+      told?.[0] && "allocated" in told[0] ? 'members[name="m0"].allocated' : undefined;
+    Object.assign(state, { refusal: "a deposed leader" });
+    await reporter.report(state.handle);
+    expect(server.layout()?.status).toMatchObject({ immovable: "it has 3 snapshots" });
+    expect(server.layout()?.status?.members).toEqual([{ name: "m0", size: "1Gi", state: "Present" }]);
+    const knows = server.knows;
+    server.knows = (status) => ("immovable" in status ? "immovable" : knows(status));
+    Object.assign(state, { refusal: "another one" });
+    await reporter.report(state.handle);
+    expect(server.layout()?.status).not.toHaveProperty("immovable");
+    expect(server.layout()?.status?.members).toEqual([{ name: "m0", size: "1Gi", state: "Present" }]);
   });
 
   it("fails for any other field", async () => {

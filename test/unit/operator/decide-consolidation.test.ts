@@ -14,7 +14,7 @@ import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.
 import { buildFilesystem } from "../../builders/volume.ts";
 import { memberStates } from "../../harness/member-states.ts";
 import { property } from "../../harness/property.ts";
-import { carriedOut, mounted, summary, unmounted, withLast, written } from "../../harness/span-steps.ts";
+import { carriedOut, holding, mounted, summary, unmounted, withLast, written } from "../../harness/span-steps.ts";
 
 const DECIDED = "2030-01-01T00:00:00.000Z";
 const LATER = "2030-01-01T00:10:00.000Z";
@@ -64,6 +64,15 @@ describe("a filesystem whose members are merged", () => {
     const leaving = step(carriedOut(step(layout, target)), target);
     expect(summary(leaving)).toBe(expected);
     expect(leaving.spec.target?.size).toBe(size);
+  });
+
+  it("merges the empty ones, of equal ones", () => {
+    const layout = holding(mounted("2Gi", "2Gi", "2Gi"), "0", "1Gi", "1Gi");
+    const target = mergeOf(layout, 2);
+    const grown = step(layout, target);
+    expect(summary(grown)).toBe("m0 2Gi Present, m1 4Gi Present, m2 2Gi Present");
+    const told = holding(carriedOut(grown), "0", "1Gi", "1Gi");
+    expect(summary(step(told, target))).toBe("m0 2Gi Removed, m1 4Gi Present, m2 2Gi Present");
   });
 
   it("is left as it is where there are no more members than that", () => {

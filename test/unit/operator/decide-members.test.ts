@@ -290,6 +290,15 @@ describe("a target below the members", () => {
     ["ends at what remains, not at what was asked for", { sizes: ["2Gi", "2Gi"] }, "1Gi", "m0 2Gi, -m1 → 2Gi"],
     ["prefers the largest set", { sizes: ["1Gi", "2Gi", "3Gi"] }, "3Gi", "m0 1Gi, m1 2Gi, -m2 → 3Gi"],
     ["gives several back", { sizes: ["1Gi", "2Gi", "3Gi"] }, "1Gi", "m0 1Gi, -m1, -m2 → 1Gi"],
+    [
+      "gives the empty one back",
+      {
+        sizes: ["2Gi", "2Gi", "2Gi"],
+        reported: { m0: { allocated: "1Gi" }, m1: { allocated: "0" }, m2: { allocated: "8Mi" } },
+      },
+      "4Gi",
+      "m0 2Gi, -m1, m2 2Gi → 4Gi",
+    ],
     ["gives the first back, too", { sizes: ["3Gi", "1Gi"] }, "1Gi", "-m0, m1 1Gi → 1Gi"],
     [
       "counts one that leaves already as gone",

@@ -4,11 +4,11 @@ import type { SizeTarget } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../../src/api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../../src/api/filesystem-size.ts";
 import { decideMembers, type MembersPlan } from "../../../src/operator/member/decide-members.ts";
-import { takenBack, withoutEndedMark } from "../../../src/operator/member/decide-replacement.ts";
+import { leftByStop, takenBack, withoutEndedMark } from "../../../src/operator/member/decide-replacement.ts";
 import { formatQuantity, GIB } from "../../../src/units/quantity.ts";
 import { ratio } from "../../builders/any-facts.ts";
 import { property } from "../../harness/property.ts";
-import { carriedOut, mounted, summary, unmounted, withLast, written } from "../../harness/span-steps.ts";
+import { carriedOut, holding, mounted, summary, unmounted, withLast, written } from "../../harness/span-steps.ts";
 
 const DECIDED = "2030-01-01T00:00:00.000Z";
 const RULES = { className: "member-class", maxMembers: 4, spareMembers: 0, strategy: "Auto" as const };
@@ -79,6 +79,9 @@ describe("a shrink that fits no whole member", () => {
     expect(plan).toMatchObject({ message: expect.stringContaining(`takes its place: ${SNAPSHOTS}`) });
     // The agent lets those leave that hold nothing.
     expect(summary(written(layout, decide(layout, shrinkOf(layout, "4Gi"))))).toBe("m0 4Gi Present, m1 4Gi Removed");
+    const known = holding(immovable(mounted("4Gi", "1Gi", "2Gi")), "3Gi", "0", "1Gi");
+    const after = written(known, decide(known, shrinkOf(known, "5Gi")));
+    expect(summary(after)).toBe("m0 4Gi Present, m1 1Gi Removed, m2 2Gi Present");
   });
 
   it("counts to the quota with both members", () => {
@@ -124,6 +127,68 @@ describe("what comes between the steps of a replacement", () => {
     const after = written(layout, decide(layout, stop));
     expect(summary(after)).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Removed");
     expect(after.spec.target).toMatchObject({ size: "8Gi", from: "8Gi", decidedAt: later });
+  });
+
+  describe("a stop that finds the small one in the filesystem", () => {
+    const stop = { ...target, size: "10Gi", from: "10Gi", decidedAt: later };
+    const settledOf = (layout: FilesystemLayout): FilesystemLayout => ({
+      ...layout,
+      spec: { ...layout.spec, members: layout.spec.members?.map((one) => withoutEndedMark(layout, one)) ?? [] },
+    });
+    const stopped = written(added, decide(added, stop));
+    const EMPTY = ["3Gi", "3Gi", "0"];
+
+    it("lets it leave again where it holds nothing, by a shrink of its own, to the size of before", () => {
+      const settled = settledOf(holding(stopped, ...EMPTY));
+      expect(summary(settled)).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Present");
+      const back = leftByStop(settled);
+      expect(back).toEqual({ ...stop, size: "8Gi", from: "10Gi", decidedAt: "2030-01-01T00:01:00.001Z" });
+      const leaving = written(settled, decide(settled, back as SizeTarget));
+      expect(summary(leaving)).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Removed");
+      expect(leaving.spec.target).toEqual(back);
+      expect(leftByStop(leaving)).toBeUndefined();
+      // Should it find its floor, nothing is asked for again.
+      expect(leftByStop(settledOf(carriedOut(leaving, "FloorReached")))).toBeUndefined();
+      expect(filesystemSizeBytes(carriedOut(leaving))).toBe(8 * GIB);
+    });
+
+    it("waits for the operation that takes it in", () => {
+      const taking = written(ready, decide(ready, target));
+      const operation = {
+        kind: "Extend",
+        from: "8Gi",
+        to: "10Gi",
+        epoch: 3,
+        startedAt: DECIDED,
+        step: "extending",
+      } as const;
+      const running = { ...taking, status: { ...taking.status, operation } };
+      const asked = settledOf(written(running, decide(running, { ...stop, size: "8Gi", from: "8Gi" })));
+      expect(leftByStop(asked)).toBeUndefined();
+      const ended = settledOf({ ...asked, status: holding(added, ...EMPTY).status ?? {} });
+      expect(leftByStop(ended)).toMatchObject({ size: "8Gi", from: "10Gi" });
+    });
+
+    it.each<[string, FilesystemLayout]>([
+      ["holds something", holding(stopped, "3Gi", "3Gi", "1Gi")],
+      ["is not known to hold nothing", stopped],
+    ])("keeps it, as one like any other, where it %s", (_where, layout) => {
+      const settled = settledOf(layout);
+      expect(leftByStop(settled)).toBeUndefined();
+      expect(settled.spec.members?.[2]).not.toHaveProperty("replaces");
+      // Nor does it leave once it is empty: nobody has asked for that.
+      expect(leftByStop(holding(settled, ...EMPTY))).toBeUndefined();
+    });
+
+    it.each<[string, FilesystemLayout]>([
+      ["is mounted nowhere", unmounted(holding(stopped, ...EMPTY))],
+      [
+        "is wanted larger by now",
+        { ...holding(stopped, ...EMPTY), spec: { ...stopped.spec, target: { ...stop, size: "11Gi" } } },
+      ],
+    ])("keeps it while the filesystem %s", (_while, layout) => {
+      expect(leftByStop(layout)).toBeUndefined();
+    });
   });
 
   it("an extend uses what is ready, where it fits", () => {

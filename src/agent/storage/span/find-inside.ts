@@ -1,6 +1,6 @@
 // Which members a span is mounted from: those whose devices carry it, looked at one by one. Whether they are all that it has is decided
 // in mount-decision.ts. Nothing is written.
-import { isAttached } from "../../member/span-member.ts";
+import { describeVolume, isAttached } from "../../member/span-member.ts";
 import { probe } from "../probe-device.ts";
 import { type SpanVolume, StorageError } from "../storage.ts";
 import { identityWithin } from "./device-identity.ts";
@@ -29,10 +29,19 @@ export async function findInside(
     members = [...required, ...(await publishAll(host, volume, others))];
     decision = decideMount(await candidatesOf(host, volume, members));
   }
-  if (decision.kind === "refuse")
-    throw new StorageError(decision.code, `btrfs ${volume.fsid} of ${volume.handle}: ${decision.message}`);
+  if (decision.kind === "refuse") {
+    const without = decision.code === "MembersMissing" ? await describeWithout(host, volume, members) : "";
+    throw new StorageError(decision.code, `btrfs ${volume.fsid} of ${volume.handle}: ${decision.message}${without}`);
+  }
   const { names } = decision;
   return members.filter(({ member }) => names.includes(member.name));
+}
+
+/** For people who look for a member by its driver: those that its layout names, and that do not carry the filesystem. */
+async function describeWithout(host: SpanHost, volume: SpanVolume, members: readonly MemberDevice[]): Promise<string> {
+  const carrying = new Set((await candidatesOf(host, volume, members)).map(({ name }) => name));
+  const without = membersLeft(host, volume).filter(({ name }) => !carrying.has(name));
+  return without.length === 0 ? "" : `. It is not on ${without.map(describeVolume).join(", ")}`;
 }
 
 async function candidatesOf(

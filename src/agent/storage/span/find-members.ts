@@ -64,5 +64,7 @@ async function presentMember(
   const deviceUUID = deviceUUIDs.get(key) ?? (await identityWithin(tools, fsid, device))?.deviceUUID;
   if (deviceUUID !== undefined) deviceUUIDs.set(key, deviceUUID);
   const { devid, sizeBytes } = usage ?? {};
-  return { name: member.name, state: "Present", deviceUUID, devid, sizeBytes, deviceBytes: blockSizeBytes(device) };
+  const allocated = usage && { allocatedBytes: usage.sizeBytes - usage.unallocatedBytes };
+  const deviceBytes = blockSizeBytes(device);
+  return { name: member.name, state: "Present", deviceUUID, devid, sizeBytes, ...allocated, deviceBytes };
 }

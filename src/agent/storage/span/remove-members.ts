@@ -3,11 +3,12 @@
 import { formatBytes } from "../../../units/quantity.ts";
 import { syncFilesystem } from "../fresh-reading.ts";
 import { assertWritable } from "../grow.ts";
-import { busy, describeSwapfiles, metExclusive, metSwapfile, othersOperation } from "../others-at-work.ts";
+import { busy, metExclusive, metSwapfile, othersOperation } from "../others-at-work.ts";
 import { deviceBytesOf, openReader, type Reader } from "../read-filesystem.ts";
 import { stoppedMessage } from "../shrink-decision.ts";
 import { stopExclusiveOperation } from "../stop-exclusive.ts";
 import { type MountedSpan, type ShrinkControl, type ShrinkResult, StorageError } from "../storage.ts";
+import { describeSwapfiles, swapfileProblem } from "../swapfiles.ts";
 import { expectSuccess } from "../tools.ts";
 import { untilAborted } from "../until-aborted.ts";
 import { runWatched, type WatchedEnd } from "../watched-command.ts";
@@ -181,7 +182,7 @@ function judge(
   if (reason !== undefined) return cancelled(shrink, reason);
   const sizeBytes = reader.read().capacityBytes;
   if (metExclusive(finished.stderr)) return busy(volume, sizeBytes, finished.stderr.trim());
-  if (metSwapfile(finished.stderr)) return { refusal: describeSwapfiles() };
+  if (metSwapfile(finished.stderr)) return { refusal: describeSwapfiles(volume.fsid) };
   if (!/no space left/i.test(finished.stderr))
     expectSuccess(finished, `taking member ${member.name} out of ${volume.handle} (${formatBytes(sizeBytes)})`);
   if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
@@ -191,7 +192,10 @@ function judge(
 /** No member is left that could leave: all are out but those that btrfs has refused. */
 function ended(shrink: Shrink, [refusal]: readonly string[]): ShrinkResult {
   const sizeBytes = shrink.reader.read().capacityBytes;
-  return refusal === undefined ? { outcome: "Succeeded", sizeBytes } : floor(shrink, sizeBytes, refusal);
+  if (refusal === undefined) return { outcome: "Succeeded", sizeBytes };
+  // It is asked for again once that is off, where the agent can see it.
+  const isForSwapfile = refusal === swapfileProblem(shrink.volume.fsid);
+  return floor(shrink, sizeBytes, refusal, isForSwapfile ? refusal : undefined);
 }
 
 function floor({ reader }: Shrink, floorBytes: number, message: string, immovable?: string): ShrinkResult {

@@ -11,6 +11,7 @@ import { stopLeftoverOperations } from "../leftover-btrfs.ts";
 import { mountsOfBtrfs } from "../mount-table.ts";
 import { NO_UNMOUNTED_SHRINKS } from "../no-unmounted-shrinks.ts";
 import type { SpanVolume, Storage } from "../storage.ts";
+import { swapfileProblem } from "../swapfiles.ts";
 import { createTools } from "../tools.ts";
 import { trim } from "../trim.ts";
 import { createVolumeQueue } from "../volume-queue.ts";
@@ -61,7 +62,8 @@ export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Sto
       return devices.length < names.length ? undefined : devices.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
     },
     members: (volume) => findMembers(host, volume),
-    immovable: (volume) => whyImmovable(host.tools, volume),
+    // A swapfile holds one member alone; which, only its removal finds out.
+    immovable: async (volume) => (await whyImmovable(host.tools, volume)) ?? swapfileProblem(volume.fsid),
     extend: (volume, sizeBytes, signal, tell = () => undefined) =>
       queue.runPreempting(volume.handle, () => extendSpan(host, volume, sizeBytes, signal, tell)),
     shrink: (volume, _sizeBytes, control) =>
