@@ -20,7 +20,7 @@ import { freezeFilesystem } from "./frozen-filesystem.ts";
 const target = (size: string, from: string) => ({ size, from, epoch: 1, decidedAt: new Date().toISOString() });
 /** Several looks at the mounts, and several retries of an emergency that fails. */
 const QUIET_MS = 5000;
-const FILES = 16;
+const FILES = 4;
 
 describeReal("a filesystem that is remounted read-only", STACK_PARTS, () => {
   let agent: AgentUnderTest;

@@ -43,6 +43,8 @@ import { waitFor as waitForValue } from "../../harness/wait-for.ts";
 const REPOSITORY = fileURLToPath(new URL("../../../", import.meta.url));
 export const NODE_NAME = "node-a";
 const ANSWER_LIMIT_MS = 2000;
+/** Read once for all agents of a suite. */
+const DEFINITIONS = readDefinitions();
 
 export interface AgentUnderTest {
   readonly directory: string;
@@ -176,12 +178,17 @@ async function takeAway(directory: string): Promise<void> {
   rmSync(directory, { recursive: true, force: true });
 }
 
-async function applyDefinitions(client: ConnectedKubeClient): Promise<void> {
+type Definition = Parameters<ConnectedKubeClient["apply"]>[2];
+
+function readDefinitions(): Definition[] {
   const directory = join(REPOSITORY, "kustomize/foundation/crds");
-  for (const file of readdirSync(directory).filter((name) => name.startsWith("tidemark.dev_"))) {
-    const definition = parse(readFileSync(join(directory, file), "utf8")) as Parameters<typeof client.apply>[2];
+  const files = readdirSync(directory).filter((name) => name.startsWith("tidemark.dev_"));
+  return files.map((file) => parse(readFileSync(join(directory, file), "utf8")) as Definition);
+}
+
+async function applyDefinitions(client: ConnectedKubeClient): Promise<void> {
+  for (const definition of DEFINITIONS)
     await client.apply("test/definition", CUSTOM_RESOURCE_DEFINITIONS, definition, { fieldManager: "test" });
-  }
   await waitFor("the kinds to be served", () =>
     client.list(FILESYSTEM_LAYOUTS).then(
       () => true,

@@ -15,6 +15,7 @@ import { startStandIns } from "../../../src/standalone/stand-ins.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { type FakeCsiNode, startFakeCsiNode } from "../../fakes/fake-csi-node.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
+import { untilNextLook } from "../../harness/wait-for.ts";
 
 export const NODE_NAME = "node-1";
 
@@ -121,16 +122,16 @@ async function stopParts(parts: readonly Stoppable[]): Promise<void> {
 
 /** Longer than the operator takes to look again by itself at what it was refused. */
 const LIMIT_MS = 50_000;
-const LOOK_AGAIN_MS = 20;
 
 /** Reads until `holds`; the limit only ends a test that has failed. */
 export async function untilRead<T>(what: string, read: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
-  const deadlineMs = performance.now() + LIMIT_MS;
+  const beganMs = performance.now();
   for (;;) {
     const value = await read();
     if (holds(value)) return value;
-    if (performance.now() > deadlineMs) throw new Error(`waited in vain: ${what}; last: ${JSON.stringify(value)}`);
-    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+    const waitedMs = performance.now() - beganMs;
+    if (waitedMs > LIMIT_MS) throw new Error(`waited in vain: ${what}; last: ${JSON.stringify(value)}`);
+    await untilNextLook(waitedMs);
   }
 }
 

@@ -160,7 +160,7 @@ describeReal("storage on a node", LOOP_PARTS, () => {
     const volume = makeVolume();
     const mounted = await fixture.storage.stage(volume, 3 * GIB, fixture.mountPathOf(volume));
     const deleted = join(mounted.mountPath, "deleted");
-    writeFileSync(deleted, randomBytes(900 * MIB));
+    writeFileSync(deleted, Buffer.alloc(900 * MIB, "tide"));
     writeBehind(mounted.mountPath, 500 * MIB, 800 * MIB);
     rmSync(deleted);
     execFileSync("sync", ["-f", mounted.mountPath]);
@@ -316,20 +316,12 @@ function onDiskOf({ directory, memberDirectory }: StorageFixture, size: string):
   return createStorageFixture(directEffects, directory);
 }
 
-/** Data chunks take all of the device, and four of five files in them are gone again. */
+/** Data chunks take all of the device, and four of five files in them are gone again: of each chunk, which has more than five, one stays. */
 function leaveNoChunkFor(mountPath: string): void {
-  const content = randomBytes(256 * 1024);
-  const names: string[] = [];
-  try {
-    for (;;) {
-      const name = join(mountPath, `data-${names.length}`);
-      writeFileSync(name, content);
-      names.push(name);
-    }
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOSPC") throw error;
-  }
-  for (const [index, name] of names.entries()) if (index % 5 !== 0) rmSync(name);
+  const fill = `i=0; while fallocate --length ${8 * MIB} "$1/data-$i" 2>/dev/null; do i=$((i + 1)); done; echo $i`;
+  const filled = Number(execFileSync("sh", ["-c", fill, "sh", mountPath], { encoding: "utf8" }));
+  expect(filled).toBeGreaterThan(90);
+  for (let index = 0; index <= filled; index += 1) if (index % 5 !== 0) rmSync(join(mountPath, `data-${index}`));
 }
 
 /** So many bytes of files, behind a place that is free again afterwards: a shrink has to move them. */
@@ -338,7 +330,7 @@ function writeBehind(mountPath: string, bytes: number, placeBytes: number): void
   execFileSync("fallocate", ["-l", String(placeBytes), ballast]);
   execFileSync("sync", ["-f", mountPath]);
   for (let index = 0; index < bytes / (10 * MIB); index += 1)
-    writeFileSync(join(mountPath, `file-${index}`), randomBytes(10 * MIB));
+    execFileSync("fallocate", ["-l", String(10 * MIB), join(mountPath, `file-${index}`)]);
   execFileSync("sync", ["-f", mountPath]);
   rmSync(ballast);
   execFileSync("sync", ["-f", mountPath]);

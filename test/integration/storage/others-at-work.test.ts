@@ -12,7 +12,14 @@ import { createCommandPort } from "../../../src/process/command-port.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import { waitFor } from "../../harness/wait-for.ts";
-import { createStorageFixture, GIB, makeShrinkControl, makeVolume, type StorageFixture } from "./storage-fixture.ts";
+import {
+  createStorageFixture,
+  GIB,
+  MIB,
+  makeShrinkControl,
+  makeVolume,
+  type StorageFixture,
+} from "./storage-fixture.ts";
 
 describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => {
   let fixture: StorageFixture;
@@ -37,10 +44,15 @@ describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => 
   const shrink = (sizeBytes: number, control = makeShrinkControl()) =>
     fixture.storage.shrink(mounted, sizeBytes, control);
   const btrfs = (...args: string[]): void => void execFileSync("btrfs", args, { stdio: "pipe" });
-  const write = (name: string, megabytes: number, source = "/dev/urandom"): string => {
+  const write = (name: string, megabytes: number): string => {
     const path = join(mounted.mountPath, name);
-    execFileSync("dd", [`if=${source}`, `of=${path}`, "bs=1M", `count=${megabytes}`, "conv=fsync", "status=none"]);
+    execFileSync("dd", ["if=/dev/zero", `of=${path}`, "bs=1M", `count=${megabytes}`, "conv=fsync", "status=none"]);
     return path;
+  };
+  /** A balance moves what was merely reserved just as what was written. */
+  const reserve = (name: string, megabytes: number): void => {
+    execFileSync("fallocate", ["--length", String(megabytes * MIB), join(mounted.mountPath, name)]);
+    execFileSync("sync", ["--file-system", mounted.mountPath]);
   };
   /** So that it is there however fast the machine moves data. */
   const pauseBalance = async (...filters: string[]): Promise<void> => {
@@ -70,7 +82,7 @@ describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => 
   }
 
   it("by a balance that begins right after the one before was cancelled is free once that one is cancelled, too", async () => {
-    write("data", 300);
+    reserve("data", 300);
     await pauseBalance("-dusage=100");
     const { tools, cancels } = balancedAfterFirstCancel();
     const met: string[] = [];
@@ -81,7 +93,7 @@ describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => 
   });
 
   it("by a balance that begins right after an operation of ours was cancelled is left at that", async () => {
-    write("data", 300);
+    reserve("data", 300);
     await pauseBalance("-dusage=50");
     const { tools, cancels } = balancedAfterFirstCancel();
     await stopExclusiveOperation(tools, mounted);
@@ -91,7 +103,7 @@ describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => 
   });
 
   it("by a paused balance is extended: that one is cancelled, and it is said", async () => {
-    write("data", 300);
+    reserve("data", 300);
     await pauseBalance("-dusage=100");
     expect(await extend(4 * GIB)).toBe(4 * GIB);
     expect(state()).not.toMatch(/balance/); // its own resize may still commit
@@ -99,7 +111,7 @@ describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => 
   });
 
   it("by a balance that is started again ten times is extended all the same", async () => {
-    write("data", 300);
+    reserve("data", 300);
     // Fewer than an extend cancels: who is quicker each time does not matter.
     const again = `for i in $(seq 11); do btrfs balance start --full-balance ${mounted.mountPath}; done`;
     start("sh", ["-c", again]);
@@ -109,7 +121,7 @@ describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => 
   });
 
   it("by a balance is not made smaller before that has ended, and the balance stays", async () => {
-    write("data", 300);
+    reserve("data", 300);
     await pauseBalance("-dusage=100");
     expect(await shrink(2 * GIB)).toEqual({
       outcome: "Busy",
@@ -122,7 +134,7 @@ describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => 
   });
 
   it("is looked at by an agent that starts without disturbing a balance", async () => {
-    write("data", 300);
+    reserve("data", 300);
     await pauseBalance("-dusage=100");
     expect(await fixture.storage.recover(mounted)).toBe(3 * GIB);
     expect(state()).toBe("balance paused");
@@ -136,7 +148,7 @@ describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => 
     const swapfile = join(mounted.mountPath, "swap");
     execFileSync("touch", [swapfile]);
     execFileSync("chattr", ["+C", swapfile]);
-    execFileSync("chmod", ["600", write("swap", 100, "/dev/zero")]);
+    execFileSync("chmod", ["600", write("swap", 100)]);
     execFileSync("rm", [ballast]);
     execFileSync("mkswap", [swapfile], { stdio: "pipe" });
     execFileSync("swapon", [swapfile]);

@@ -196,7 +196,8 @@ describeReal("shrink of btrfs", LOOP_PARTS, () => {
   });
 
   it("stops at the filesystem's own floor, with the numbers", async () => {
-    scatterInReserved(mounted.mountPath, manifest, 100, 1);
+    execFileSync("fallocate", ["--length", `${704 * MIB}`, join(mounted.mountPath, "reserved")]);
+    scatterInReserved(mounted.mountPath, manifest, 12, 1);
     const result = await fixture.storage.shrink(mounted, 512 * MIB, makeShrinkControl());
     if (result.outcome !== "FloorReached") throw new Error(`ended as ${result.outcome}`);
     expect(result.sizeBytes).toBeLessThan(3 * GIB);
