@@ -4,8 +4,8 @@ import { mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/globals";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
-import { MEMBER_NAMESPACE, SPAN_DRIVER } from "../../src/api/names.ts";
-import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
+import { MEMBER_NAMESPACE, SPAN_DRIVER, TOPOLOGY_NODE } from "../../src/api/names.ts";
+import { CSI_NODES, PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
 import { GIB } from "../../src/units/quantity.ts";
 import { enterNode } from "../cluster/node-namespaces.ts";
 import { KUBELET_DIRECTORY } from "../cluster/node-settings.ts";
@@ -22,6 +22,7 @@ import { claimingPod, claimOf, spanClass } from "./claiming-pod.ts";
 import { type ClusterUnderTest, clusterOf, startClusterUnderTest } from "./cluster-under-test.ts";
 import { describeOn } from "./describe-on.ts";
 import { install, loadImages, logsOf, SYSTEM_NAMESPACE } from "./installed-tidemark.ts";
+import { whyNotPlaced } from "./placed-pods.ts";
 import { PODS } from "./pod.ts";
 import { spanObjects, spanTracesOnNodes } from "./span-traces.ts";
 import { whatIsThere } from "./what-is-there.ts";
@@ -258,6 +259,43 @@ describeOn("ours", "the driver of spans in a cluster", ["bundle", "csi-sanity"],
     );
   });
 
+  describe("a span whose class allows one zone", () => {
+    const [WEST, EAST] = ["node1", "node2"] as const;
+
+    beforeAll(async () => {
+      await tested.kubectl("label", "node", WEST, `${ZONE}=west`);
+      await tested.kubectl("label", "node", EAST, `${ZONE}=east`);
+      await registerAnew(ZONE);
+    }, LIMIT_MS);
+    afterAll(async () => {
+      await removeAll();
+      await tested.kubectl("label", "node", WEST, EAST, `${ZONE}-`);
+      await registerAnew();
+    }, LIMIT_MS);
+
+    it(
+      "is made on a node of it by the stock scheduler and csi-provisioner, and of a zone without nodes not at all",
+      async () => {
+        await applyObject(tested, inZone("e2e-east", "east"));
+        await applyObject(tested, inZone("e2e-north", "north"));
+        await use("eastern", "1Gi", "e2e-east");
+        await use("northern", "1Gi", "e2e-north");
+        await podRuns("eastern");
+        const nodeOf = async (name: string) =>
+          (await tested.client.get(PODS, { namespace: tested.namespace, name }))?.spec.nodeName;
+        expect(await nodeOf("eastern")).toBe(EAST);
+        await until("the scheduler to say that no node is there", async () => {
+          const pod = await tested.client.get(PODS, { namespace: tested.namespace, name: "northern" });
+          return whyNotPlaced(pod ?? {}) === "" ? undefined : true;
+        });
+        expect(await nodeOf("northern")).toBeUndefined();
+        const made = (await spanObjects(tested)).filter((object) => object.startsWith("PersistentVolumeClaim "));
+        expect(made).toHaveLength(1);
+      },
+      LIMIT_MS,
+    );
+  });
+
   describe("csi-sanity on span.tidemark.dev", () => {
     const CANARY = "canary-7b3e9a";
     let report: SanityReport;
@@ -294,6 +332,27 @@ describeOn("ours", "the driver of spans in a cluster", ["bundle", "csi-sanity"],
     );
   });
 });
+
+const ZONE = "topology.kubernetes.io/zone";
+
+function inZone(name: string, zone: string): object {
+  const allowedTopologies = [{ matchLabelExpressions: [{ key: ZONE, values: [zone] }] }];
+  return { ...spanClass(name), allowedTopologies };
+}
+
+/** Agents say where their nodes are when kubelet registers the driver; resolves once each node has it with these keys beside its own. */
+async function registerAnew(...keys: readonly string[]): Promise<void> {
+  await tested.kubectl("-n", SYSTEM_NAMESPACE, "rollout", "restart", "daemonset/agent");
+  await tested.kubectl("-n", SYSTEM_NAMESPACE, "rollout", "status", "daemonset/agent", "--timeout=180s");
+  await until(`the driver to be registered with ${keys.join(", ")}`, async () => {
+    const { items } = await tested.client.list(CSI_NODES);
+    const registered = items.map(
+      ({ spec }) => spec.drivers.find((driver) => driver.name === SPAN_DRIVER)?.topologyKeys,
+    );
+    const wanted = JSON.stringify([...keys, TOPOLOGY_NODE].sort());
+    return registered.every((found) => JSON.stringify([...(found ?? [])].sort()) === wanted) ? true : undefined;
+  });
+}
 
 /** csi-test 5.6.0. */
 const SPECS = { passed: 57, skipped: 45, pending: 1 };
