@@ -94,7 +94,7 @@ describeReal("a filesystem that somebody else is at work on", LOOP_PARTS, () => 
 
   it("by a balance that begins right after an operation of ours was cancelled is left at that", async () => {
     reserve("data", 300);
-    await pauseBalance("-dusage=50");
+    await pauseBalance("-dusage=100");
     const { tools, cancels } = balancedAfterFirstCancel();
     await stopExclusiveOperation(tools, mounted);
     expect(state()).toBe("balance paused");
