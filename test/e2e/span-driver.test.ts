@@ -342,7 +342,9 @@ function inZone(name: string, zone: string): object {
 
 /** Agents say where their nodes are when kubelet registers the driver; resolves once each node has it with these keys beside its own. */
 async function registerAnew(...keys: readonly string[]): Promise<void> {
-  await tested.kubectl("-n", SYSTEM_NAMESPACE, "rollout", "restart", "daemonset/agent");
+  // A restart by rollout would leave its mark on the DaemonSet.
+  const agents = "app.kubernetes.io/component=agent";
+  await tested.kubectl("-n", SYSTEM_NAMESPACE, "delete", "pod", "--wait", "--selector", agents);
   await tested.kubectl("-n", SYSTEM_NAMESPACE, "rollout", "status", "daemonset/agent", "--timeout=180s");
   await until(`the driver to be registered with ${keys.join(", ")}`, async () => {
     const { items } = await tested.client.list(CSI_NODES);

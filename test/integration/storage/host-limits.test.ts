@@ -138,13 +138,13 @@ describeReal("storage on a node", LOOP_PARTS, () => {
     execFileSync("fallocate", ["-l", String(bavail * bsize - 1200 * MIB), ballast]);
     const one = held.storage.shrink(first, GIB, makeShrinkControl());
     await eventually("the first to move data", () => moving);
-    const other = await held.storage.shrink(second, GIB, makeShrinkControl());
+    // A failure must leave nothing that waits.
+    const other = await held.storage.shrink(second, GIB, makeShrinkControl()).finally(release);
     expect(other).toMatchObject({
       outcome: "FloorReached",
       message: expect.stringContaining(`the filesystem of ${fixture.memberDirectory}, which has`),
     });
     expect(other.sizeBytes).toBe(2 * GIB);
-    release();
     expect((await one).sizeBytes).toBeLessThan(2 * GIB);
     rmSync(ballast);
     const again = await held.storage.shrink(second, GIB, makeShrinkControl());
