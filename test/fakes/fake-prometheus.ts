@@ -1,5 +1,6 @@
 // A server that speaks as much of Prometheus' HTTP API as the slow path asks: instant queries of a metric or of its timestamp, and one
 // range query. The test says which series there are, and may make it fail or fall silent.
+import type { ServerResponse } from "node:http";
 import { type SeenRequest, startMisbehavingApiServer } from "./misbehaving-api-server.ts";
 
 export interface FakeSeries {
@@ -19,7 +20,7 @@ export interface FakeHours {
   readonly values: readonly (readonly [atSeconds: number, value: string])[];
 }
 
-export type FakeBehaviour = "well" | "fails" | "is silent";
+export type FakeBehaviour = "well" | "fails" | "is silent" | "is a proxy's page" | "begins and stops" | "never ends";
 
 export interface FakePrometheus {
   readonly url: string;
@@ -36,6 +37,9 @@ export interface FakePrometheus {
 export async function startFakePrometheus(): Promise<FakePrometheus> {
   const server = await startMisbehavingApiServer((request, response) => {
     if (prometheus.behaviour === "is silent") return;
+    if (prometheus.behaviour === "is a proxy's page") return void response.writeHead(502).end("<h1>Bad Gateway</h1>");
+    if (prometheus.behaviour === "begins and stops") return void response.writeHead(200).write('{"status":');
+    if (prometheus.behaviour === "never ends") return writeWithoutEnd(response);
     const isWell = prometheus.behaviour === "well";
     const result = isWell ? resultOf(prometheus, request) : [];
     response.writeHead(isWell ? 200 : 500, { "content-type": "application/json" });
@@ -51,6 +55,14 @@ export async function startFakePrometheus(): Promise<FakePrometheus> {
     stop: () => server.close(),
   };
   return prometheus;
+}
+
+function writeWithoutEnd(response: ServerResponse): void {
+  const more = (): void => {
+    if (!response.destroyed) response.write(" ".repeat(65_536), () => setImmediate(more));
+  };
+  response.writeHead(200);
+  more();
 }
 
 function resultOf({ series, hours, nowSeconds }: FakePrometheus, { path, body }: SeenRequest): object[] {

@@ -1,6 +1,7 @@
 // The slow path's source: a handful of global queries, whatever the number of volumes, joined in memory by namespace and claim.
 // Source of the wire format: prometheus.io/docs/prometheus/latest/querying/api (instant and range queries).
 import { z } from "zod";
+import { formatBytes, MIB } from "../../units/quantity.ts";
 import type { HourlyMaximum } from "../usage-history.ts";
 
 /** What one claim's series say; a figure that Prometheus does not have is absent, never 0. */
@@ -31,6 +32,8 @@ export class PrometheusError extends Error {
 }
 
 const QUERY_LIMIT_MS = 10_000;
+/** One series takes about 300 bytes: several times what 100,000 claims have. */
+const ANSWER_BYTES_MAX = 128 * MIB;
 const HOUR_MS = 3_600_000;
 const BACKFILL_HOURS = 7 * 24;
 
@@ -42,10 +45,18 @@ const series = z.object({
 type Series = z.infer<typeof series>;
 const response = z.object({ status: z.literal("success"), data: z.object({ result: z.array(series) }) });
 
-/** `limitMs`: how long one query may go without an answer. */
-export function createPrometheusSource(baseUrl: string, limitMs = QUERY_LIMIT_MS): PrometheusSource {
+/** Of one answer. */
+interface AnswerLimits {
+  /** From its question to its last byte. */
+  readonly ms: number;
+  readonly bytes: number;
+}
+
+const LIMITS: AnswerLimits = { ms: QUERY_LIMIT_MS, bytes: ANSWER_BYTES_MAX };
+
+export function createPrometheusSource(baseUrl: string, limits = LIMITS): PrometheusSource {
   const ask = (path: string, parameters: Record<string, string>): Promise<Series[]> =>
-    query(baseUrl, path, parameters, limitMs);
+    query(baseUrl, path, parameters, limits);
   const instant = async (expression: string): Promise<Map<string, number>> =>
     byClaim(await ask("query", { query: expression }), ([, text]) => Number(text));
   /** How many seconds before its answer Prometheus scraped the metric, and when. */
@@ -130,20 +141,40 @@ async function query(
   baseUrl: string,
   path: string,
   parameters: Record<string, string>,
-  limitMs: number,
+  limits: AnswerLimits,
 ): Promise<Series[]> {
   const url = `${baseUrl}/api/v1/${path}`;
   const asked = `${parameters["query"] ?? ""} at ${baseUrl}`;
-  const answer = await fetch(url, {
-    method: "POST",
-    body: new URLSearchParams(parameters),
-    signal: AbortSignal.timeout(limitMs),
-  }).catch((error: unknown) => {
+  const { status, text } = await post(url, parameters, limits).catch((error: unknown) => {
     throw new PrometheusError(`no answer to ${asked}: ${String(error)}`, { cause: error });
   });
-  const body: unknown = await answer.json().catch(() => undefined);
-  const parsed = response.safeParse(body);
-  if (!parsed.success)
-    throw new PrometheusError(`status ${answer.status} to ${asked}: ${JSON.stringify(body).slice(0, 300)}`);
+  const parsed = response.safeParse(jsonOf(text));
+  if (!parsed.success) throw new PrometheusError(`status ${status} to ${asked}: ${JSON.stringify(text.slice(0, 300))}`);
   return parsed.data.data.result;
+}
+
+async function post(
+  url: string,
+  parameters: Record<string, string>,
+  limits: AnswerLimits,
+): Promise<{ readonly status: number; readonly text: string }> {
+  const signal = AbortSignal.timeout(limits.ms);
+  const answer = await fetch(url, { method: "POST", body: new URLSearchParams(parameters), signal });
+  const parts: Uint8Array[] = [];
+  let bytes = 0;
+  const body: AsyncIterable<Uint8Array> | null = answer.body;
+  for await (const part of body ?? []) {
+    bytes += part.byteLength;
+    if (bytes > limits.bytes) throw new Error(`it has more than ${formatBytes(limits.bytes)}`);
+    parts.push(part);
+  }
+  return { status: answer.status, text: Buffer.concat(parts).toString("utf8") };
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

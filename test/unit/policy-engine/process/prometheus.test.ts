@@ -102,8 +102,19 @@ describe("a Prometheus that gives no answer", () => {
 
   it("because it is silent is an error after a limit", async () => {
     prometheus.behaviour = "is silent";
-    const asked = createPrometheusSource(prometheus.url, 50).readings();
+    const asked = createPrometheusSource(prometheus.url, { ms: 50, bytes: MIB }).readings();
     await expect(asked).rejects.toBeInstanceOf(PrometheusError);
     await expect(asked).rejects.toThrow(/^no answer to tidemark_filesystem_\w+ at http:/);
+  });
+
+  it.each<[FakePrometheus["behaviour"], RegExp]>([
+    ["is a proxy's page", /^status 502 to tidemark_\w+ at http:\S+ "<h1>Bad Gateway<\/h1>"$/],
+    ["begins and stops", /^no answer to .*TimeoutError/],
+    ["never ends", /^no answer to .*it has more than 1Mi$/],
+  ])("because what answers %s is an error that says so", async (behaviour, message) => {
+    prometheus.behaviour = behaviour;
+    const asked = createPrometheusSource(prometheus.url, { ms: 1000, bytes: MIB }).readings();
+    await expect(asked).rejects.toBeInstanceOf(PrometheusError);
+    await expect(asked).rejects.toThrow(message);
   });
 });

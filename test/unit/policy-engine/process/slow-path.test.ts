@@ -32,7 +32,7 @@ async function oneRound(hasPrometheus = true) {
   const timeLimitMs = prometheus.behaviour === "is silent" ? 50 : 30_000;
   let evaluations = 0;
   slowPath = createSlowPath({
-    prometheus: hasPrometheus ? createPrometheusSource(prometheus.url, timeLimitMs) : undefined,
+    prometheus: hasPrometheus ? createPrometheusSource(prometheus.url, { ms: timeLimitMs, bytes: GIB }) : undefined,
     registry,
     handlesOf: (claim) => (claim === "default/a" ? [HANDLE] : []),
     evaluateAll: async () => {
