@@ -56,19 +56,26 @@ function refused(message: string): ApiError {
 function pointer(source: unknown): string[] {
   if (typeof source !== "string" || (source !== "" && !source.startsWith("/")))
     throw badRequest(`a path of a JSON patch starts with "/", unlike ${JSON.stringify(source)}`);
-  return source
+  const path = source
     .split("/")
     .slice(1)
     .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+  // A field of that name would be every object's of this process.
+  if (path.includes("__proto__")) throw refused(`the path ${source} does not exist`);
+  return path;
 }
 
 function read(document: unknown, path: readonly string[]): unknown {
   let value = document;
   for (const part of path) {
-    value = Array.isArray(value) ? value[listIndex(part)] : isJsonObject(value) ? value[part] : undefined;
+    value = Array.isArray(value) ? value[listIndex(part)] : fieldOf(value, part);
     if (value === undefined) throw refused(`the path /${path.join("/")} does not exist`);
   }
   return value;
+}
+
+function fieldOf(value: unknown, name: string): unknown {
+  return isJsonObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
 }
 
 function listIndex(part: string): number {
