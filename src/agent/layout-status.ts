@@ -1,6 +1,7 @@
 // What the agent says about a volume in FilesystemLayout.status: pure, from what it knows of it.
 import { type ConditionType, datedCondition, type Statement, statement } from "../api/condition.ts";
 import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../api/filesystem-layout.ts";
+import { printable } from "../api/printable.ts";
 import type { ConditionReason, HoldReason } from "../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../units/quantity.ts";
 import { describeVolume } from "./member/span-member.ts";
@@ -33,7 +34,7 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
     ...(shrinksUnmounted === true ? { shrinksUnmounted } : {}),
     ...immovableOf(state, live),
     ...(running === undefined ? {} : { operation: running.operation }),
-    ...(record.lastOperation === undefined ? {} : { lastOperation: record.lastOperation }),
+    ...(record.lastOperation === undefined ? {} : { lastOperation: printableEnd(record.lastOperation) }),
     ...endedBefore(record),
     ...(record.lastTrim === undefined ? {} : { lastTrim: record.lastTrim }),
     conditions: conditionsOf(state, live).map((said) =>
@@ -46,7 +47,12 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
 function immovableOf({ mounted, moving }: VolumeState, { status }: FilesystemLayout): { readonly immovable?: string } {
   const isKnown = mounted !== undefined && moving?.mounted === mounted;
   const immovable = isKnown ? moving.immovable : status?.immovable;
-  return immovable === undefined ? {} : { immovable };
+  return immovable === undefined ? {} : { immovable: printable(immovable) };
+}
+
+/** Its message may hold what a command has said, with names that users gave. */
+function printableEnd({ message, ...last }: LastOperation): LastOperation {
+  return { ...last, ...(message === undefined ? {} : { message: printable(message) }) };
 }
 
 /**

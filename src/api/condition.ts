@@ -1,4 +1,5 @@
 // A kstatus condition as it is written into a status: dated when it changes, never when it is repeated. Pure: time is handed in.
+import { printable } from "./printable.ts";
 import type { ConditionReason, HoldReason } from "./reasons.ts";
 import type { Condition } from "./schema.ts";
 
@@ -27,7 +28,7 @@ export function datedCondition(
 ): Condition {
   const known = before?.find((condition) => condition.type === type);
   const lastTransitionTime = known?.status === status ? known.lastTransitionTime : wholeSecondTime(nowMs);
-  return { type, status, reason, message, lastTransitionTime, observedGeneration };
+  return { type, status, reason, message: printable(message), lastTransitionTime, observedGeneration };
 }
 
 /** metav1.Time: RFC 3339 in whole seconds. */

@@ -1,5 +1,6 @@
 // `tidemark explain --pod NAMESPACE/NAME`: which nodes take a pod's volumes, which do not and why, by the objects as they are now.
 import { parseArgs } from "node:util";
+import { printable } from "../api/printable.ts";
 import { PLACEMENT_FLAGS, readPlacement } from "../extender/config.ts";
 import type { ScoreParts } from "../extender/decide-score.ts";
 import { explainPod, type NodeVerdict, type PodExplanation } from "../extender/explain-pod.ts";
@@ -38,7 +39,7 @@ export async function runExplainPod(args: readonly string[]): Promise<void> {
     const explanation = await explainPod(client, { namespace, name }, readPlacement(values), Date.now());
     const text =
       values.output === "json" ? JSON.stringify(explanation, null, 2) : podExplanationLines(explanation).join("\n");
-    process.stdout.write(`${text}\n`);
+    process.stdout.write(`${printable(text)}\n`);
   } finally {
     await client.close();
   }

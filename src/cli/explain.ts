@@ -1,5 +1,6 @@
 // `tidemark explain CLAIM`: asks the engine why a claim has the size it has, and prints it for a person. It decides nothing itself.
 import { parseArgs } from "node:util";
+import { printable } from "../api/printable.ts";
 import type { Explanation } from "../policy-engine/index.ts";
 import { runExplainPod } from "./explain-pod.ts";
 import { explanationLines } from "./explanation-lines.ts";
@@ -31,7 +32,7 @@ export async function runExplain(args: readonly string[]): Promise<void> {
   const explanation = await ask(values.engine, values.namespace, claim);
   const text =
     values.output === "json" ? JSON.stringify(explanation, null, 2) : explanationLines(explanation).join("\n");
-  process.stdout.write(`${text}\n`);
+  process.stdout.write(`${printable(text)}\n`);
 }
 
 async function ask(engine: string, namespace: string, claim: string): Promise<Explanation> {

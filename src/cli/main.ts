@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // The `tidemark` command: one bundle, every process. It picks what to run and says how a mistake ends; the rest is each command's own.
 
+import { printable } from "../api/printable.ts";
 import { HelpAsked } from "../process/flags.ts";
 
 interface Command {
@@ -74,6 +75,6 @@ async function run(name: string, { summary, run: runCommand }: Command, args: re
 }
 
 main().catch((error: unknown) => {
-  process.stderr.write(`tidemark: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.stderr.write(`tidemark: ${printable(error instanceof Error ? error.message : String(error))}\n`);
   process.exit(1);
 });

@@ -1,6 +1,7 @@
 // Events on objects: what people read in `kubectl describe`. Best effort by nature: recording never throws, never waits,
 // and gives up under load, because an Event is a copy of what conditions and logs already say.
 import { createHash } from "node:crypto";
+import { printable } from "../api/printable.ts";
 import type { Logger } from "../process/log.ts";
 import type { KubeClient } from "./client.ts";
 import { createEventBudget, type EventBudget } from "./event-budget.ts";
@@ -89,7 +90,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
   return {
     record: (object, type, reason, message) => {
       try {
-        admit(object, reason, entryFor(object, type, reason, message));
+        admit(object, reason, entryFor(object, type, reason, printable(message)));
       } catch (error) {
         log.warn({ reason, err: error }, "an Event could not be recorded");
       }

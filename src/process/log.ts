@@ -1,5 +1,6 @@
 // Structured logs, one JSON object a line on stderr. Errors are logged once, at the loop that gives up on them.
 import { type Logger, pino } from "pino";
+import { printable } from "../api/printable.ts";
 import { createLogDestination } from "./log-destination.ts";
 
 export type { Logger } from "pino";
@@ -31,7 +32,13 @@ export function createLogger(processName: string, level: LogLevel): Logger {
       msg: `${remedyFor(code)}: ${lostLines} lines of the log are lost before this one (${code})`,
     })}\n`;
   return pino(
-    { level, base: { process: processName }, timestamp: pino.stdTimeFunctions.isoTime },
+    {
+      level,
+      base: { process: processName },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      // JSON leaves characters that a terminal acts on.
+      hooks: { streamWrite: printable },
+    },
     createLogDestination(STDERR, lostLine),
   );
 }

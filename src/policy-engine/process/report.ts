@@ -3,6 +3,7 @@
 import type { Filesystem, ScalingStatus } from "../../api/filesystem.ts";
 import { CHANGE_TIMES_LIMIT, FILESYSTEMS } from "../../api/filesystem.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
+import { printable } from "../../api/printable.ts";
 import type { HoldReason } from "../../api/reasons.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
@@ -75,7 +76,7 @@ function scalingStatus(plan: Plan, nowMs: number): ScalingStatus {
     rule: plan.rule,
     plan: plan.kind,
     reason: plan.reason,
-    message: plan.message,
+    message: printable(plan.message),
     uncapped: quantityOrNothing(plan.uncappedBytes),
     decidedAt: new Date(nowMs).toISOString(),
   };

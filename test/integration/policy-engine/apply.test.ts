@@ -91,6 +91,12 @@ describe("what was decided", () => {
     expect(status?.conditions).toHaveLength(1);
   });
 
+  it("is told without what a terminal acts on, which a policy's message may hold", async () => {
+    await makeVolume(cluster, "shouted-at", GIB);
+    await tell(cluster.client, await live("shouted-at"), "\u001b[2Jall is well", () => true);
+    expect((await live("shouted-at")).status?.scaling?.message).toBe("\\u001b[2Jall is well");
+  });
+
   it("is not told by a leader that was cut off over what the next leader has told", async () => {
     await makeVolume(cluster, "led-anew", GIB);
     const before = await live("led-anew");

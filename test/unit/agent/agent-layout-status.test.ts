@@ -40,6 +40,16 @@ describe("the status of a layout", () => {
     expect(ended({ ...failed, kind: "Extend", emergency: true })).toBe(decidedAt);
   });
 
+  it("says what commands and users have named without anything that a terminal acts on", () => {
+    const state = mountedState();
+    const { mounted } = state;
+    const record = { ...state.record, lastOperation: { ...failed, message: "\u001b[2Jno room" } };
+    const moving = mounted && { mounted, immovable: "a swapfile is active (/mnt/\u202efine)" };
+    const status = layoutStatus({ state: { ...state, record, moving }, nodeName: "node-a", nowMs: NOW_MS, live });
+    expect(status.lastOperation?.message).toBe("\\u001b[2Jno room");
+    expect(status.immovable).toBe("a swapfile is active (/mnt/\\u202efine)");
+  });
+
   it("says of a read-only filesystem to look for an error first, and to remount only what a person has remounted", () => {
     const state = mountedState({ readOnlySinceMs: NOW_MS });
     const { conditions = [] } = layoutStatus({ state, nodeName: "node-a", nowMs: NOW_MS, live });

@@ -14,6 +14,11 @@ describe("a condition", () => {
     });
   });
 
+  it("says what others have brought without anything that a terminal acts on", () => {
+    const said = { ...ready, message: "\u001b[2Jall is well" };
+    expect(datedCondition(said, undefined, 3, NOW_MS).message).toBe("\\u001b[2Jall is well");
+  });
+
   it("keeps its time while its status stays, whatever its reason says", () => {
     const before = [{ ...ready, reason: "Other", lastTransitionTime: BEFORE }];
     expect(datedCondition(ready, before, 4, NOW_MS).lastTransitionTime).toBe(BEFORE);

@@ -80,6 +80,12 @@ describe("an Event", () => {
     expect([...events.keys()][0]).toMatch(/^\/api\/v1\/namespaces\/shop\/events\/cache\.[0-9a-f]{16}$/);
   });
 
+  it("says what others have brought without anything that a terminal acts on", async () => {
+    recorder.record(CLAIM, "Normal", "Extended", "\u001b[2Jall is well");
+    await recorder.flush();
+    expect([...events.values()].map(({ message }) => message)).toEqual(["\\u001b[2Jall is well"]);
+  });
+
   it("on a cluster-scoped object lives in the namespace default", async () => {
     const layout = { apiVersion: "tidemark.dev/v1alpha1", kind: "FilesystemLayout", metadata: { name: "fs-1" } };
     recorder.record(layout, "Warning", "MembersMissing", "1 of 2 members is missing");
