@@ -1,6 +1,7 @@
 // The server's side of mutual TLS: a port at which only holders of a certificate of our CAs are let in. Certificates are replaced
 // while it listens: new connections get the new ones, established ones go on. It knows nothing of what is spoken inside.
 
+import { constants } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
 import type { Address } from "../address.ts";
@@ -17,7 +18,12 @@ export interface MutualTls {
   close(): void;
 }
 
-const TLS_OPTIONS = { minVersion: "TLSv1.3", ALPNProtocols: ["h2"] } as const;
+/** A resumed session would show no certificate, and count as authorized after the one that it began with has expired: no tickets. */
+const TLS_OPTIONS = {
+  minVersion: "TLSv1.3",
+  ALPNProtocols: ["h2"],
+  secureOptions: constants.SSL_OP_NO_TICKET,
+} as const;
 const HANDSHAKE_LIMIT_MS = 10_000;
 /** Refusals that are told once only; then all are forgotten. */
 const TOLD_LIMIT = 1000;

@@ -101,6 +101,44 @@ describe("a port with mutual TLS", () => {
     expect(lines).toEqual([expect.objectContaining({ reason: expect.stringMatching(reason) })]);
   });
 
+  it("gives no session to resume: each connection shows a certificate, and one whose certificate has expired meanwhile shows it in vain", async () => {
+    const { log, lines } = createRecordingLog();
+    const tls = makePort(log);
+    const ours = await makeAuthority("ours", Date.now(), CERTIFICATE_TIMES);
+    const served = await issueLeaf(ours, { commonName: "localhost", usage: "server" }, Date.now(), CERTIFICATE_TIMES);
+    const agent = await issueLeaf(ours, { commonName: "agent", usage: "client" }, Date.now(), CERTIFICATE_TIMES);
+    tls.replace({ ...served, bundlePem: ours.certificatePem });
+    const reused: boolean[] = [];
+    const port = await tls.listen({ host: "127.0.0.1", port: 0 }, (connection) => {
+      reused.push(connection.isSessionReused());
+      connection.end("welcome");
+    });
+    const connectAs = async (pair: Partial<KeyPair>, session?: Buffer): Promise<Buffer | undefined> => {
+      const client = connect({
+        port,
+        host: "127.0.0.1",
+        ca: ours.certificatePem,
+        ...(pair.keyPem === undefined ? {} : { cert: pair.certificatePem, key: pair.keyPem }),
+        ...(session === undefined ? {} : { session }),
+        checkServerIdentity: () => undefined,
+      });
+      let ticket: Buffer | undefined;
+      client.on("session", (given: Buffer) => {
+        ticket = given;
+      });
+      client.on("error", () => {}).resume();
+      await new Promise((resolve) => client.once("close", resolve));
+      return ticket;
+    };
+    const session = await connectAs(agent);
+    await connectAs(agent, session);
+    expect(reused).toEqual([false, false]);
+    // As one whose certificate has expired: it has nothing but the session to show.
+    await connectAs({}, session);
+    expect(reused).toHaveLength(2);
+    expect(lines).toEqual([expect.objectContaining({ reason: expect.stringContaining("no good certificate") })]);
+  });
+
   it("is not there when its address is taken, and says so", async () => {
     const tls = makePort(createRecordingLog().log);
     const port = await tls.listen({ host: "127.0.0.1", port: 0 }, () => {});
