@@ -4,5 +4,5 @@ import { loopGround, spanGround } from "../vm/hostile/hostile-ground.ts";
 
 describeReal("hostile shrinks under this machine's kernel", LOOP_PARTS, () => {
   itSurvivesHostileShrinks({ on: "a loop device", makeGround: loopGround, countOfCommit: 12, countOfLongRun: 200 });
-  itSurvivesHostileShrinks({ on: "a span", makeGround: spanGround, countOfCommit: 8, countOfLongRun: 100 });
+  itSurvivesHostileShrinks({ on: "a span", makeGround: spanGround, countOfCommit: 4, countOfLongRun: 100 });
 });
