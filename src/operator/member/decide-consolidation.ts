@@ -70,6 +70,21 @@ function largestFirst(shares: readonly Share[]): Share[] {
   return [...shares].sort((a, b) => b.bytes - a.bytes);
 }
 
+/**
+ * With those in that were to leave for a deposed leader's target: no node begins that any more, and where nothing runs none of them leaves
+ * unless it is decided again.
+ */
+export function withoutFormerRemoval(layout: FilesystemLayout, { epoch, decidedAt }: WantedTarget): FilesystemLayout {
+  const { spec, status } = layout;
+  const isFormer = spec.target !== undefined && spec.target.epoch < epoch && spec.target.decidedAt !== decidedAt;
+  if (!isFormer || status?.operation || isRemoving(layout)) return layout;
+  const members = spec.members?.map((member): MemberSpec => {
+    const isStillIn = member.state === "Removed" && isPresent(layout, member.name);
+    return isStillIn ? { ...member, state: "Present" } : member;
+  });
+  return { ...layout, spec: { ...spec, ...(members && { members }) } };
+}
+
 export function nextConsolidationStep(
   layout: FilesystemLayout,
   wanted: ConsolidationTarget,

@@ -8,7 +8,13 @@ import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../units/quantity.ts";
 import { isAtRest, isBeside, isOfSize, isPart, isPresent, unnamedMembers } from "../volume/layout-facts.ts";
 import { withoutThese, withSize, withState } from "./changed-members.ts";
-import { type ConsolidationTarget, type MergeWay, nextConsolidationStep, unchanged } from "./decide-consolidation.ts";
+import {
+  type ConsolidationTarget,
+  type MergeWay,
+  nextConsolidationStep,
+  unchanged,
+  withoutFormerRemoval,
+} from "./decide-consolidation.ts";
 import { nextExtendStep } from "./decide-extend.ts";
 import {
   nextReplacementStep,
@@ -75,7 +81,7 @@ function planFor(
   facts: MemberClassFacts,
 ): MembersPlan {
   const { members, ...target } = wanted;
-  if (members !== undefined) return consolidate(layout, { ...target, members }, shares, facts);
+  if (members !== undefined) return consolidate(layout, { ...target, members }, facts);
   if (asksToStay(target)) return stay(layout, target, shares);
   const wantedBytes = parseQuantity(target.size);
   // An extend that something larger came before, an emergency for one, gives nothing back.
@@ -84,12 +90,9 @@ function planFor(
 }
 
 /** The same size of fewer members. */
-function consolidate(
-  layout: FilesystemLayout,
-  target: ConsolidationTarget,
-  shares: readonly Share[],
-  facts: MemberClassFacts,
-): MembersPlan {
+function consolidate(before: FilesystemLayout, target: ConsolidationTarget, facts: MemberClassFacts): MembersPlan {
+  const layout = withoutFormerRemoval(before, target);
+  const shares = sharesOf(layout);
   const step = nextConsolidationStep(layout, target, mergeWay(facts));
   const members = shares.map(({ member }) => member);
   const nextMember = nextMemberOf(layout);

@@ -150,6 +150,18 @@ describe("what comes between the steps of a merge", () => {
     expect(summary(step(byFormer, again))).toBe("m0 3Gi Present, m1 1Gi Removed, m2 1Gi Removed");
   });
 
+  it("a leader that is deposed before its node lets the others leave: the next one's decision lets them, or others, leave", () => {
+    expect(summary(leaving)).toBe("m0 3Gi Present, m1 1Gi Removed, m2 1Gi Removed");
+    const refused = { ...leaving, status: { ...grown.status, epoch: 4 } } as FilesystemLayout;
+    const again = mergeOf(grown, 1, { size: "3Gi", decidedAt: LATER, epoch: 4 });
+    expect(summary(step(refused, again))).toBe("m0 3Gi Present, m1 1Gi Removed, m2 1Gi Removed");
+    expect(step(refused, again).spec.target).toEqual({ size: "3Gi", from: "5Gi", epoch: 4, decidedAt: LATER });
+    const two = mergeOf(grown, 2, { size: "3Gi", decidedAt: LATER, epoch: 4 });
+    expect(summary(step(refused, two))).toBe("m0 3Gi Present, m1 1Gi Present, m2 1Gi Removed");
+    const busy = running(refused);
+    expect(decide(busy, again)).toMatchObject({ do: "hold", reason: "WaitingForMember" });
+  });
+
   it("an emergency ends it: nothing leaves", () => {
     const surged = withLast(grown, { decidedAt: undefined, emergency: true });
     expect(decide(surged, target)).toMatchObject({ do: "hold", message: expect.stringContaining("decided anew") });
