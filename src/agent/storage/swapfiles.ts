@@ -5,7 +5,7 @@ import { deviceNameOf } from "../member/block-device.ts";
 import { type Mount, parseMounts, unescapeOctal } from "./mount-table.ts";
 import { mountedDeviceNames } from "./span/span-devices.ts";
 
-/** Why nothing is begun that would move one, in words; undefined: none of the node's is on it. One of a container's own path is not found. */
+/** Why nothing is begun that would move one, in words; undefined: no swapfile of the node is on it. A swapfile by a container's own path is not found. */
 export function swapfileProblem(fsid: string): string | undefined {
   const paths = swapfilePaths(readFileSync("/proc/swaps", "utf8"));
   if (paths.length === 0) return undefined;

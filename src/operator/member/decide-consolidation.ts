@@ -56,10 +56,10 @@ export function mergeInto(
 ): Merge | undefined {
   if (count < 1 || staying.length <= count) return undefined;
   const leaving = largestFirst(cheapestSet(staying, count, sizeBytes));
-  const kept = staying.filter((share) => !leaving.includes(share));
-  const [growing] = largestFirst(kept);
+  const remaining = staying.filter((share) => !leaving.includes(share));
+  const [growing] = largestFirst(remaining);
   if (growing === undefined) return undefined;
-  const missingBytes = sizeBytes - sumOf(kept);
+  const missingBytes = sizeBytes - sumOf(remaining);
   if (missingBytes <= 0) return { leaving, growing, growthBytes: 0 };
   if (way === "grow") return { leaving, growing, growthBytes: wholeGiB(growing.bytes + missingBytes) - growing.bytes };
   const replaced = largestFirst(cheapestSet(staying, count - 1, sizeBytes));
@@ -71,8 +71,8 @@ function largestFirst(shares: readonly Share[]): Share[] {
 }
 
 /**
- * With those in that were to leave for a deposed leader's target: no node begins that any more, and where nothing runs none of them leaves
- * unless it is decided again.
+ * With those in that a deposed leader had marked to leave: no node begins a target of that leader any more, so they leave only if the present
+ * one decides it.
  */
 export function withoutFormerRemoval(layout: FilesystemLayout, { epoch, decidedAt }: WantedTarget): FilesystemLayout {
   const { spec, status } = layout;

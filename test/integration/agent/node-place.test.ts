@@ -62,7 +62,7 @@ it("is read anew each time, since kubelet refuses what differs from the Node", a
   expect(await asked(SPAN)).toEqual({ ...own, [ZONE]: "b" });
 });
 
-it("is waited for on a node that its cloud provider has not labelled yet, and not for ever", async () => {
+it("is waited for on a node that its cloud provider has not labelled yet, for five minutes at most", async () => {
   await createNode({}, { taints: [UNINITIALIZED] });
   const asked = place();
   expect(await asked(LOCAL)).toEqual(own);

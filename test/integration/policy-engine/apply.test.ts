@@ -91,7 +91,7 @@ describe("what was decided", () => {
     expect(status?.conditions).toHaveLength(1);
   });
 
-  it("is told without what a terminal acts on, which a policy's message may hold", async () => {
+  it("is written without what a terminal acts on, which a policy's message may hold", async () => {
     await makeVolume(cluster, "shouted-at", GIB);
     await tell(cluster.client, await live("shouted-at"), "\u001b[2Jall is well", () => true);
     expect((await live("shouted-at")).status?.scaling?.message).toBe("\\u001b[2Jall is well");

@@ -1,4 +1,4 @@
-// A tenant's policy whose message is escapes for the terminal of whoever asks why: through `tidemark explain`, as an administrator runs it.
+// A tenant's policy whose message is escapes for the terminal of an administrator who asks why: through `tidemark explain`, as it is run by hand.
 import { execFile } from "node:child_process";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => void engine.close());
 
 it.each(["text", "json"])(
-  "cannot act on the terminal of whoever reads why, as %s",
+  "cannot act on the terminal of its reader, as %s",
   async (output) => {
     const { port } = engine.address() as AddressInfo;
     const args = [
