@@ -1,5 +1,5 @@
 // Hostile shrinks of logical volumes, thick and thin, by the real lvmd and real LVM. Runs inside the virtual machine that
-// test/soak/hostile-shrinks-vm.test.ts starts.
+// test/soak/hostile-lvm-*.test.ts starts.
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// Members that leave a hostile user's span. Runs inside the virtual machine that test/soak/hostile-shrinks-vm.test.ts starts.
+// Members that leave a hostile user's span. Runs inside the virtual machine that test/soak/hostile-span-*.test.ts starts.
 import { itSurvivesHostileShrinks } from "./hostile/describe-hostile-shrinks.ts";
 import { spanGround } from "./hostile/hostile-ground.ts";
 

@@ -1,4 +1,4 @@
-// Runs inside the virtual machine that test/soak/hostile-shrinks-vm.test.ts starts: kernels that move data in their own ways.
+// Runs inside the virtual machine that test/soak/hostile-loop-*.test.ts starts: kernels that move data in their own ways.
 import { itSurvivesHostileShrinks } from "./hostile/describe-hostile-shrinks.ts";
 import { loopGround } from "./hostile/hostile-ground.ts";
 

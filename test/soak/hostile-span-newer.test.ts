@@ -1,0 +1,3 @@
+import { describeHostileShrinks } from "./hostile-vm.ts";
+
+describeHostileShrinks("span", "newer");
