@@ -1,5 +1,5 @@
 // Reading a FilesystemLayout as this node's agent: pure, strict, and nothing from the API becomes a path unchecked.
-import type { FilesystemLayout, MemberSpec } from "../api/filesystem-layout.ts";
+import { FILE_NAME, type FilesystemLayout, type MemberSpec } from "../api/filesystem-layout.ts";
 import { volumeUIDOf } from "../api/identity.ts";
 import { parseQuantity } from "../units/quantity.ts";
 import type { TargetFacts } from "./decide-operation.ts";
@@ -7,7 +7,6 @@ import { acceptedGrant } from "./emergency.ts";
 import { readMembers } from "./member/read-members.ts";
 import type { LoopRecord, LvmRecord, NodeRecord, SpanRecord } from "./node-records.ts";
 
-const FILE_NAME = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 /** As LVM allows them (lvm(8)), less those that begin with a dot or a hyphen: they name files and are arguments. */
 const VOLUME_NAME = /^[A-Za-z0-9_+][A-Za-z0-9_+.-]{0,126}$/;
 const CLASS_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/;

@@ -4,7 +4,16 @@ import { z } from "zod";
 import type { KubeObject, Resource } from "../kube/object.ts";
 import { claimReference, sizeTarget } from "./filesystem.ts";
 import { GROUP, VERSION } from "./names.ts";
-import { conditions, epochNumber, keyedList, observedGeneration, quantity, timestamp } from "./schema.ts";
+import {
+  conditions,
+  epochNumber,
+  keyedList,
+  type NodeExtensions,
+  observedGeneration,
+  quantity,
+  stays,
+  timestamp,
+} from "./schema.ts";
 import { lastTrim, trimRequest } from "./trim.ts";
 
 /** Those whose volumes our own CSI drivers make. */
@@ -18,6 +27,9 @@ export type FsType = (typeof FS_TYPES)[number];
 /** As Kubernetes has them on claims: mounted, or the device itself. */
 export const VOLUME_MODES = ["Filesystem", "Block"] as const;
 export type VolumeMode = (typeof VOLUME_MODES)[number];
+
+/** Of a file in a directory, or of a device: no path. */
+export const FILE_NAME = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 
 const memberName = z
   .string()
@@ -76,7 +88,11 @@ export type ClaimSource = z.infer<typeof claimSource>;
 const logicalVolumeSource = z
   .object({
     name: z.string().max(253).meta({ description: "The LogicalVolume." }),
-    volumeID: z.string().max(128).meta({ description: "What LVM calls the volume: the UID of that when it was made." }),
+    volumeID: z
+      .string()
+      .max(128)
+      .regex(FILE_NAME)
+      .meta({ description: "What LVM calls the volume: the UID of that when it was made." }),
     deviceClass: z.string().max(63).meta({ description: "The device class that it is of." }),
   })
   .meta({ description: "A volume of LVM on the node, for the backend lvm." });
@@ -105,7 +121,9 @@ const memberSpec = z.object({
   source: z
     .object({
       loop: z
-        .object({ file: z.string().max(128).meta({ description: "File name in the node's member directory." }) })
+        .object({
+          file: z.string().max(128).regex(FILE_NAME).meta({ description: "File name in the node's member directory." }),
+        })
         .meta({ description: "A sparse file on the node, for the backend loop." })
         .optional(),
       logicalVolume: logicalVolumeSource.optional(),
@@ -160,7 +178,10 @@ export const filesystemLayoutSpec = z
     trim: trimRequest.optional(),
     emergency: emergencyGrant.optional(),
   })
-  .meta({ description: "What the filesystem should be made of. Written by Tidemark only: it is the map of the data." });
+  .meta({
+    description: "What the filesystem should be made of. Written by Tidemark only: it is the map of the data.",
+    "x-kubernetes-validations": [stays("volumeUID"), stays("backend"), stays("fsType"), stays("volumeMode")],
+  } satisfies NodeExtensions);
 export type FilesystemLayoutSpec = z.infer<typeof filesystemLayoutSpec>;
 
 export const OPERATION_KINDS = ["Extend", "Shrink"] as const;

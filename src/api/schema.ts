@@ -71,6 +71,15 @@ function checkedBy(rules: CelRule[]): NodeExtensions {
   return rules.length === 0 ? {} : { "x-kubernetes-validations": rules };
 }
 
+/** On an object: once the field is set, it keeps its value. */
+export function stays(field: string): CelRule {
+  return {
+    rule: `!has(oldSelf.${field}) || (has(self.${field}) && self.${field} == oldSelf.${field})`,
+    message: `${field} never changes: it says what the data is`,
+    fieldPath: `.${field}`,
+  };
+}
+
 /** A list of objects that is merged by its keys. */
 export function keyedList<T extends z.ZodType>(item: T, keys: string[], maxItems: number, description: string) {
   return z

@@ -8,7 +8,6 @@ import { type PackedImage, packedImage } from "../../scripts/image/packed-image.
 import { sidecarImages } from "../../scripts/image/sidecar-images.ts";
 import { tidemarkImage } from "../../scripts/image/tidemark-image.ts";
 import { RELEASE } from "../../src/api/names.ts";
-import { POD_WEBHOOK_SECRETS } from "../../src/api/placement.ts";
 import type { ApplyConfiguration } from "../../src/kube/client.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { builtTools } from "../cluster/go-tools.ts";
@@ -73,9 +72,6 @@ async function apply({ kubectl }: Pick<ClusterUnderTest, "kubectl">, overlayPath
   await kubectl("--namespace", SYSTEM_NAMESPACE, "apply", "--server-side", "--kustomize", overlayPath);
 }
 
-/** Those that the operator makes where the component placement gives it the pod webhook. */
-const WEBHOOK_SECRETS = Object.values(POD_WEBHOOK_SECRETS);
-
 /** What only the first overlay has is deleted, and the second one's is as it says. */
 async function takeBack(
   { kubectl }: Pick<ClusterUnderTest, "kubectl">,
@@ -90,7 +86,6 @@ async function takeBack(
   }
   await apply({ kubectl }, standing);
   await everyPodReady({ kubectl });
-  await kubectl("--namespace", SYSTEM_NAMESPACE, "delete", "secret", ...WEBHOOK_SECRETS, "--ignore-not-found");
 }
 
 /** "kind namespace name". */

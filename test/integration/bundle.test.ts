@@ -4,7 +4,8 @@ import { CERTIFICATE_SECRETS } from "../../src/api/sample-stream.ts";
 import { freePort } from "../../src/demo/free-port.ts";
 import { SECRETS } from "../../src/kube/resources.ts";
 import { readCertificate } from "../../src/process/certificates/key-pair.ts";
-import { storedPair } from "../../src/process/certificates/pair-secret.ts";
+import { isEmpty, storedPair } from "../../src/process/certificates/pair-secret.ts";
+import { makeEmptySecrets } from "../builders/empty-secrets.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { createStack, type Stack } from "../harness/stack.ts";
 import { waitFor } from "../harness/wait-for.ts";
@@ -18,13 +19,17 @@ describeReal("the bundled policy-engine", ["root", "bundle"], () => {
     stack = await createStack({
       flags: { "policy-engine": ["--samples-address", address, "--samples-tls", "SelfMade"] },
     });
+    await makeEmptySecrets(stack.client, NAMESPACE, Object.values(CERTIFICATE_SECRETS));
     await stack.start("policy-engine");
   });
   afterAll(() => stack?.close());
 
   it("makes the certificates for the stream of samples", async () => {
     for (const name of Object.values(CERTIFICATE_SECRETS)) {
-      const secret = await waitFor(`Secret ${name}`, () => stack.client.get(SECRETS, { namespace: NAMESPACE, name }));
+      const secret = await waitFor(`Secret ${name}`, async () => {
+        const found = await stack.client.get(SECRETS, { namespace: NAMESPACE, name });
+        return found === undefined || isEmpty(found) ? undefined : found;
+      });
       expect(readCertificate(storedPair(secret).certificatePem)).toMatchObject({
         subject: expect.stringContaining("CN="),
       });

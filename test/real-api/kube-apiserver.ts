@@ -27,8 +27,14 @@ const ATTEMPT_LIMIT_MS = 3_000;
 /** Reserved for documentation: kube-apiserver wants an address that is not loopback, and nobody here asks it for its own. */
 const ADVERTISED_ADDRESS = "192.0.2.1";
 
+/** AlwaysAllow: whoever asks may do everything. RBAC: as in a cluster; who connects is an administrator, and may speak as somebody else. */
+export type Authorization = "AlwaysAllow" | "RBAC";
+
 /** On this port of loopback, by plain HTTP; 0: any free one. */
-export async function startKubeApiServer(port: number): Promise<ApiUnderTest> {
+export async function startKubeApiServer(
+  port: number,
+  authorization: Authorization = "AlwaysAllow",
+): Promise<ApiUnderTest> {
   removeStale();
   const directory = mkdtempSync(join(BASE, `${PREFIX}${process.pid}-`));
   const started: { stop(): Promise<void> }[] = [];
@@ -46,7 +52,10 @@ export async function startKubeApiServer(port: number): Promise<ApiUnderTest> {
     const [etcdPort, peerPort, securePort] = [await freePort(), await freePort(), await freePort()];
     const credentials = await makeCredentials(directory);
     run("etcd", binaries.etcd, etcdFlags(directory, urlOf(etcdPort), urlOf(peerPort)));
-    const apiFlags = apiServerFlags(credentials, urlOf(etcdPort), securePort);
+    const apiFlags = {
+      ...apiServerFlags(credentials, urlOf(etcdPort), securePort),
+      "authorization-mode": authorization,
+    };
     const apiServer = run("kube-apiserver", binaries["kube-apiserver"], apiFlags);
     const front = await servePlainHttp(port, securePort, credentials);
     started.push(front);
@@ -98,7 +107,6 @@ function apiServerFlags(credentials: Credentials, etcdUrl: string, port: number)
     "service-account-issuer": "https://kubernetes.default.svc.cluster.local",
     "service-account-key-file": credentials.publicKeyFile,
     "service-account-signing-key-file": credentials.keyFile,
-    "authorization-mode": "AlwaysAllow",
     "disable-admission-plugins": WITHOUT_ADMISSION.join(","),
     "service-cluster-ip-range": "10.96.0.0/16",
     "allow-privileged": "true",

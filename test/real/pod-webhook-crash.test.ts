@@ -8,6 +8,7 @@ import { POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../src/api/placement.ts";
 import { freePort } from "../../src/demo/free-port.ts";
 import { MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS } from "../../src/kube/resources.ts";
 import { bootstrap } from "../../src/standalone/bootstrap.ts";
+import { makeEmptySecrets } from "../builders/empty-secrets.ts";
 import { buildPod, ofClaim } from "../builders/pod-review.ts";
 import { type CrashingOperator, createCrashingOperator, liveWithEachDeath } from "../harness/crashing-operator.ts";
 import { noteDeaths } from "../harness/death-notes.ts";
@@ -24,7 +25,7 @@ import {
 const MATRIX_LIMIT_MS = 2_400_000;
 /** The operator dies several times on the way, and a busy machine takes its time to start it again. */
 const ANSWER_LIMIT_MS = 300_000;
-const OWN_POINTS = ["certificates/create-secret", "certificates/update-secret", "pod-webhook/publish-authority"];
+const OWN_POINTS = ["certificates/update-secret", "pod-webhook/publish-authority"];
 
 let directory: string;
 let cluster: WebhookCluster;
@@ -67,11 +68,12 @@ const untilAnswers = () =>
     limitMs: ANSWER_LIMIT_MS,
   });
 
-/** All is lost, and is there again; then the certificate is spoilt, and mended. */
+/** All is lost, and is applied again; then the certificate is spoilt, and mended. */
 async function live(): Promise<void> {
   const { client } = cluster;
   await client.delete("test/configuration", MUTATING_WEBHOOK_CONFIGURATIONS, { name: POD_WEBHOOK.configuration });
   for (const name of ["authority", "server"] as const) await client.delete("test/secret", SECRETS, secretName(name));
+  await makeEmptySecrets(client, SYSTEM_NAMESPACE, Object.values(POD_WEBHOOK_SECRETS));
   await applyConfiguration(client);
   await untilAnswers();
   const spoilt = Buffer.from("no certificate").toString("base64");

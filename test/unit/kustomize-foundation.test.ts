@@ -40,6 +40,14 @@ describeWithKubectl("the foundation", () => {
       "ValidatingAdmissionPolicyBinding tidemark-definitions-guard",
       "ValidatingAdmissionPolicy tidemark-node-scope",
       "ValidatingAdmissionPolicyBinding tidemark-node-scope",
+      "ValidatingAdmissionPolicy tidemark-decision-scope",
+      "ValidatingAdmissionPolicyBinding tidemark-decision-scope",
+      "ValidatingAdmissionPolicy tidemark-volume-scope",
+      "ValidatingAdmissionPolicyBinding tidemark-volume-scope",
+      "ValidatingAdmissionPolicy tidemark-member-scope",
+      "ValidatingAdmissionPolicyBinding tidemark-member-scope",
+      "ValidatingAdmissionPolicy tidemark-event-scope",
+      "ValidatingAdmissionPolicyBinding tidemark-event-scope",
     ]);
   });
 

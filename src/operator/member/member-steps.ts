@@ -122,8 +122,11 @@ function orderOf({ metadata, spec }: FilesystemLayout): Parameters<typeof member
   return { handle: metadata.name, volumeUID: spec.volumeUID, className, selectedNode };
 }
 
+/** As kustomize/foundation has it. */
+const FOR_CLAIMS_ALONE = { "pod-security.kubernetes.io/enforce": "restricted" };
+
 export async function createMemberNamespace(client: KubeClient): Promise<void> {
-  const metadata = { name: MEMBER_NAMESPACE, annotations: { ...KEPT_BY_GITOPS } };
+  const metadata = { name: MEMBER_NAMESPACE, labels: FOR_CLAIMS_ALONE, annotations: { ...KEPT_BY_GITOPS } };
   try {
     await client.create("member/create-namespace", NAMESPACES, { apiVersion: "v1", kind: "Namespace", metadata });
   } catch (error) {

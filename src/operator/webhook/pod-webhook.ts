@@ -52,7 +52,6 @@ export interface PodWebhook {
   stop(): Promise<void>;
 }
 
-const MANAGED_BY = "tidemark-operator";
 /** Half of the connections that the operator has for all of its requests, and eight pods with as many claims as are looked for. */
 const READ_LIMITS = { underWay: 8, waiting: 2048, turnLimitMs: READ_LIMIT_MS };
 
@@ -137,7 +136,6 @@ function createWebhookKeeper(
     client,
     events,
     namespace: config.leaseNamespace,
-    managedBy: MANAGED_BY,
     authoritySecretName: POD_WEBHOOK_SECRETS.authority,
     leaves: [server],
     times: CERTIFICATE_TIMES,

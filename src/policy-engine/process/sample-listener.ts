@@ -73,7 +73,6 @@ function createServerCertificates({ config, client, events, leadership, nowMs, l
     client,
     events,
     namespace: config.leaseNamespace,
-    managedBy: "tidemark-policy-engine",
     authoritySecretName: CERTIFICATE_SECRETS.authority,
     leaves: [
       { secretName: CERTIFICATE_SECRETS.engine, commonName: ENGINE_CERTIFICATE_NAME, usage: "server" },

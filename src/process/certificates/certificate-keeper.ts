@@ -7,12 +7,13 @@ import { createReflector } from "../../kube/reflector.ts";
 import { reflectorSet } from "../../kube/reflector-set.ts";
 import { SECRETS, type Secret } from "../../kube/resources.ts";
 import { type CertificateRoundOptions, runCertificateRound } from "./certificate-round.ts";
+import { isEmpty } from "./pair-secret.ts";
 
 export interface CertificateKeeperOptions extends CertificateRoundOptions {
-  readonly client: Pick<KubeClient, "get" | "list" | "watch" | "create" | "update">;
+  readonly client: Pick<KubeClient, "get" | "list" | "watch" | "update">;
   /** Asked before each round. */
   readonly isLeader: () => boolean;
-  /** Told each content that one of the Secrets takes on, leader or not. */
+  /** Told each content that one of the Secrets takes on, leader or not; an empty one is none. */
   readonly changed: (secret: Secret) => void;
 }
 
@@ -42,8 +43,10 @@ export function createCertificateKeeper(options: CertificateKeeperOptions): Cert
       failures = 0;
     } catch (err) {
       failures += 1;
-      const another = isKubeError(err, "Conflict") || isKubeError(err, "AlreadyExists");
-      log[another ? "debug" : "warn"]({ err, failures }, "the certificates could not be looked after; trying again");
+      log[isKubeError(err, "Conflict") ? "debug" : "warn"](
+        { err, failures },
+        "the certificates could not be looked after; trying again",
+      );
     }
   };
   const wake = (): void => {
@@ -63,7 +66,7 @@ export function createCertificateKeeper(options: CertificateKeeperOptions): Cert
     createReflector({ client, resource: SECRETS, log, select: { namespace, fieldSelector: `metadata.name=${name}` } }),
   );
   const taken = (secret: Secret): void => {
-    changed(secret);
+    if (!isEmpty(secret)) changed(secret);
     wake();
   };
   for (const reflector of reflectors) reflector.subscribe({ added: taken, updated: taken, deleted: () => wake() });

@@ -1,5 +1,6 @@
 // One look at the CA's and the leaves' Secrets, and the writes that it takes to make them right: gather → decide → apply →
-// report. Writes are guarded by resourceVersion, so that of two who do this at once one is refused, and looks again.
+// report. Writes are guarded by resourceVersion, so that of two who do this at once one is refused, and looks again. The Secrets come, empty,
+// with the manifests: who may create Secrets could have the token of any service account of the namespace written into one.
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import { SECRETS, type Secret } from "../../kube/resources.ts";
@@ -14,7 +15,7 @@ import {
 } from "./decide-certificates.ts";
 import { issueLeaf, makeAuthority } from "./issue-certificate.ts";
 import type { KeyPair, LeafProfile } from "./key-pair.ts";
-import { pairSecret, storedPair } from "./pair-secret.ts";
+import { isEmpty, storedPair, withPair } from "./pair-secret.ts";
 
 /** A leaf's profile, and the Secret that it stands in. */
 export interface Leaf extends LeafProfile {
@@ -22,11 +23,9 @@ export interface Leaf extends LeafProfile {
 }
 
 export interface CertificateRoundOptions {
-  readonly client: Pick<KubeClient, "get" | "create" | "update">;
+  readonly client: Pick<KubeClient, "get" | "update">;
   readonly events: Pick<EventRecorder, "record">;
   readonly namespace: string;
-  /** Who keeps them, e.g. "tidemark-operator". */
-  readonly managedBy: string;
   /** The CA's Secret: only whoever issues may read it. */
   readonly authoritySecretName: string;
   readonly leaves: readonly Leaf[];
@@ -36,35 +35,53 @@ export interface CertificateRoundOptions {
 }
 
 interface Found {
-  readonly name: { readonly namespace: string; readonly name: string };
-  readonly secret: Secret | undefined;
+  readonly secret: Secret;
   readonly stored: StoredPair | undefined;
 }
 
-/** Throws KubeError; "Conflict" and "AlreadyExists" mean that another was quicker. Idempotent. */
+/** A Secret is not there; its message says what to do. */
+export class MissingSecretError extends Error {}
+
+/**
+ * Throws MissingSecretError, once the others have been looked after, where a leaf's Secret is missing, and at once where the CA's is. Throws
+ * KubeError; "Conflict" means that another was quicker. Idempotent.
+ */
 export async function runCertificateRound(options: CertificateRoundOptions): Promise<void> {
   const { authoritySecretName, leaves, times } = options;
   const nowMs = options.nowMs();
   const authority = await gather(options, authoritySecretName);
-  const found = await Promise.all(leaves.map(async (leaf) => ({ leaf, ...(await gather(options, leaf.secretName)) })));
-  const held = found.map(({ stored }) => stored);
+  if (authority === undefined) throw missing(options, [authoritySecretName]);
+  const looked = await Promise.all(
+    leaves.map(async (leaf) => ({ leaf, found: await gather(options, leaf.secretName) })),
+  );
+  const held = looked.map(({ found }) => found?.stored);
 
   const decision = decideAuthority(authority.stored, nowMs, times);
   const signing = await pairOf(decision, authority.stored, () => makeAuthority(authoritySecretName, nowMs, times));
   const bundle = decideBundle(signing, authority.stored, held, nowMs, times);
   // The CA first: nothing may be signed by one that did not come to be stored.
   await apply(options, authority, decision, signing, bundle);
-  for (const each of found) {
-    const leafDecision = decideLeaf(each.stored, signing, bundle, each.leaf, nowMs, times);
-    const pair = await pairOf(leafDecision, each.stored, () => issueLeaf(signing, each.leaf, nowMs, times));
-    await apply(options, each, leafDecision, pair, bundle);
+  for (const { leaf, found } of looked) {
+    if (found === undefined) continue;
+    const leafDecision = decideLeaf(found.stored, signing, bundle, leaf, nowMs, times);
+    const pair = await pairOf(leafDecision, found.stored, () => issueLeaf(signing, leaf, nowMs, times));
+    await apply(options, found, leafDecision, pair, bundle);
   }
+  const lost = looked.filter(({ found }) => found === undefined).map(({ leaf }) => leaf.secretName);
+  if (lost.length > 0) throw missing(options, lost);
 }
 
-async function gather({ client, namespace }: CertificateRoundOptions, secretName: string): Promise<Found> {
-  const name = { namespace, name: secretName };
-  const secret = await client.get(SECRETS, name);
-  return { name, secret, stored: secret === undefined ? undefined : storedPair(secret) };
+function missing({ namespace }: CertificateRoundOptions, secretNames: readonly string[]): MissingSecretError {
+  const names = secretNames.map((name) => `${namespace}/${name}`).join(", ");
+  return new MissingSecretError(
+    `no Secret ${names}: apply the manifests of the installation again, which have it empty`,
+  );
+}
+
+async function gather({ client, namespace }: CertificateRoundOptions, secretName: string): Promise<Found | undefined> {
+  const secret = await client.get(SECRETS, { namespace, name: secretName });
+  if (secret === undefined) return undefined;
+  return { secret, stored: isEmpty(secret) ? undefined : storedPair(secret) };
 }
 
 async function pairOf(
@@ -77,17 +94,14 @@ async function pairOf(
 
 async function apply(
   options: CertificateRoundOptions,
-  { name, secret, stored }: Found,
+  { secret, stored }: Found,
   decision: PairDecision,
   pair: KeyPair,
   bundle: readonly string[],
 ): Promise<void> {
   if (decision.do === "keep" && stored?.bundlePem === bundle.join("")) return;
-  const wanted = pairSecret(name, pair, bundle, secret, options.managedBy);
-  const written =
-    secret === undefined
-      ? await options.client.create("certificates/create-secret", SECRETS, wanted)
-      : await options.client.update("certificates/update-secret", SECRETS, wanted);
+  const wanted = withPair(secret, pair, bundle);
+  const written = await options.client.update("certificates/update-secret", SECRETS, wanted);
   report(options, written, decision, bundle.length);
 }
 

@@ -14,25 +14,19 @@ export function storedPair(secret: Secret): StoredPair {
   };
 }
 
-/**
- * The Secret with this content; what `found` has beside it stays, its resourceVersion guards the update. `managedBy`: what a new
- * one's label says.
- */
-export function pairSecret(
-  name: { readonly namespace: string; readonly name: string },
-  pair: KeyPair,
-  bundle: readonly string[],
-  found: Secret | undefined,
-  managedBy: string,
-): Secret {
+/** As the manifests have it: nothing was written into it yet. */
+export function isEmpty({ data = {} }: Secret): boolean {
+  return Object.values(PAIR_KEYS).every((key) => (data[key] ?? "") === "");
+}
+
+/** What `found` has besides stays; its resourceVersion guards the update. */
+export function withPair(found: Secret, pair: KeyPair, bundle: readonly string[]): Secret {
   const base64 = (text: string): string => Buffer.from(text).toString("base64");
   const data = {
-    ...found?.data,
+    ...found.data,
     [PAIR_KEYS.bundlePem]: base64(bundle.join("")),
     [PAIR_KEYS.certificatePem]: base64(pair.certificatePem),
     [PAIR_KEYS.keyPem]: base64(pair.keyPem),
   };
-  if (found !== undefined) return { ...found, data };
-  const labels = { "app.kubernetes.io/part-of": "tidemark", "app.kubernetes.io/managed-by": managedBy };
-  return { apiVersion: "v1", kind: "Secret", metadata: { ...name, labels }, type: "kubernetes.io/tls", data };
+  return { ...found, data };
 }

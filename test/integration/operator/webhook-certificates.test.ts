@@ -6,6 +6,7 @@ import { POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../../src/api/placement.ts"
 import { MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS } from "../../../src/kube/resources.ts";
 import { CERTIFICATE_TIMES } from "../../../src/process/certificates/certificate-times.ts";
 import { isIssuedBy, readBundle } from "../../../src/process/certificates/key-pair.ts";
+import { makeEmptySecrets } from "../../builders/empty-secrets.ts";
 import { buildPod, ofClaim } from "../../builders/pod-review.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {
@@ -57,7 +58,7 @@ it("a replica that does not lead makes none, and is ready all the same: the lead
   expect(follower.notReady()).toContain("are not read yet");
   await waitFor("it to be ready", () => follower.notReady() === undefined || undefined);
   const name = { namespace: SYSTEM_NAMESPACE, name: POD_WEBHOOK_SECRETS.authority };
-  expect(await cluster.client.get(SECRETS, name)).toBeUndefined();
+  expect((await cluster.client.get(SECRETS, name))?.data).toBeUndefined();
   await replica();
   await untilAnswers(follower);
 });
@@ -147,15 +148,27 @@ it("a new CA is trusted before anything is signed by it, and the old one until n
   for (const one of [leader, follower]) await answers(one);
 });
 
-it.each(["authority", "server"] as const)("the Secret of the %s is made anew when it is lost", async (name) => {
-  await applyConfiguration(cluster.client);
-  const leader = await replica();
-  await untilAnswers(leader);
-  const before = await pairOf(cluster.client, name);
-  await cluster.client.delete("test/secret", SECRETS, { namespace: SYSTEM_NAMESPACE, name: POD_WEBHOOK_SECRETS[name] });
-  await waitFor("a new one", async () => (await pairOf(cluster.client, name)).keyPem !== before.keyPem || undefined);
-  await untilAnswers(leader);
-});
+it.each(["authority", "server"] as const)(
+  "the %s is made anew when its Secret was lost and is applied again",
+  async (name) => {
+    await applyConfiguration(cluster.client);
+    const leader = await replica();
+    await untilAnswers(leader);
+    const before = await pairOf(cluster.client, name);
+    const secret = { namespace: SYSTEM_NAMESPACE, name: POD_WEBHOOK_SECRETS[name] };
+    await cluster.client.delete("test/secret", SECRETS, secret);
+    await waitFor(
+      "the log to say what is missing, and what to do",
+      () =>
+        JSON.stringify(leader.lines).includes(`no Secret ${SYSTEM_NAMESPACE}/${secret.name}: apply the manifests`) ||
+        undefined,
+    );
+    expect(await cluster.client.get(SECRETS, secret)).toBeUndefined();
+    await makeEmptySecrets(cluster.client, SYSTEM_NAMESPACE, [secret.name]);
+    await waitFor("a new one", async () => (await pairOf(cluster.client, name)).keyPem !== before.keyPem || undefined);
+    await untilAnswers(leader);
+  },
+);
 
 it("what somebody writes over the CAs is mended, and whoever syncs the rest from Git keeps the rest", async () => {
   await applyConfiguration(cluster.client);

@@ -17,9 +17,10 @@ import {
 } from "../../../src/kube/resources.ts";
 import { createPodWebhook } from "../../../src/operator/webhook/pod-webhook.ts";
 import type { StoredPair } from "../../../src/process/certificates/decide-certificates.ts";
-import { storedPair } from "../../../src/process/certificates/pair-secret.ts";
+import { isEmpty, storedPair } from "../../../src/process/certificates/pair-secret.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createMetricsRegistry } from "../../../src/process/metrics-registry.ts";
+import { makeEmptySecrets } from "../../builders/empty-secrets.ts";
 import { buildReview } from "../../builders/pod-review.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
 import { startApiUnderTest } from "../../harness/api-under-test.ts";
@@ -38,6 +39,7 @@ export async function startWebhookCluster() {
       kind: "Namespace",
       metadata: { name, labels: { "kubernetes.io/metadata.name": name } },
     });
+  await makeEmptySecrets(client, SYSTEM_NAMESPACE, Object.values(POD_WEBHOOK_SECRETS));
   return {
     url: controlPlane.url,
     client,
@@ -78,7 +80,7 @@ export async function trustedAuthorities(client: ConnectedKubeClient): Promise<s
 export async function pairOf(client: ConnectedKubeClient, name: keyof typeof POD_WEBHOOK_SECRETS): Promise<StoredPair> {
   return waitFor(`the Secret of the ${name}`, async () => {
     const secret = await client.get(SECRETS, { namespace: SYSTEM_NAMESPACE, name: POD_WEBHOOK_SECRETS[name] });
-    return secret === undefined ? undefined : storedPair(secret);
+    return secret === undefined || isEmpty(secret) ? undefined : storedPair(secret);
   });
 }
 

@@ -17,8 +17,9 @@ import { readConfig } from "../../../src/policy-engine/process/config.ts";
 import { createSampleListener } from "../../../src/policy-engine/process/sample-listener.ts";
 import { createSampleServer } from "../../../src/policy-engine/process/sample-server.ts";
 import type { StoredPair } from "../../../src/process/certificates/decide-certificates.ts";
-import { storedPair } from "../../../src/process/certificates/pair-secret.ts";
+import { isEmpty, storedPair } from "../../../src/process/certificates/pair-secret.ts";
 import { directEffects } from "../../../src/process/effects.ts";
+import { makeEmptySecrets } from "../../builders/empty-secrets.ts";
 import { createRecordingLog, type LogLine } from "../../fakes/recording-log.ts";
 import { AGENT_USERNAME, agentToken, createTokenReviewer } from "../../fakes/token-reviewer.ts";
 import { startApiUnderTest } from "../../harness/api-under-test.ts";
@@ -35,13 +36,14 @@ export async function startSecretsCluster() {
   const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
   const namespace = { apiVersion: "v1", kind: "Namespace", metadata: { name: NAMESPACE } };
   await client.create("test/namespace", NAMESPACES, namespace);
+  await makeEmptySecrets(client, NAMESPACE, Object.values(CERTIFICATE_SECRETS));
   const directory = mkdtempSync(join(tmpdir(), "tidemark-tls-"));
   const secret = (name: keyof typeof CERTIFICATE_SECRETS): Promise<Secret | undefined> =>
     client.get(SECRETS, { namespace: NAMESPACE, name: CERTIFICATE_SECRETS[name] });
   const pair = (name: keyof typeof CERTIFICATE_SECRETS): Promise<StoredPair> =>
     waitFor(`the Secret of the ${name}`, async () => {
       const found = await secret(name);
-      return found === undefined ? undefined : storedPair(found);
+      return found === undefined || isEmpty(found) ? undefined : storedPair(found);
     });
   return {
     client,

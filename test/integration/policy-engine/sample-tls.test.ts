@@ -25,6 +25,8 @@ import {
   startSecretsCluster,
 } from "./sample-stream-under-test.ts";
 
+/** pino's. */
+const WARN_LEVEL = 40;
 const AGENT = { commonName: "agent.tidemark.dev", usage: "client" } as const;
 
 let cluster: SecretsCluster;
@@ -159,6 +161,13 @@ describe("an agent's token", () => {
     cluster.reviewer.down(false);
     await waitFor("the stranger, later", () => engine.heard.includes("hello node-b") || undefined);
   });
+});
+
+it("the Secrets of a fresh installation are filled without a warning", async () => {
+  for (const name of ["authority", "engine", "agent"] as const) await cluster.pair(name);
+  const { items } = await cluster.client.list(EVENTS, { namespace: cluster.namespace });
+  expect(items).toEqual([]);
+  expect(engine.lines.filter(({ level }) => level >= WARN_LEVEL)).toEqual([]);
 });
 
 describe("a Secret whose content is broken", () => {

@@ -1,0 +1,349 @@
+// What a thief can do who has the token of one of our processes: the manifests as they are installed, on a kube-apiserver with RBAC. Each
+// process' own writes go through, in its own name; each attack is refused, and nothing has changed.
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import type { KubeObject } from "../../src/kube/object.ts";
+import type { ApiUnderTest } from "../harness/api-under-test.ts";
+import { describeReal } from "../harness/real-parts.ts";
+import { startKubeApiServer } from "../real-api/kube-apiserver.ts";
+
+const BUILD_LIMIT_MS = 3_600_000;
+const LIMIT_MS = 120_000;
+const SYSTEM = "tidemark-system";
+const MEMBERS = "tidemark-volumes";
+/** By an admission policy, or since no role allows it. */
+const BY_POLICY = /ValidatingAdmissionPolicy/;
+const BY_ROLE = /^403 .*cannot/;
+
+let api: ApiUnderTest;
+
+async function kubectl(...args: readonly string[]): Promise<void> {
+  await promisify(execFile)("kubectl", ["--server", api.url, ...args], { maxBuffer: 1 << 26 });
+}
+
+interface Call {
+  /** A service account of our namespace; absent: an administrator. */
+  readonly as: string | undefined;
+  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
+  readonly path: string;
+  readonly body?: object;
+  readonly contentType?: string;
+}
+
+/** The object; throws "code message". */
+async function call({ as, method, path, body, contentType = "application/json" }: Call): Promise<KubeObject> {
+  const headers = new Headers({ "content-type": contentType });
+  if (as !== undefined) {
+    headers.set("Impersonate-User", `system:serviceaccount:${SYSTEM}:${as}`);
+    for (const group of ["system:serviceaccounts", `system:serviceaccounts:${SYSTEM}`, "system:authenticated"])
+      headers.append("Impersonate-Group", group);
+  }
+  const answer = await fetch(`${api.url}${path}`, {
+    method,
+    headers,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const said = (await answer.json()) as KubeObject & { message?: string };
+  if (!answer.ok) throw new Error(`${answer.status} ${said.message ?? ""}`);
+  return said;
+}
+
+/** A collection's path, and the object's name in it. */
+interface Target {
+  readonly of: string;
+  readonly name: string;
+}
+
+const patch = (as: string | undefined, { of, name }: Target, body: object) =>
+  call({ as, method: "PATCH", path: `${of}/${name}`, body, contentType: "application/merge-patch+json" });
+const apply = (as: string, { of, name }: Target, body: object) => {
+  const path = `${of}/${name}?fieldManager=test`;
+  return call({ as, method: "PATCH", path, body, contentType: "application/apply-patch+yaml" });
+};
+const remove = (as: string | undefined, { of, name }: Target) => call({ as, method: "DELETE", path: `${of}/${name}` });
+const create = (as: string | undefined, of: string, body: object) => call({ as, method: "POST", path: of, body });
+
+/** What any write changes. */
+async function versionOf({ of, name }: Target): Promise<unknown> {
+  const { uid, resourceVersion } = (await call({ as: undefined, method: "GET", path: `${of}/${name}` })).metadata;
+  return { uid, resourceVersion };
+}
+
+async function isRefused(target: Target, attack: () => Promise<unknown>, by = BY_POLICY): Promise<void> {
+  const before = await versionOf(target);
+  await expect(attack()).rejects.toThrow(by);
+  expect(await versionOf(target)).toEqual(before);
+}
+
+const UID = "0b7c52d0-6bd2-4c6f-a0f1-1d4f3f0a8a11";
+const inNamespace = (namespace: string, plural: string): string => `/api/v1/namespaces/${namespace}/${plural}`;
+const LAYOUTS = "/apis/tidemark.dev/v1alpha1/filesystemlayouts";
+const FILESYSTEMS = "/apis/tidemark.dev/v1alpha1/namespaces/shop/filesystems";
+const CLAIMS = inNamespace("shop", "persistentvolumeclaims");
+const MEMBER_CLAIMS = inNamespace(MEMBERS, "persistentvolumeclaims");
+const VOLUMES = "/api/v1/persistentvolumes";
+const CLASSES = "/apis/storage.k8s.io/v1/storageclasses";
+const ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments";
+const EVENTS = inNamespace("shop", "events");
+const SECRETS = inNamespace(SYSTEM, "secrets");
+const TARGET = { size: "2Gi", from: "1Gi", epoch: 1, decidedAt: "2026-01-01T00:00:00Z" };
+const LAYOUT: Target = { of: LAYOUTS, name: `fs-${UID}` };
+const FILESYSTEM: Target = { of: FILESYSTEMS, name: "data" };
+const CLAIM: Target = { of: CLAIMS, name: "data" };
+const MEMBER: Target = { of: MEMBER_CLAIMS, name: "m0" };
+const GUARD: Target = { of: inNamespace(MEMBERS, "configmaps"), name: "tidemark-members" };
+const FOREIGN_VOLUME: Target = { of: VOLUMES, name: "foreign" };
+const OWN_VOLUME: Target = { of: VOLUMES, name: "own" };
+const MEMBER_VOLUME: Target = { of: VOLUMES, name: "of-a-member" };
+const FOREIGN_ATTACHMENT: Target = { of: ATTACHMENTS, name: "foreign" };
+const FOREIGN_EVENT: Target = { of: EVENTS, name: "foreign" };
+
+/** As the namespace's Pod Security level asks. */
+const RESTRICTED = { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } };
+const claimOf = (name: string, labels: object = {}, volumeName?: string) => ({
+  apiVersion: "v1",
+  kind: "PersistentVolumeClaim",
+  metadata: { name, labels },
+  spec: {
+    accessModes: ["ReadWriteOnce"],
+    storageClassName: "any",
+    resources: { requests: { storage: "1Gi" } },
+    volumeName,
+  },
+});
+const volumeOf = (name: string, source: object, claimRef?: object) => ({
+  apiVersion: "v1",
+  kind: "PersistentVolume",
+  metadata: { name },
+  spec: {
+    accessModes: ["ReadWriteOnce"],
+    capacity: { storage: "1Gi" },
+    ...source,
+    ...(claimRef === undefined ? {} : { claimRef }),
+  },
+});
+const csi = (driver: string) => ({ csi: { driver, volumeHandle: `${driver}-1` } });
+const attachmentOf = (name: string, labels: object = {}) => ({
+  apiVersion: "storage.k8s.io/v1",
+  kind: "VolumeAttachment",
+  metadata: { name, labels },
+  spec: { attacher: "csi.example.com", nodeName: "node-1", source: { persistentVolumeName: "foreign" } },
+});
+const eventOf = (name: string, component: string, namespace = "shop") => ({
+  apiVersion: "v1",
+  kind: "Event",
+  metadata: { name },
+  involvedObject: { kind: "Pod", namespace, name: "web" },
+  type: "Warning",
+  reason: "Failed",
+  message: "it is on fire",
+  source: { component },
+});
+const tokenSecret = (account: string, name: string) => ({
+  apiVersion: "v1",
+  kind: "Secret",
+  metadata: { name, annotations: { "kubernetes.io/service-account.name": account } },
+  type: "kubernetes.io/service-account-token",
+});
+
+describeReal("who steals the token of one of our processes", ["cluster"], () => {
+  beforeAll(async () => {
+    api = await startKubeApiServer(0, "RBAC");
+    await kubectl("apply", "--server-side", "-k", "kustomize/foundation");
+    await kubectl("apply", "--server-side", "-k", "kustomize/overlays/minimal");
+    await kubectl("create", "namespace", "shop");
+    const definitions = ["filesystems", "filesystemlayouts"].map((name) => `crd/${name}.tidemark.dev`);
+    await kubectl("wait", "--for=condition=Established", ...definitions);
+    const expandable = { allowVolumeExpansion: true, provisioner: "csi.example.com", metadata: { name: "any" } };
+    await create(undefined, CLASSES, { apiVersion: "storage.k8s.io/v1", kind: "StorageClass", ...expandable });
+    await create(undefined, CLAIMS, claimOf("data", {}, "bound"));
+    const bound = { status: { phase: "Bound", capacity: { storage: "1Gi" } } };
+    await patch(undefined, { of: CLAIMS, name: "data/status" }, bound);
+    await create(undefined, VOLUMES, volumeOf("foreign", csi("csi.example.com")));
+    await create(undefined, ATTACHMENTS, attachmentOf("foreign"));
+    await create(undefined, EVENTS, eventOf("foreign", "kubelet"));
+    await create("operator", MEMBER_CLAIMS, claimOf("m0", { "tidemark.dev/volume-uid": UID }));
+    await apply("operator", GUARD, {
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name: GUARD.name },
+      data: { members: "some", operator: `system:serviceaccount:${SYSTEM}:operator` },
+    });
+    await create("operator", VOLUMES, volumeOf("own", csi("local.tidemark.dev")));
+    const ofMember = { namespace: MEMBERS, name: "m0" };
+    await create(undefined, VOLUMES, volumeOf("of-a-member", csi("csi.member.example.com"), ofMember));
+    await create("operator", LAYOUTS, {
+      apiVersion: "tidemark.dev/v1alpha1",
+      kind: "FilesystemLayout",
+      metadata: { name: LAYOUT.name, finalizers: ["tidemark.dev/volume"], labels: { team: "shop" } },
+      spec: {
+        volumeUID: UID,
+        backend: "loop",
+        fsType: "btrfs",
+        nodeName: "node-1",
+        claimRef: { namespace: "shop", name: "data", uid: UID },
+        members: [{ name: "m0", source: { loop: { file: "m0" } } }],
+      },
+    });
+    await create("operator", FILESYSTEMS, {
+      apiVersion: "tidemark.dev/v1alpha1",
+      kind: "Filesystem",
+      metadata: { name: FILESYSTEM.name },
+      spec: { claimRef: { name: "data", uid: UID } },
+    });
+  }, BUILD_LIMIT_MS);
+  afterAll(() => api?.close(), LIMIT_MS);
+
+  describe("the policy-engine's", () => {
+    it("writes targets, trims and grants, as the policy-engine does", async () => {
+      await patch("policy-engine", FILESYSTEM, { spec: { target: TARGET } });
+      const emergency = { size: "3Gi", minAvailable: "64Mi", expiry: "2026-01-01T00:00:00Z", epoch: 1 };
+      await patch("policy-engine", LAYOUT, { spec: { emergency } });
+      await create("policy-engine", EVENTS, eventOf("scaled", "tidemark-policy-engine"));
+    });
+
+    it.each<[string, Target, object]>([
+      ["the node that owns a layout", LAYOUT, { spec: { nodeName: "node-2" } }],
+      ["the claim of a layout", LAYOUT, { spec: { claimRef: { namespace: "thief" } } }],
+      [
+        "the state of a member",
+        LAYOUT,
+        { spec: { members: [{ name: "m0", state: "Removed", source: { loop: { file: "m0" } } }] } },
+      ],
+      ["all members", LAYOUT, { spec: { members: null } }],
+      ["a layout's target beside a grant", LAYOUT, { spec: { emergency: null, target: TARGET } }],
+      ["a layout's finalizers", LAYOUT, { metadata: { finalizers: null } }],
+      ["a layout's labels", LAYOUT, { metadata: { labels: { team: null } } }],
+      ["a layout's annotations", LAYOUT, { metadata: { annotations: { "tidemark.dev/next-member": "0" } } }],
+      [
+        "a layout's owner, so that the garbage collector deletes it",
+        LAYOUT,
+        { metadata: { ownerReferences: [{ apiVersion: "v1", kind: "ConfigMap", name: "gone", uid: UID }] } },
+      ],
+      ["the claim of a Filesystem", FILESYSTEM, { spec: { claimRef: { name: "other" } } }],
+      ["an Event of the kubelet's", FOREIGN_EVENT, { message: "all is well" }],
+    ])("cannot change %s", (_what, target, change) => isRefused(target, () => patch("policy-engine", target, change)));
+
+    it.each<[string, Target, object]>([
+      ["a claim's request", CLAIM, { spec: { resources: { requests: { storage: "2Gi" } } } }],
+      ["who may delete members", GUARD, { data: { operator: "thief" } }],
+    ])("may not change %s", (_what, target, change) =>
+      isRefused(target, () => patch("policy-engine", target, change), BY_ROLE),
+    );
+
+    it.each(["operator", "default"])(
+      "cannot have the token of the account %s written into a Secret",
+      async (account) => {
+        const name = "tidemark-policy-engine-ca";
+        await remove(undefined, { of: SECRETS, name });
+        await expect(create("policy-engine", SECRETS, tokenSecret(account, name))).rejects.toThrow(BY_ROLE);
+        // As the manifests have it: its type stays, so that no controller writes a token into it.
+        await create(undefined, SECRETS, { apiVersion: "v1", kind: "Secret", metadata: { name }, type: "Opaque" });
+        const { type, metadata } = tokenSecret(account, name);
+        await expect(patch("policy-engine", { of: SECRETS, name }, { type, metadata })).rejects.toThrow(BY_ROLE);
+      },
+    );
+  });
+
+  describe("the operator's, or one of its sidecars'", () => {
+    it.each<[string, object]>([
+      ["whose filesystem a layout is of", { spec: { volumeUID: "another" } }],
+      ["where its members come from", { spec: { backend: "lvm" } }],
+      [
+        "a member's file to one elsewhere",
+        { spec: { members: [{ name: "m0", source: { loop: { file: "../shadow" } } }] } },
+      ],
+    ])("cannot change %s, which is in the definition", (_what, change) =>
+      isRefused(LAYOUT, () => patch("operator", LAYOUT, change), /^422 /),
+    );
+
+    it("raises requests and keeps its own volumes and members, as the operator does", async () => {
+      await patch("operator", CLAIM, { spec: { resources: { requests: { storage: "3Gi" } } } });
+      await patch("operator", OWN_VOLUME, { metadata: { labels: { own: "true" } } });
+      await patch("operator", MEMBER_VOLUME, { metadata: { labels: { "tidemark.dev/volume-uid": UID } } });
+      await patch("operator", MEMBER, { metadata: { labels: { team: "shop" } } });
+      await patch("operator", LAYOUT, { spec: { target: TARGET } });
+      await create("operator", ATTACHMENTS, attachmentOf("of-a-member", { "tidemark.dev/volume-uid": UID }));
+      await remove("operator", { of: ATTACHMENTS, name: "of-a-member" });
+    });
+
+    it.each<[string, Target, object]>([
+      ["a claim's request to less", CLAIM, { spec: { resources: { requests: { storage: "2Gi" } } } }],
+      ["what a claim asks of its driver", CLAIM, { spec: { volumeAttributesClassName: "gold" } }],
+      ["a claim's labels", CLAIM, { metadata: { labels: { team: "thief" } } }],
+      ["what a claim says of its end", CLAIM, { metadata: { annotations: { "tidemark.dev/on-node-loss": "Delete" } } }],
+      ["a foreign volume's reclaim policy", FOREIGN_VOLUME, { spec: { persistentVolumeReclaimPolicy: "Delete" } }],
+      ["a foreign attachment", FOREIGN_ATTACHMENT, { metadata: { labels: { "tidemark.dev/volume-uid": UID } } }],
+    ])("cannot change %s", (_what, target, change) => isRefused(target, () => patch("operator", target, change)));
+
+    it.each<[string, Target]>([
+      ["a claim that does not ask for it", CLAIM],
+      ["a foreign volume", FOREIGN_VOLUME],
+      ["a foreign attachment", FOREIGN_ATTACHMENT],
+    ])("cannot delete %s", (_what, target) => isRefused(target, () => remove("operator", target)));
+
+    it.each<[string, string, object]>([
+      ["a volume of a node's own directory", VOLUMES, volumeOf("root", { hostPath: { path: "/" } })],
+      ["a volume of another driver", VOLUMES, volumeOf("root", csi("csi.example.com"))],
+      ["a namespace", "/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "lair" } }],
+      ["a claim of a team's", CLAIMS, claimOf("stolen")],
+      ["a foreign attachment", ATTACHMENTS, attachmentOf("stolen")],
+    ])("cannot make %s", async (_what, of, object) => {
+      await expect(create("operator", of, object)).rejects.toThrow(BY_POLICY);
+    });
+  });
+
+  describe("an agent's", () => {
+    it("reports in its own name", () => create("agent", EVENTS, eventOf("grown", "tidemark-agent")));
+    it("cannot report in the kubelet's", async () => {
+      await expect(
+        create("agent", inNamespace("kube-system", "events"), eventOf("forged", "kubelet", "kube-system")),
+      ).rejects.toThrow(/source.component/);
+    });
+    it("cannot change what others report", () =>
+      isRefused(FOREIGN_EVENT, () => patch("agent", FOREIGN_EVENT, { message: "all is well" })));
+  });
+
+  describe("the one of a tenant who has all rights in the members' namespace", () => {
+    beforeAll(async () => {
+      const account = `--serviceaccount=${SYSTEM}:tenant`;
+      await kubectl("--namespace", MEMBERS, "create", "rolebinding", "tenant", "--clusterrole=cluster-admin", account);
+    });
+    const podOn = (claimName: string) => ({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: "reader" },
+      spec: {
+        securityContext: { runAsNonRoot: true, runAsUser: 1000, seccompProfile: { type: "RuntimeDefault" } },
+        containers: [
+          {
+            name: "reader",
+            image: "reader",
+            securityContext: RESTRICTED,
+            volumeDevices: [{ name: "m", devicePath: "/dev/m" }],
+          },
+        ],
+        volumes: [{ name: "m", persistentVolumeClaim: { claimName } }],
+      },
+    });
+
+    it.each<[string, string, object]>([
+      ["a pod, which would read a member", inNamespace(MEMBERS, "pods"), podOn("m0")],
+      ["a claim", MEMBER_CLAIMS, claimOf("own")],
+    ])("cannot make %s", async (_what, of, object) => {
+      await expect(create("tenant", of, object)).rejects.toThrow(/is for members of volumes/);
+    });
+    it("cannot say who may delete members", () =>
+      isRefused(GUARD, () => patch("tenant", GUARD, { data: { operator: "tenant" } })));
+    it("cannot delete who says so, nor a member", async () => {
+      for (const target of [GUARD, MEMBER]) await isRefused(target, () => remove("tenant", target));
+    });
+  });
+
+  it("an administrator may do all of it", async () => {
+    await remove(undefined, FOREIGN_VOLUME);
+    await patch(undefined, GUARD, { data: { members: "none" } });
+    await patch(undefined, LAYOUT, { metadata: { finalizers: null } });
+  });
+});
