@@ -27,7 +27,7 @@ function statusOf(layout: FilesystemLayout | undefined, more: Partial<StatusFact
   return decideStatus(facts, NOW_MS)["status"] as FilesystemStatus;
 }
 
-const NO_GROWTH = { className: "gp3", failedAtMs: NOW_MS - 1000, untilMs: NOW_MS + 1000 };
+const NO_GROWTH = { className: "gp3", failedAtMs: NOW_MS - 1000, untilMs: NOW_MS + 1000, failures: 1 };
 
 it("says which class does not grow its members, and until when members are added instead; all else is well", () => {
   const status = statusOf(buildSpan({ sizes: ["1Gi"] }), { noGrowth: NO_GROWTH });
