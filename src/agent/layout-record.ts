@@ -5,6 +5,7 @@ import { parseQuantity } from "../units/quantity.ts";
 import type { TargetFacts } from "./decide-operation.ts";
 import { acceptedGrant } from "./emergency.ts";
 import { readMembers } from "./member/read-members.ts";
+import type { SpanMember } from "./member/span-member.ts";
 import type { LoopRecord, LvmRecord, NodeRecord, SpanRecord } from "./node-records.ts";
 
 /** As LVM allows them (lvm(8)), less those that begin with a dot or a hyphen: they name files and are arguments. */
@@ -45,9 +46,21 @@ function withMembers(record: NodeRecord, layout: FilesystemLayout): NodeRecord {
     case "span": {
       const refuse = (problem: string): Error => new LayoutError(`FilesystemLayout ${metadata.name}: ${problem}`);
       const members = readMembers(layout, record.members, record.stagingPath !== undefined, refuse);
-      return { ...record, members, memberMade: record.memberMade || wasFormatted(layout) };
+      const { former: _before, ...rest } = record;
+      const former = formerMembers(layout, record, members);
+      const memberMade = record.memberMade || wasFormatted(layout);
+      return { ...rest, members, ...(former.length === 0 ? {} : { former }), memberMade };
     }
   }
+}
+
+/** A layout that was put back from a backup names them no more, and then this record alone does. */
+function formerMembers({ spec }: FilesystemLayout, before: SpanRecord, members: readonly SpanMember[]): SpanMember[] {
+  const named = new Set([...(spec.members ?? []), ...members].map(({ name }) => name));
+  const known = new Map([...(before.former ?? []), ...before.members].map((member) => [member.name, member]));
+  return [...known.values()].filter(
+    ({ name, wanted, wasInside }) => !named.has(name) && wanted === "Present" && wasInside,
+  );
 }
 
 /** Another node's agent has said so; or the layout is a rebuilt one, of a filesystem that was there before. */

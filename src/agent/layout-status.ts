@@ -93,7 +93,8 @@ function lastSizeOf(name: string, live: FilesystemLayout): string {
 /** What was found in the mounted filesystem; while it is not mounted, what was said last, here or by another node's agent. */
 function spanMembers({ mounted, members }: VolumeState, live: FilesystemLayout): Member[] {
   const names = new Set(live.spec.members?.map(({ name }) => name));
-  const before = (live.status?.members ?? []).filter(({ name }) => names.has(name));
+  // One that the spec names no more was in it when that was looked at last, on whichever node: it is not mounted without that one.
+  const before = (live.status?.members ?? []).filter(({ name, state }) => names.has(name) || state === "Present");
   if (mounted === undefined || members.length === 0) return before;
   const found = members.flatMap((member): Member[] => {
     const { name, state, sizeBytes } = member;
@@ -198,11 +199,16 @@ function stallOf(state: VolumeState, live: FilesystemLayout): Because | undefine
 }
 
 /** By the node's record, which alone knows their volumes once the API server has lost member, claim and PersistentVolume. */
-function unnamedOf({ record, members }: VolumeState, { spec }: FilesystemLayout): Because | undefined {
+function unnamedOf({ record, mounted, members }: VolumeState, { spec, status }: FilesystemLayout): Because | undefined {
   if (record.backend !== "span" || spec.members === undefined) return undefined;
   const named = new Set(spec.members.map(({ name }) => name));
-  const inside = new Set(members.filter(({ state }) => state === "Present").map(({ name }) => name));
-  const unnamed = record.members.filter(({ name }) => inside.has(name) && !named.has(name));
+  const present = (mounted === undefined ? (status?.members ?? []) : members).filter(
+    ({ state }) => state === "Present",
+  );
+  const inside = new Set(present.map(({ name }) => name));
+  const unnamed = [...record.members, ...(record.former ?? [])].filter(
+    ({ name }) => inside.has(name) && !named.has(name),
+  );
   if (unnamed.length === 0) return undefined;
   return { reason: "MembersMissing", message: `spec.members lacks ${unnamed.map(describeVolume).join(", ")}` };
 }

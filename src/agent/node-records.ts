@@ -62,6 +62,11 @@ const spanRecord = z.object({
   ...commonFields,
   /** In the order of the layout. */
   members: z.array(spanMember),
+  /**
+   * That were in the filesystem when it was last mounted here, and that the layout names no more: for people who look for them by their
+   * drivers. Nothing is decided by them. Absent: none, or an earlier version's record.
+   */
+  former: z.array(spanMember).optional(),
 });
 export type SpanRecord = z.infer<typeof spanRecord>;
 

@@ -135,6 +135,8 @@ async function stage(parts: StagingParts, state: VolumeState, stagingPath: strin
   const sizeBytes = await sizeToStage(storage, state);
   await hold(parts, state, stagingPath);
   begin(parts, state, await storage.stage(volumeOf(state.record), sizeBytes, stagingPath));
+  // It is whole without those that were in it before.
+  if (state.record.backend === "span") state.record = { ...state.record, former: undefined };
   await changeRecord(parts, state, { memberMade: true });
   await measureVolume(storage, state);
   log.info({ volume: state.handle, stagingPath, size: formatQuantity(state.sizeBytes ?? 0) }, "staged");

@@ -146,6 +146,7 @@ export function volumeOf(record: NodeRecord): Volume {
         ...identity,
         fsType: record.fsType,
         members: record.members,
+        ...(record.former === undefined ? {} : { former: record.former }),
         formatted: record.memberMade,
         epoch: record.epoch,
       };

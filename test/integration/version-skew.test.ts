@@ -121,6 +121,11 @@ describe.each(VERSIONS)("what %s has left", (version) => {
         { name: "m2", wanted: "Spare", wasInside: false, taken: true, replaces: true, sizeBytes: 2 * GIB },
       ],
     });
+    const former = [
+      { name: "m9", wasInside: true, volume: { driver: "member.example.com", volumeHandle: "device-of-m9" } },
+    ];
+    if (version === "v0.1.0") expect(recordOf(SPAN)).not.toHaveProperty("former");
+    else expect(recordOf(SPAN)).toMatchObject({ former });
   });
 
   it("are records of members that tell how far their one formatting has come", () => {

@@ -41,6 +41,8 @@ export interface SpanVolume extends FilesystemIdentity {
   readonly backend: "span";
   /** As the layout has them, in its order. */
   readonly members: readonly SpanMember[];
+  /** Were in it when this node had it last, and are named by its layout no more: for people. */
+  readonly former?: readonly SpanMember[] | undefined;
   /** A record or the layout says that the filesystem was made once: it is never made again. */
   readonly formatted: boolean;
   /** The highest number of a leader that was ever accepted for it: kept with what is done for that leader. */

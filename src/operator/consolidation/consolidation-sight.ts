@@ -12,7 +12,7 @@ import type { Logger } from "../../process/log.ts";
 import type { CapacityCaches } from "../capacity/capacity-caches.ts";
 import type { ClaimCaches } from "../claim/claim-caches.ts";
 import { mergeWay } from "../member/decide-members.ts";
-import { classFailure } from "../member/member-growth.ts";
+import { classFailure, growsAgainAtMs } from "../member/member-growth.ts";
 import { rulesOfRecords } from "../member/member-rules.ts";
 import type { VolumeCaches } from "../volume/volume-caches.ts";
 import type { ConsolidationWatching } from "./consolidation-looks.ts";
@@ -51,12 +51,16 @@ export function consolidationSight(
       runsOn: (node, driver) => driverOn(csiNodes, node, driver) !== undefined,
       limitOn: (node, driver) => driverOn(csiNodes, node, driver)?.allocatable?.count,
       layoutsOn: (node) => layouts.store.byIndex("span-node", node),
-      mergeWay: ({ metadata }: FilesystemLayout) => {
+      merging: ({ metadata }: FilesystemLayout) => {
         const rules = rulesOfRecords(metadata.annotations);
         const memberClass = storageClasses.store.get(rules?.className ?? "");
         if (rules === undefined || memberClass === undefined) return undefined;
-        const growthFailed = classFailure(layouts.store.list(), rules.className, clock.nowMs()) !== undefined;
-        return mergeWay({ rules, mayGrow: memberClass.allowVolumeExpansion === true, growthFailed });
+        const failure = classFailure(layouts.store.list(), rules.className, clock.nowMs());
+        const known = { rules, mayGrow: memberClass.allowVolumeExpansion === true };
+        const way = mergeWay({ ...known, growthFailed: failure !== undefined });
+        // Were it not for that failure, a member would grow.
+        if (failure === undefined || mergeWay({ ...known, growthFailed: false }) === "replace") return { way };
+        return { way, growsAgainAtMs: growsAgainAtMs(failure) };
       },
     },
   };

@@ -6,6 +6,7 @@ import type { WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { Logger } from "../../process/log.ts";
 import { createLedQueue, type Duty } from "../led-queue.ts";
+import type { MergeWay } from "../member/decide-consolidation.ts";
 import {
   type ConsolidationLooks,
   type ConsolidationWatching,
@@ -21,7 +22,7 @@ export interface Consolidations extends Duty {
   /** Why no node can take it; `shown` until this replica has looked. */
   unfitOf(handle: string, shown: string | undefined): string | undefined;
   /**
-   * Looks again, and "begin" takes the node's and the pod's turn for it: "wait" while another one is merged for the pod or on the node, or
+   * Looks again, and takes the node's and the pod's turn for it, by a way that there is: "wait" while another one is merged for the pod or on the node, or
    * before the first look; "drop" where no pod waits for it any more.
    */
   tryBegin(layout: FilesystemLayout): Beginning;
@@ -31,7 +32,7 @@ export interface Consolidations extends Duty {
   onChange(changed: (handle: string) => void): void;
 }
 
-export type Beginning = "begin" | "wait" | "drop";
+export type Beginning = MergeWay | "wait" | "drop";
 
 /** One key: what helps one pod of a node depends on all others there. */
 const ALL = "all";
@@ -115,7 +116,7 @@ function tryBegin({ metadata, spec: { nodeName } }: FilesystemLayout, parts: Par
   const need = looks.look().needs.get(metadata.name);
   if (nodeName === undefined || need === undefined || need.obstacle !== undefined) return "drop";
   turns.begin(wanted, watching.clock.nowMs());
-  return "begin";
+  return need.way;
 }
 
 function isAwaited({ metadata }: FilesystemLayout, { decidedAt }: WantedTarget, parts: Parts): boolean {
@@ -136,7 +137,7 @@ function readable(
 ): ConsolidationNeed | undefined {
   const layout = layouts.store.get(handle);
   const waiting = need && pods.store.get(need.pod);
-  if (need === undefined || (layout && waiting && isOfNamespace(layout, waiting))) return need;
-  const { pod: _ofAnother, ...rest } = need;
-  return rest;
+  if (need === undefined) return undefined;
+  const { way: _ofOperator, pod, ...rest } = need;
+  return layout && waiting && isOfNamespace(layout, waiting) ? { ...rest, pod } : rest;
 }

@@ -6,6 +6,7 @@ import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import type { Pod } from "../../kube/resources.ts";
 import { formatBytes, formatQuantity } from "../../units/quantity.ts";
 import { isWhole, type Merge, type MergeWay, mergeInto, namesOf } from "../member/decide-consolidation.ts";
+import { vainGrowth } from "../member/member-growth.ts";
 import { MERGING_MEMBERS_LIMIT } from "../member/member-rules.ts";
 import { type Share, sharesOf, stays } from "../member/member-shares.ts";
 import { lacksNodeForSlots, nodesOf, type SeenNodes } from "./pod-nodes.ts";
@@ -14,8 +15,15 @@ import { lacksOf, podKey, type SlotLack, volumesOf } from "./pod-slots.ts";
 export interface SeenNeeds extends SeenNodes {
   /** Those that wait for their containers. */
   readonly pods: readonly Pod[];
-  /** Whether its members may become larger in place, by its class and by theirs; undefined: no more of them can be made, nor grow. */
-  mergeWay(layout: FilesystemLayout): MergeWay | undefined;
+  /** Undefined: no more members of it can be made, nor grow. */
+  merging(layout: FilesystemLayout): Merging | undefined;
+}
+
+export interface Merging {
+  /** Whether its members may become larger in place, by its class and by theirs. */
+  readonly way: MergeWay;
+  /** They could, but have failed to lately: from then on that is tried again where a larger one has no place. Unix milliseconds. */
+  readonly growsAgainAtMs?: number;
 }
 
 /** A slot may be given back at any moment, and a pod that is on its way needs a moment. */
@@ -26,7 +34,7 @@ const PODS_LIMIT = 20;
 const NODES_LIMIT = 3;
 
 /** As the operator knows it, whoever may read which pod it is for. */
-export type Need = ConsolidationNeed & { readonly pod: string };
+export type Need = ConsolidationNeed & { readonly pod: string; readonly way: MergeWay };
 
 /** By the handle of the filesystem. */
 export function decideNeeds(seen: SeenNeeds, nowMs: number): Map<string, Need> {
@@ -34,7 +42,7 @@ export function decideNeeds(seen: SeenNeeds, nowMs: number): Map<string, Need> {
   // The oldest pod of a node first; what it frees there the next look knows.
   const served = new Set<string>();
   for (const pod of waitingForSlots(seen.pods, nowMs)) {
-    for (const { node, helpful } of helpFor(pod, seen, served).slice(0, NODES_LIMIT)) {
+    for (const { node, helpful } of helpFor(pod, seen, served, nowMs).slice(0, NODES_LIMIT)) {
       served.add(node);
       for (const [handle, need] of helpful) needs.set(handle, need);
     }
@@ -59,7 +67,7 @@ interface Help {
  * The nodes on which it could be helped, those first where nothing is in the way, and that lack the least; none where one has the slots: it
  * waits for something else.
  */
-function helpFor(pod: Pod, seen: SeenNeeds, served: ReadonlySet<string>): Help[] {
+function helpFor(pod: Pod, seen: SeenNeeds, served: ReadonlySet<string>, nowMs: number): Help[] {
   const volumes = volumesOf(pod, seen);
   const nodes = volumes === undefined ? [] : nodesOf(pod, volumes, seen);
   const lacking = nodes.map((node) => ({ node, lacks: lacksOf(volumes ?? [], node, seen) }));
@@ -68,7 +76,7 @@ function helpFor(pod: Pod, seen: SeenNeeds, served: ReadonlySet<string>): Help[]
     .filter(({ node }) => !served.has(node))
     .map(({ node, lacks }): Help => {
       const missing = lacks.reduce((sum, lack) => sum + lack.missing, 0);
-      return { node, missing, helpful: needsOf(pod, node, lacks, seen) };
+      return { node, missing, helpful: needsOf({ pod, node, lacks }, seen, nowMs) };
     })
     .filter(({ helpful }) => helpful.size > 0)
     .sort((a, b) => hindrance(a) - hindrance(b) || a.missing - b.missing || (a.node < b.node ? -1 : 1));
@@ -90,15 +98,25 @@ function isWaiting({ metadata, status }: Pod, nowMs: number): boolean {
   return metadata.deletionTimestamp === undefined && status?.phase === "Pending" && nowMs - sinceMs >= PATIENCE_MS;
 }
 
-function needsOf(pod: Pod, node: string, lacks: readonly SlotLack[], seen: SeenNeeds): Map<string, Need> {
+interface Waiting {
+  readonly pod: Pod;
+  readonly node: string;
+  readonly lacks: readonly SlotLack[];
+}
+
+function needsOf({ pod, node, lacks }: Waiting, seen: SeenNeeds, nowMs: number): Map<string, Need> {
   const candidates = seen.layoutsOn(node).flatMap((layout) => candidateOf(layout, seen) ?? []);
   const needs = new Map<string, Need>();
   for (const lack of lacks) {
-    const ofDriver = candidates.filter(({ driver }) => driver === lack.driver);
+    const ofDriver = candidates
+      .filter(({ driver }) => driver === lack.driver)
+      .map((candidate) => withTriedGrowth(candidate, lack, nowMs));
     // Data is not moved for a pod that waits all the same.
     if (mostFreed(ofDriver) < lack.missing) return new Map();
     const unhindered = ofDriver.filter((candidate) => obstacleOf(candidate, lack) === undefined);
-    for (const candidate of mostFreed(unhindered) >= lack.missing ? unhindered : ofDriver) {
+    const certain = unhindered.filter(({ way, growsAgainAtMs }) => way === "replace" || growsAgainAtMs === undefined);
+    const enough = [certain, unhindered].find((some) => mostFreed(some) >= lack.missing);
+    for (const candidate of enough ?? ofDriver) {
       const need = needOf(pod, node, lack, candidate);
       if (need !== undefined) needs.set(candidate.layout.metadata.name, need);
     }
@@ -110,23 +128,37 @@ function mostFreed(candidates: readonly Candidate[]): number {
   return candidates.reduce((sum, { staying }) => sum + staying.length - 1, 0);
 }
 
-/** A larger member that takes others' places is there before they leave. */
-function obstacleOf({ layout, way }: Candidate, { used, limit }: SlotLack): string | undefined {
+/** Once the pause after a failure is over; a larger member comes without it. */
+function withTriedGrowth(candidate: Candidate, lack: SlotLack, nowMs: number): Candidate {
+  const { growsAgainAtMs = Number.POSITIVE_INFINITY } = candidate;
+  return nowMs >= growsAgainAtMs && obstacleToLarger(candidate, lack) !== undefined
+    ? { ...candidate, way: "grow" }
+    : candidate;
+}
+
+function obstacleOf(candidate: Candidate, lack: SlotLack): string | undefined {
   // Whatever came first, nothing would leave after it.
-  if (layout.status?.immovable !== undefined) return layout.status.immovable;
-  if (way === "grow") return undefined;
-  const cannotGrow = "its members cannot grow in place, and a larger one that takes their place";
+  if (candidate.layout.status?.immovable !== undefined) return candidate.layout.status.immovable;
+  return candidate.way === "grow" ? undefined : obstacleToLarger(candidate, lack);
+}
+
+/** A larger member that takes others' places is there before they leave. */
+function obstacleToLarger({ layout, growsAgainAtMs }: Candidate, { used, limit }: SlotLack): string | undefined {
+  const why =
+    growsAgainAtMs === undefined
+      ? "its members cannot grow in place"
+      : `a member of its class did not grow in place (tried again at ${new Date(growsAgainAtMs).toISOString()})`;
+  const cannotGrow = `${why}, and a larger one that takes their place`;
   if (used >= limit) return `${cannotGrow} needs a free slot there first`;
   const count = layout.spec.members?.length ?? 0;
   return count >= MERGING_MEMBERS_LIMIT ? `${cannotGrow} finds no room beside its ${count} members` : undefined;
 }
 
-interface Candidate {
+interface Candidate extends Merging {
   readonly layout: FilesystemLayout;
   readonly driver: string;
   readonly staying: readonly Share[];
   readonly sizeBytes: number;
-  readonly way: MergeWay;
 }
 
 /** Mounted there, as it should be, with nothing on its way; all members of one driver. */
@@ -134,13 +166,14 @@ function candidateOf(layout: FilesystemLayout, seen: SeenNeeds): Candidate | und
   const { spec, status } = layout;
   const sizeBytes = filesystemSizeBytes(layout);
   if (spec.backend !== "span" || sizeBytes === undefined || status?.operation || !isWhole(layout)) return undefined;
-  const way = seen.mergeWay(layout);
-  if (!isAtTarget(layout, sizeBytes) || way === undefined) return undefined;
+  const merging = seen.merging(layout);
+  // A growth in vain is settled first: until then the sizes are those that were asked for.
+  if (!isAtTarget(layout, sizeBytes) || merging === undefined || vainGrowth(layout) !== undefined) return undefined;
   const staying = sharesOf(layout).filter(stays);
   const drivers = new Set(staying.map(({ member }) => member.source.claim?.driver));
   const [driver] = drivers;
   return staying.length > 1 && drivers.size === 1 && driver !== undefined
-    ? { layout, driver, staying, sizeBytes, way }
+    ? { layout, driver, staying, sizeBytes, ...merging }
     : undefined;
 }
 
@@ -161,7 +194,7 @@ function needOf(pod: Pod, node: string, lack: SlotLack, candidate: Candidate): N
     `${lack.wanted}); ${effectOf(merge)}`;
   const growth = formatQuantity(merge.growthBytes);
   const obstacle = obstacleOf(candidate, lack);
-  return { pod: key, node, members, growth, message, ...(obstacle === undefined ? {} : { obstacle }) };
+  return { pod: key, node, members, growth, message, way, ...(obstacle === undefined ? {} : { obstacle }) };
 }
 
 function effectOf({ leaving, growing, growthBytes }: Merge): string {

@@ -97,14 +97,16 @@ export function nextConsolidationStep(
   const growth = { ...target, decidedAt: stepBefore(target.decidedAt) };
   if (presentBytes === undefined || !isWhole(layout) || layout.status?.operation)
     return { do: "wait", message: `its members are merged into ${most} once it is mounted and made of all of them` };
-  const merge = mergeInto(most, reportedShares(layout).filter(stays), parseQuantity(target.size), way);
+  // What has begun goes on, whatever is known of the class by now.
+  const isGrowing = layout.spec.target?.decidedAt === growth.decidedAt;
+  const bySize = reportedShares(layout).filter(stays);
+  const merge = mergeInto(most, bySize, parseQuantity(target.size), isGrowing ? "grow" : way);
   if (merge === undefined) return { do: "none", target: unchanged(target, presentBytes) };
   const isOfSize = presentBytes === parseQuantity(target.from);
   if (merge.growthBytes === 0 && (isOfSize || hasEnded(layout, growth.decidedAt) || isAt(layout, growth.decidedAt)))
     return leave(target, merge.leaving, presentBytes);
   const { growing } = merge;
   if (!isOfSize || hasFailed(layout, growth.decidedAt)) return changedMeanwhile(wanted, presentBytes);
-  const isGrowing = layout.spec.target?.decidedAt === growth.decidedAt;
   const immovable = layout.status?.immovable;
   if (immovable !== undefined && !isGrowing)
     return { do: "give-up", message: `${namesOf(merge.leaving)} cannot leave: ${immovable}` };

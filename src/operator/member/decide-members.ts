@@ -23,17 +23,18 @@ import {
   withoutFormerMarks,
 } from "./decide-replacement.ts";
 import { largestSet, largestSetBeside } from "./leaving-members.ts";
+import type { GrowthKnown } from "./member-growth.ts";
 import { memberClaimName, memberIndex, memberName } from "./member-names.ts";
 import { type MemberQuota, quotaMessage } from "./member-quota.ts";
 import type { MemberRules } from "./member-rules.ts";
 import { memberBytesOf, type Share, sharesOf, stays, sumOf } from "./member-shares.ts";
 
-export interface MemberClassFacts {
+export interface MemberClassFacts extends GrowthKnown {
   readonly rules: MemberRules;
   /** Whether the members' class says allowVolumeExpansion. */
   readonly mayGrow: boolean;
-  /** Lately, in a volume of any team: see member-growth.ts. */
-  readonly growthFailed: boolean;
+  /** How a merge that begins gets its room; absent: as the rest says. */
+  readonly mergeBy?: MergeWay | undefined;
   /** Undefined: nobody has said how much of the class the claim's namespace may have. */
   readonly quota?: MemberQuota | undefined;
 }
@@ -115,7 +116,8 @@ function consolidate(before: FilesystemLayout, target: ConsolidationTarget, fact
 }
 
 /** Whether the class and its members' class let a member become larger. */
-export function mergeWay({ rules, mayGrow, growthFailed }: Omit<MemberClassFacts, "quota">): MergeWay {
+export function mergeWay({ rules, mayGrow, growthFailed, mergeBy }: Omit<MemberClassFacts, "quota">): MergeWay {
+  if (mergeBy !== undefined) return mergeBy;
   return mayGrow && !growthFailed && rules.strategy !== "AddMember" ? "grow" : "replace";
 }
 

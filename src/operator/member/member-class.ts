@@ -27,7 +27,8 @@ export async function readMemberClass(
     client.get(STORAGE_CLASSES, { name: className }),
     readMemberQuota(client, claimRef?.namespace ?? "", className, layout.metadata.name, ofClass, budgetBytes),
   ]);
-  const growthFailed = classFailure(ofClass, className, nowMs) !== undefined;
+  const failure = classFailure(ofClass, className, nowMs);
+  const growth = { growthFailed: failure !== undefined, growthFailures: failure?.failures };
   const growthTimeMs = growthTime(ofClass, className, nowMs);
-  return { rules, mayGrow: storageClass?.allowVolumeExpansion === true, growthFailed, quota, growthTimeMs };
+  return { rules, mayGrow: storageClass?.allowVolumeExpansion === true, ...growth, quota, growthTimeMs };
 }

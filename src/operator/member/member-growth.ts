@@ -16,6 +16,8 @@ import { rulesOfRecords } from "./member-rules.ts";
 
 /** Before a class is tried again. */
 export const GROWTH_MEMORY_MS = 3_600_000;
+/** Before a merge that has no other way grows a member again. It doubles with each failure, up to the memory itself. */
+export const GROWTH_PAUSE_MS = 120_000;
 
 /** A growth that was waited for to its limit. */
 export interface VainGrowth {
@@ -63,6 +65,14 @@ function isSettled(text: string | undefined, { startedAt, endedAt }: LastOperati
   return settledEnd === endedAt || settledStart === startedAt;
 }
 
+/** What is known of a class' growth. */
+export interface GrowthKnown {
+  /** Lately, in a volume of any team. */
+  readonly growthFailed: boolean;
+  /** How often in a row; absent: never, as far as is remembered. */
+  readonly growthFailures?: number | undefined;
+}
+
 /**
  * What is remembered with members that a write asks for: that a growth was in vain before it, and that it has one tried again.
  * `atMs`: its growthTime.
@@ -70,7 +80,7 @@ function isSettled(text: string | undefined, { startedAt, endedAt }: LastOperati
 export function growthRecord(
   layout: FilesystemLayout,
   members: readonly MemberSpec[],
-  { vain, growthFailed }: { readonly vain: VainGrowth | undefined; readonly growthFailed: boolean },
+  { vain, growthFailed, growthFailures = 0 }: GrowthKnown & { readonly vain: VainGrowth | undefined },
   atMs: number,
 ): GrowthRecord {
   const before = new Map((vain?.members ?? layout.spec.members ?? []).map((one) => [one.name, one]));
@@ -78,7 +88,7 @@ export function growthRecord(
   const at = new Date(atMs).toISOString();
   const settled = vain !== undefined || growing !== undefined ? settledText(layout) : undefined;
   return {
-    ...(vain === undefined ? {} : { failedAt: at }),
+    ...(vain === undefined ? {} : { failedAt: growthFailures === 0 ? at : `${at} ${growthFailures + 1}` }),
     ...(settled === undefined ? {} : { settled }),
     ...(growing !== undefined && growthFailed ? { asked: `${at} ${growing.name} ${growing.size}` } : {}),
   };
@@ -103,6 +113,8 @@ export interface ClassFailure {
   readonly failedAtMs: number;
   /** When it is tried again. */
   readonly untilMs: number;
+  /** In a row, each while the one before was remembered. */
+  readonly failures: number;
 }
 
 /** By all layouts of the class; those of other classes are left out. Undefined: nothing speaks against growing. */
@@ -115,7 +127,20 @@ export function classFailure(
   const failedAtMs = latest(ofClass, GROWTH_FAILED_ANNOTATION, nowMs);
   const untilMs = Math.min(failedAtMs, nowMs) + GROWTH_MEMORY_MS;
   const holds = failedAtMs > latest(ofClass, GROWTH_WORKED_ANNOTATION, nowMs) && nowMs < untilMs;
-  return holds ? { className, failedAtMs, untilMs } : undefined;
+  return holds ? { className, failedAtMs, untilMs, failures: failuresAt(ofClass, failedAtMs, nowMs) } : undefined;
+}
+
+/** An older operator wrote no number. */
+function failuresAt(layouts: readonly FilesystemLayout[], failedAtMs: number, nowMs: number): number {
+  const counts = layouts
+    .filter((layout) => rememberedMs(layout, GROWTH_FAILED_ANNOTATION, nowMs) === failedAtMs)
+    .map(({ metadata }) => Number((metadata.annotations?.[GROWTH_FAILED_ANNOTATION] ?? "").split(" ")[1]));
+  return Math.max(1, ...counts.filter(Number.isSafeInteger));
+}
+
+/** From when on a merge that has no other way grows a member all the same: it may work by then. */
+export function growsAgainAtMs({ failedAtMs, untilMs, failures }: ClassFailure): number {
+  return Math.min(untilMs, failedAtMs + GROWTH_PAUSE_MS * 2 ** (failures - 1));
 }
 
 /**
@@ -149,7 +174,7 @@ function rememberedMs({ metadata }: FilesystemLayout, annotation: string, nowMs:
  */
 export function growthNews(
   layout: FilesystemLayout,
-  { failedAtMs }: ClassFailure,
+  { failedAtMs }: Pick<ClassFailure, "failedAtMs">,
   nowMs: number,
 ): GrowthRecord | undefined {
   const [, name, size] = (layout.metadata.annotations?.[GROWTH_ASKED_ANNOTATION] ?? "").split(" ");

@@ -7,7 +7,7 @@ import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Consolidations } from "../consolidation/consolidations.ts";
-import { hasBegun, isOnlyOrdered, unchanged } from "../member/decide-consolidation.ts";
+import { hasBegun, isOnlyOrdered, type MergeWay, unchanged } from "../member/decide-consolidation.ts";
 import { replacingMember, withoutFormerMarks } from "../member/decide-replacement.ts";
 import { readMemberClass } from "../member/member-class.ts";
 import type { Turns } from "../member/turns.ts";
@@ -15,7 +15,13 @@ import { decideTarget } from "./decide-target.ts";
 import { isAtRest } from "./layout-facts.ts";
 import type { LayoutFields } from "./layout-fields.ts";
 import type { LayoutWriter } from "./layout-writer.ts";
-import { fieldsAfterVainGrowth, isHold, type TargetRefusal, targetFields } from "./target-fields.ts";
+import {
+  type DecidedFields,
+  fieldsAfterVainGrowth,
+  isHold,
+  type TargetRefusal,
+  targetFields,
+} from "./target-fields.ts";
 
 export interface TargetCarrying {
   readonly client: KubeClient;
@@ -48,19 +54,19 @@ export function carryTarget(
     : carryNow();
 }
 
-/** Undefined: members may be merged now, or that has begun. */
+/** `mergeBy`: members may be merged now, so; absent: that has begun. */
 function beginningOf(
   { tryBegin, isAwaited }: TargetCarrying["consolidations"],
   layout: FilesystemLayout,
   wanted: WantedTarget,
-): ReturnType<typeof targetFields> | undefined {
+): DecidedFields | { readonly mergeBy?: MergeWay } {
   const sizeBytes = filesystemSizeBytes(layout);
   // One that is mounted nowhere keeps it as the spare that it is: that takes no slot where it is mounted next.
   if (isOnlyOrdered(layout, wanted) && sizeBytes !== undefined && isAtRest(layout) && !isAwaited(layout, wanted))
     return { fields: withdrawn(layout, wanted, sizeBytes) };
-  if (hasBegun(layout, wanted)) return undefined;
+  if (hasBegun(layout, wanted)) return {};
   const beginning = tryBegin(layout);
-  if (beginning === "begin") return undefined;
+  if (beginning === "grow" || beginning === "replace") return { mergeBy: beginning };
   if (beginning === "wait" || sizeBytes === undefined)
     return {
       refusal: {
@@ -106,11 +112,14 @@ async function carry(
     if (plan.do === "settle-growth") return fieldsAfterVainGrowth(current, memberClass, growthTimeMs);
     if (plan.do === "withdraw") return { members: plan.members };
     if (plan.do !== "copy") return undefined;
-    const merging = plan.target.members === undefined ? undefined : beginningOf(consolidations, current, plan.target);
-    const decided = merging ?? targetFields(current, plan.target, memberClass, growthTimeMs);
+    const merging = plan.target.members === undefined ? {} : beginningOf(consolidations, current, plan.target);
+    const decided =
+      "fields" in merging || "refusal" in merging
+        ? merging
+        : targetFields(current, plan.target, memberClass && { ...memberClass, ...merging }, growthTimeMs);
     if ("fields" in decided) return decided.fields;
     refusal = decided.refusal;
-    return undefined;
+    return decided.settled;
   });
   if (refusal !== undefined) {
     const type = isHold(refusal) ? "Normal" : "Warning";

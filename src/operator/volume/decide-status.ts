@@ -134,8 +134,7 @@ function stalledOf(facts: StatusFacts): Statement | undefined {
   // A layout put back from a backup has much else that does not fit, and this is why.
   const unnamed = layout === undefined ? [] : unnamedMembers(layout);
   const reported = layout && conditionOf(layout, "Stalled");
-  if (unnamed.length > 0)
-    return statement("Stalled", true, "MembersMissing", unnamedMessage(handle, unnamed, reported));
+  if (unnamed.length > 0) return statement("Stalled", true, "MembersMissing", unnamedMessage(facts, unnamed, reported));
   if (reported?.status === "True") return { ...reported, type: "Stalled" };
   const gone = layout === undefined ? [] : missingMembers(layout);
   if (layout !== undefined && gone.length > 0)
@@ -169,14 +168,22 @@ function goneMessage({ spec }: FilesystemLayout, gone: readonly string[]): strin
   return `node ${spec.nodeName} does not find member ${gone.join(", ")}; nothing is made in its place`;
 }
 
-/** It works for now, and no other node could mount it. The node's record has what the API server lost: drivers and volume handles. */
-function unnamedMessage(handle: string, unnamed: readonly string[], reported: Condition | undefined): string {
+/** Mounted, it works for now, and no other node could mount it. The node's record has what the API server lost: drivers and volume handles. */
+function unnamedMessage(
+  { handle, layout }: StatusFacts,
+  unnamed: readonly string[],
+  reported: Condition | undefined,
+): string {
   const names = unnamed.join(", ");
   const isOfMembers = reported?.status === "True" && reported.reason === "MembersMissing";
   const volumes = isOfMembers ? `. Its node says: ${reported.message}` : "";
+  const isMounted = layout?.status?.mounted === true;
+  const [filesystem, effect] = isMounted
+    ? ["mounted filesystem", "its size stays, and no other node can mount it"]
+    : ["filesystem", "no node mounts it without"];
   return (
-    `the mounted filesystem has member ${names}, which FilesystemLayout ${handle} does not name any more (was it put back from a backup?): its size ` +
-    `stays, and no other node can mount it. Name ${names} in spec.members again, with the PersistentVolume and claim of its volume${volumes}`
+    `the ${filesystem} has member ${names}, which FilesystemLayout ${handle} does not name any more (was it put back from a backup?): ` +
+    `${effect}. Name ${names} in spec.members again, with the PersistentVolume and claim of its volume${volumes}`
   );
 }
 

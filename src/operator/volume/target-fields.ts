@@ -7,7 +7,7 @@ import type { ConditionReason, HoldReason } from "../../api/reasons.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { decideMembers, type MemberClassFacts } from "../member/decide-members.ts";
 import { after } from "../member/decide-replacement.ts";
-import { growthRecord, vainGrowth } from "../member/member-growth.ts";
+import { growthRecord, type VainGrowth, vainGrowth } from "../member/member-growth.ts";
 import type { LayoutFields } from "./layout-fields.ts";
 
 /** Why a target is not carried out, for the Filesystem's condition. */
@@ -21,13 +21,21 @@ export function isHold({ reason }: TargetRefusal): boolean {
   return reason === "ShrinkFloorReached" || reason === "QuotaExceeded" || reason.startsWith("WaitingFor");
 }
 
+export type DecidedFields =
+  | { readonly fields: LayoutFields }
+  | {
+      readonly refusal: TargetRefusal;
+      /** Where a growth was in vain before: the members as they are, and that it failed. */
+      readonly settled?: LayoutFields | undefined;
+    };
+
 /** `growthTimeMs`: the date of what is remembered of its members' growth. */
 export function targetFields(
   layout: FilesystemLayout,
   wanted: WantedTarget,
   memberClass: MemberClassFacts | undefined,
   growthTimeMs: number,
-): { readonly fields: LayoutFields } | { readonly refusal: TargetRefusal } {
+): DecidedFields {
   const { members: _ofSpansOnly, ...target } = wanted;
   if (layout.spec.backend !== "span") return { fields: { target } };
   if (memberClass === undefined)
@@ -36,12 +44,16 @@ export function targetFields(
   const growthFailed = memberClass.growthFailed || vain !== undefined;
   const counted = vain === undefined ? layout : withMembers(layout, vain.members);
   const plan = decideMembers(counted, wanted, { ...memberClass, growthFailed });
-  if (plan.do === "hold") return { refusal: { reason: plan.reason, message: plan.message } };
+  if (plan.do === "hold")
+    return {
+      refusal: { reason: plan.reason, message: plan.message },
+      ...(vain && { settled: asTheyAre(layout, vain, memberClass, growthTimeMs) }),
+    };
   const { members, nextMember } = plan;
   return {
     fields: {
       ...(plan.target === undefined ? {} : { target: plan.target }),
-      growth: growthRecord(layout, members, { vain, growthFailed }, growthTimeMs),
+      growth: growthRecord(layout, members, { ...memberClass, vain, growthFailed }, growthTimeMs),
       members,
       nextMember,
     },
@@ -61,19 +73,27 @@ export function fieldsAfterVainGrowth(
   if (vain === undefined) return undefined;
   const { target } = layout.spec;
   const { members } = vain;
-  const asTheyAre: LayoutFields = {
-    members,
-    growth: growthRecord(layout, members, { vain, growthFailed: true }, growthTimeMs),
-  };
+  const settled = asTheyAre(layout, vain, memberClass, growthTimeMs);
   const isOfTarget = target !== undefined && layout.status?.lastOperation?.decidedAt === target.decidedAt;
-  if (!isOfTarget || target.epoch < highestEpoch(layout)) return asTheyAre;
+  if (!isOfTarget || target.epoch < highestEpoch(layout)) return settled;
   const again = targetFields(layout, { ...target, decidedAt: after(target.decidedAt) }, memberClass, growthTimeMs);
-  if ("refusal" in again) return asTheyAre;
+  if ("refusal" in again) return settled;
   const sizes = new Map(members.map(({ name, size }) => [name, parseQuantity(size ?? "0")]));
   const grows = again.fields.members?.some(
     ({ name, size }) => parseQuantity(size ?? "0") > (sizes.get(name) ?? Number.POSITIVE_INFINITY),
   );
-  return grows === true ? asTheyAre : again.fields;
+  return grows === true ? settled : again.fields;
+}
+
+function asTheyAre(
+  layout: FilesystemLayout,
+  vain: VainGrowth,
+  memberClass: MemberClassFacts | undefined,
+  growthTimeMs: number,
+): LayoutFields {
+  const { members } = vain;
+  const known = { growthFailures: memberClass?.growthFailures, growthFailed: true, vain };
+  return { members, growth: growthRecord(layout, members, known, growthTimeMs) };
 }
 
 function withMembers(layout: FilesystemLayout, members: MemberSpec[]): FilesystemLayout {

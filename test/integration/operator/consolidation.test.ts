@@ -3,8 +3,13 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import type { ConsolidationNeed } from "../../../src/api/consolidation.ts";
 import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
-import type { FilesystemLayout, FilesystemLayoutStatus, LastOperation } from "../../../src/api/filesystem-layout.ts";
-import { API_VERSION, FIELD_MANAGERS, SPAN_DRIVER } from "../../../src/api/names.ts";
+import {
+  FILESYSTEM_LAYOUTS,
+  type FilesystemLayout,
+  type FilesystemLayoutStatus,
+  type LastOperation,
+} from "../../../src/api/filesystem-layout.ts";
+import { API_VERSION, FIELD_MANAGERS, GROWTH_FAILED_ANNOTATION, SPAN_DRIVER } from "../../../src/api/names.ts";
 import {
   CSI_NODES,
   EVENTS,
@@ -336,6 +341,41 @@ it("where members cannot grow, a larger one comes through a slot that is free, a
   expect(await span.claims(fifth.handle)).toEqual(["m0", "m1", "m2"].map((name) => `${fifth.handle}-${name}`));
   tested.sidecars.resume();
 }, 180_000);
+
+it("where a member did not grow and no slot is free, that is remembered at once, and growing is tried again after a pause", async () => {
+  const { client } = tested.cluster;
+  await setSlots(100);
+  const { handle, claim } = await wide();
+  await setSlots((await span.attachments()).length);
+  await waitingPod("patient", NODE);
+  await untilNeed(claim, (need) => need !== undefined && need.obstacle === undefined);
+  await merge({ handle, claim }, 2);
+  const growing = await span.untilLayout(
+    "m0 to be expanded",
+    handle,
+    ({ spec }) => spec.members?.some(({ source }) => source.claim?.capacity === "4Gi") === true,
+  );
+  const inVain = { ...ended(growing, "Failed"), reason: "WaitingForMember" as const, reached: "6Gi" };
+  await span.report(handle, mounted({ m0: "2Gi", m1: "2Gi", m2: "2Gi" }, inVain));
+  const settled = await span.untilLayout("the failure to be remembered", handle, (layout) =>
+    members(layout).startsWith("m0 2Gi"),
+  );
+  expect(members(settled)).toBe("m0 2Gi Present, m1 2Gi Present, m2 2Gi Present");
+  expect(settled.metadata.annotations?.[GROWTH_FAILED_ANNOTATION]).toBeDefined();
+  const waits = await untilNeed(claim, (need) => need?.obstacle !== undefined);
+  expect(waits?.obstacle).toContain("did not grow in place (tried again at ");
+
+  const longAgo = new Date(Date.now() - 5 * 60_000).toISOString();
+  const annotations = { [GROWTH_FAILED_ANNOTATION]: longAgo };
+  await client.mergePatch("test/annotation", FILESYSTEM_LAYOUTS, { name: handle }, { metadata: { annotations } });
+  await untilNeed(claim, (need) => need !== undefined && need.obstacle === undefined);
+  await merge({ handle, claim }, 2);
+  const before = growing.spec.target?.decidedAt;
+  const tried = await span.untilLayout("m0 to grow again", handle, ({ spec }) => spec.target?.decidedAt !== before);
+  expect(tried.spec.target?.size).toBe("8Gi");
+  expect(members(tried)).toBe("m0 4Gi Present, m1 2Gi Present, m2 2Gi Present");
+  await client.delete("test/pod", PODS, { namespace: "shop", name: "patient" });
+}, 120_000);
 
 it("a filesystem of more members than any node has slots is Stalled while its pod waits, and both say why", async () => {
   await setSlots(100);

@@ -62,6 +62,16 @@ describeReal("members that shall leave a span", LOOP_PARTS, () => {
   };
   const sumOf = (name: string): string =>
     execFileSync("sha256sum", ["--binary"], { input: readFileSync(join(mountPath, name)) }).toString();
+  /** Of the first member, if it is made before others come. */
+  const makeSwapfile = (megabytes: number): string => {
+    const swapfile = join(mountPath, "swap");
+    execFileSync("touch", [swapfile]);
+    execFileSync("chattr", ["+C", swapfile]);
+    execFileSync("dd", ["if=/dev/zero", `of=${swapfile}`, "bs=1M", `count=${megabytes}`, "conv=fsync", "status=none"]);
+    execFileSync("chmod", ["600", swapfile]);
+    execFileSync("mkswap", [swapfile], { stdio: "pipe" });
+    return swapfile;
+  };
   /** Called right before the kernel is asked, and after it, however that ends. */
   const aroundRemoval = (before: () => void, after: () => void = () => undefined): Effects => ({
     run: async (point, effect) => {
@@ -198,12 +208,7 @@ describeReal("members that shall leave a span", LOOP_PARTS, () => {
     // Made before the others come: so it is on the first.
     await stage([m0]);
     const sum = written("kept", 40);
-    const swapfile = join(mountPath, "swap");
-    execFileSync("touch", [swapfile]);
-    execFileSync("chattr", ["+C", swapfile]);
-    execFileSync("dd", ["if=/dev/zero", `of=${swapfile}`, "bs=1M", "count=40", "conv=fsync", "status=none"]);
-    execFileSync("chmod", ["600", swapfile]);
-    execFileSync("mkswap", [swapfile], { stdio: "pipe" });
+    const swapfile = makeSwapfile(40);
     const mounted = await stage(members);
     expect(await fixture.storage.immovable(mounted)).toBeUndefined();
     execFileSync("swapon", [swapfile]);
@@ -224,6 +229,42 @@ describeReal("members that shall leave a span", LOOP_PARTS, () => {
     expect(await fixture.storage.immovable(mounted)).toBeUndefined();
     expect(await shrink(mounted, [leaving(m0), m1])).toEqual({ outcome: "Succeeded", sizeBytes: GIB });
     expect(sumOf("kept")).toBe(sum);
+  });
+
+  it("are not taken out where what they hold has no room next to an active swapfile; once it has, that one leaves", async () => {
+    const [m0, m1, m2] = [0, 1, 2].map((index) => makeMember(fixture, `m${index}`, GIB));
+    if (m0 === undefined || m1 === undefined || m2 === undefined) throw new Error("bug: three members");
+    await stage([m0]);
+    const swapfile = makeSwapfile(600);
+    const mounted = await stage([m0, m1, m2]);
+    execFileSync("swapon", [swapfile]);
+    try {
+      const sum = written("data", 300);
+      written("more", 600);
+      // By its files alone one of three could go: 1.5 of 2 GiB would be used.
+      let asked = 0;
+      const counting = aroundRemoval(() => {
+        asked += 1;
+      });
+      const members = [leaving(m0), m1, leaving(m2)];
+      expect(await shrink(mounted, members, counting)).toMatchObject({
+        outcome: "FloorReached",
+        sizeBytes: 3 * GIB,
+        message: expect.stringContaining("taking it out safely needs"),
+      });
+      expect(asked).toBe(0);
+      expect(devices()).toHaveLength(3);
+      written("after", 20);
+      unlinkSync(join(mountPath, "more"));
+      unlinkSync(join(mountPath, "after"));
+      execFileSync("sync", ["--file-system", mountPath]);
+      expect(await shrink(mounted, members)).toMatchObject({ outcome: "FloorReached", sizeBytes: 2 * GIB });
+      expect(devices()).toEqual([deviceOf(m0), deviceOf(m1)].sort());
+      expect(sumOf("data")).toBe(sum);
+      written("last", 20);
+    } finally {
+      execFileSync("swapoff", [swapfile]);
+    }
   });
 
   it("leave where btrfs has refused another of them for want of space, which stays", async () => {

@@ -375,6 +375,12 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
       code: "MembersMissing",
       message: expect.stringMatching(/has 2 devices, and 1 of them are here: m0;/),
     });
+    // Its layout was put back from a backup, and the node's record alone knows the other one's volume.
+    await expect(storage.stage({ ...withMembers(volume, [m0]), former: [m1] }, 0, mountPath)).rejects.toMatchObject({
+      message: expect.stringContaining(
+        `it was also on member m1 (volume ${m1.volume?.volumeHandle} of driver ${DRIVER}, claim`,
+      ),
+    });
     execFileSync("wipefs", ["--all", "--quiet", fixture.fileOf(m1)]);
     await expect(stage([m0, m1])).rejects.toMatchObject({
       code: "MembersMissing",

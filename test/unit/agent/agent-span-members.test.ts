@@ -473,4 +473,37 @@ describe("a layout that was put back from a backup", () => {
     });
     expect(stalledBy(buildSpanLayout({ members: [m0, m1] }))).toMatchObject({ reason: "StaleEpoch" });
   });
+
+  const [m0, m1] = [buildSpanMember("m0"), buildSpanMember("m1")];
+  const members = ["m0", "m1"].map((name) => ({ name, size: "1Gi", state: "Present" as const }));
+  const whole = buildSpanLayout({ members: [m0, m1] });
+  const known = recordWithLayout({ ...whole, status: { ...whole.status, members } }, undefined);
+  const restored = buildSpanLayout({ members: [m0] });
+  const formerOf = (record: ReturnType<typeof recordWithLayout>) =>
+    record.backend === "span" ? record.former?.map(({ name, volume }) => [name, volume?.volumeHandle]) : undefined;
+
+  it("goes on naming that member, with driver and volume handle, once the filesystem is unmounted", () => {
+    const staged = recordWithLayout(restored, { ...known, memberMade: true, stagingPath: "/staging" });
+    expect(formerOf(staged)).toBeUndefined();
+    const record = recordWithLayout(restored, { ...staged, stagingPath: undefined });
+    expect(formerOf(record)).toEqual([["m1", "volume-m1"]]);
+    const live = { ...restored, status: { ...restored.status, members } };
+    const said = layoutStatus({ state: newVolumeState(record, true), nodeName: "node-a", nowMs: 0, live });
+    expect(said.members).toEqual(members);
+    expect(said.conditions?.find(({ type }) => type === "Stalled")).toMatchObject({
+      reason: "MembersMissing",
+      message: "spec.members lacks member m1 (volume volume-m1 of driver members.example.com, claim claim-m1)",
+    });
+    // Another node knows no volume of it, and goes on saying that it is one.
+    const elsewhere = newVolumeState(recordWithLayout(live, undefined), false);
+    expect(layoutStatus({ state: elsewhere, nodeName: "node-b", nowMs: 0, live }).members).toEqual(members);
+  });
+
+  it("has its former member remembered until it names it again, and none that was asked to leave", () => {
+    const record = recordWithLayout(restored, known);
+    expect(formerOf(recordWithLayout(restored, record))).toEqual([["m1", "volume-m1"]]);
+    expect(formerOf(recordWithLayout(whole, record))).toBeUndefined();
+    const leaving = recordWithLayout(buildSpanLayout({ members: [m0, { ...m1, state: "Removed" }] }), known);
+    expect(formerOf(recordWithLayout(restored, leaving))).toBeUndefined();
+  });
 });

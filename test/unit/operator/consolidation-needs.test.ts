@@ -11,6 +11,7 @@ import type {
 } from "../../../src/kube/resources.ts";
 import {
   decideNeeds,
+  type Merging,
   PATIENCE_MS,
   type SeenNeeds,
   waitingForSlots,
@@ -39,6 +40,7 @@ interface World {
   /** Of which member each attachment is, by its labels. */
   readonly memberOf?: (index: number) => string;
   readonly way?: MergeWay | undefined;
+  readonly growsAgainAtMs?: number;
   readonly attaches?: boolean;
   /** Whose node affinity names the zone "b". */
   readonly elsewhere?: boolean;
@@ -125,7 +127,10 @@ function seen(world: World = {}): SeenNeeds {
     nodes: () => [node("node-a"), ...(world.nodes ?? [])],
     runsOn: (name) => name !== "node-without",
     layoutsOn: (node) => (node === "node-a" ? named : []),
-    mergeWay: () => ("way" in world ? world.way : "grow"),
+    merging: () => {
+      const way = "way" in world ? world.way : "grow";
+      return way && { way, ...(world.growsAgainAtMs === undefined ? {} : { growsAgainAtMs: world.growsAgainAtMs }) };
+    },
   };
 }
 
@@ -144,6 +149,7 @@ describe("a pod that lacks attach slots on its node", () => {
         node: "node-a",
         members: 3,
         growth: "1Gi",
+        way: "grow",
         message:
           "pod shop/late lacks 1 attach slot of member.example.com on node node-a (4 of 4 are used, it needs 1); " +
           "m3 merged into m0 would free 1",
@@ -230,6 +236,7 @@ describe("a pod that lacks slots which only members have that cannot grow", () =
       node: "node-a",
       members: 2,
       growth: "3Gi",
+      way: "replace",
       message:
         "pod shop/late lacks 2 attach slots of member.example.com on node node-a (4 of 5 are used, it needs 3); " +
         "m1, m2, m3 merged into a new one of 3Gi would free 2",
@@ -252,14 +259,58 @@ describe("a pod that lacks slots which only members have that cannot grow", () =
   it("is not told of those where others can be merged at once, and of both where only both are enough", () => {
     const one = mounted("1Gi", "1Gi", "1Gi");
     const there = { grows: one, stays: one };
-    const way = ({ metadata }: FilesystemLayout): MergeWay => (metadata.name === "grows" ? "grow" : "replace");
-    const needsWith = (world: World) => decideNeeds({ ...seen({ there, ...world }), mergeWay: way }, NOW_MS);
+    const merging = ({ metadata }: FilesystemLayout): Merging =>
+      metadata.name === "grows" ? { way: "grow" } : { way: "replace" };
+    const needsWith = (world: World) => decideNeeds({ ...seen({ there, ...world }), merging }, NOW_MS);
     expect([...needsWith({}).keys()]).toEqual(["grows"]);
     const both = needsWith({ spans: { late } });
     expect([...both].map(([handle, { obstacle }]) => [handle, obstacle])).toEqual([
       ["grows", undefined],
       ["stays", OBSTACLE],
     ]);
+  });
+
+  it("is told when growing is tried again where that has failed and no slot is free, and helped so from then on", () => {
+    const before = decide({ way: "replace", growsAgainAtMs: NOW_MS + 1 })["wide"];
+    expect(before?.obstacle).toBe(
+      "a member of its class did not grow in place (tried again at 2030-01-01T00:00:00.001Z), " +
+        "and a larger one that takes their place needs a free slot there first",
+    );
+    const tried = decide({ way: "replace", growsAgainAtMs: NOW_MS })["wide"];
+    expect(tried).toMatchObject({ way: "grow", growth: "1Gi" });
+    expect(tried).not.toHaveProperty("obstacle");
+    expect(tried?.message).toContain("m3 merged into m0 would free 1");
+    const slot = { way: "replace", growsAgainAtMs: NOW_MS, limit: 5, spans: { late } } as const;
+    expect(decide(slot)["wide"]).toMatchObject({ way: "replace", growth: "3Gi" });
+  });
+
+  it("is told of a filesystem whose growth is only tried where no other is enough", () => {
+    const there = { certain: mounted("1Gi", "1Gi", "1Gi"), tried: mounted("1Gi", "1Gi", "1Gi") };
+    const merging = ({ metadata }: FilesystemLayout): Merging =>
+      metadata.name === "certain" ? { way: "grow" } : { way: "replace", growsAgainAtMs: NOW_MS };
+    const needsWith = (world: World) => decideNeeds({ ...seen({ there, ...world }), merging }, NOW_MS);
+    expect([...needsWith({}).keys()]).toEqual(["certain"]);
+    const three = { late: mounted("1Gi", "1Gi", "1Gi") };
+    expect([...needsWith({ spans: three })].map(([handle, { way }]) => [handle, way])).toEqual([
+      ["certain", "grow"],
+      ["tried", "grow"],
+    ]);
+  });
+
+  it("is not helped by a filesystem before it is settled that a member of it did not grow", () => {
+    const layout = mounted("3Gi", "1Gi", "1Gi");
+    const target = { size: "5Gi", from: "3Gi", epoch: 3, decidedAt: "2029-12-31T00:00:00.000Z" };
+    const [m0, ...others] = layout.spec.members ?? [];
+    const source = { claim: { name: "m0", ...m0?.source.claim, capacity: "3Gi" } };
+    const asked = {
+      ...layout,
+      spec: { ...layout.spec, target, members: [{ name: "m0", size: "3Gi", source }, ...others] },
+    };
+    const sized = (layout.status?.members ?? []).map((one) => ({ ...one, size: "1Gi" }));
+    const ended = carriedOut(asked, "Failed");
+    const failed = { ...ended, status: { ...ended.status, members: sized } } as FilesystemLayout;
+    expect(Object.keys(decide({ there: { failed } }))).toEqual(["failed"]);
+    expect(decide({ there: { failed: withLast(failed, { reason: "WaitingForMember" }) } })).toEqual({});
   });
 
   it("is told why data cannot be moved, and not of such filesystems where others can be merged", () => {

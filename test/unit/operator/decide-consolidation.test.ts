@@ -173,6 +173,14 @@ describe("what comes between the steps of a merge", () => {
     expect(decide(unchanged, target)).toMatchObject({ do: "hold", reason: "ShrinkFloorReached" });
   });
 
+  it("a growth that has begun goes on where its class fails meanwhile", () => {
+    const plan = decideMembers({ ...growing, status: begun.status }, target, {
+      ...FACTS,
+      growthFailed: true,
+    });
+    expect(plan).toMatchObject({ do: "hold", message: expect.stringContaining("m0 grows to 3Gi") });
+  });
+
   it("an extend takes back what was to leave", () => {
     const after = step(leaving, { size: "6Gi", from: "5Gi", epoch: 3, decidedAt: LATER });
     expect(summary(after)).toBe("m0 3Gi Present, m1 1Gi Present, m2 2Gi Present");

@@ -27,7 +27,7 @@ function statusOf(layout: FilesystemLayout | undefined, more: Partial<StatusFact
   return decideStatus(facts, NOW_MS)["status"] as FilesystemStatus;
 }
 
-const NO_GROWTH = { className: "gp3", failedAtMs: NOW_MS - 1000, untilMs: NOW_MS + 1000 };
+const NO_GROWTH = { className: "gp3", failedAtMs: NOW_MS - 1000, untilMs: NOW_MS + 1000, failures: 1 };
 
 it("says which class does not grow its members, and until when members are added instead; all else is well", () => {
   const status = statusOf(buildSpan({ sizes: ["1Gi"] }), { noGrowth: NO_GROWTH });
@@ -237,6 +237,9 @@ it("passes on which volume the member is that a layout has lost, and nothing els
     conditionOf(statusOf(saying(restored, nodeSays("Stalled", "True", reason))), "Stalled")?.message;
   expect(messageOf("MembersMissing")).toMatch(/has member m1, .* Its node says: the node: MembersMissing$/);
   expect(messageOf("StaleEpoch")).toMatch(/has member m1, .* of its volume$/);
+  const unmounted = { ...restored, status: { ...restored.status, mounted: false } };
+  const said = conditionOf(statusOf(saying(unmounted, nodeSays("Stalled", "True", "MembersMissing"))), "Stalled");
+  expect(said?.message).toMatch(/^the filesystem has member m1, .* no node mounts it without\. Name m1 .* the node: /);
 });
 
 describe("of a volume whose only node is lost", () => {

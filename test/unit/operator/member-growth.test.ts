@@ -11,6 +11,8 @@ import type { MemberClassFacts } from "../../../src/operator/member/decide-membe
 import {
   classFailure,
   GROWTH_MEMORY_MS,
+  GROWTH_PAUSE_MS,
+  growsAgainAtMs,
   growthNews,
   growthTime,
   vainGrowth,
@@ -192,6 +194,13 @@ describe("after a growth in vain", () => {
     expect(sizes(vainGrowth(ended(after(1)))?.members)).toBe("m0 1Gi, m1 1Gi");
   });
 
+  it("is remembered also where the next wish is not to be had", () => {
+    const decided = targetFields(inVain(), { ...TARGET, size: "3Gi", decidedAt: ENDED }, facts("AddMember", 1), NOW_MS);
+    expect(decided).toMatchObject({ refusal: { reason: "MemberLimitReached" } });
+    const settled = "settled" in decided ? decided.settled : undefined;
+    expect([sizes(settled?.members), settled?.growth]).toEqual(["m0 1Gi", { failedAt: NOW, settled: ENDED }]);
+  });
+
   it("a deposed leader's wish is not carried on", () => {
     const layout = inVain();
     const fields = fieldsAfterVainGrowth({ ...layout, status: { ...layout.status, epoch: 4 } }, facts(), NOW_MS);
@@ -240,6 +249,23 @@ describe("a class that has failed to grow a member", () => {
     ["says so with what is no time", false, [marked({ [GROWTH_FAILED_ANNOTATION]: "soon" })]],
   ])("%s", (_what, holds, layouts) => {
     expect(classFailure(layouts, "member-class", NOW_MS) !== undefined).toBe(holds);
+  });
+
+  it("is tried again by a merge that has no other way, the later the more often that was in vain, within its memory", () => {
+    let layout = failed(0);
+    const pauses: number[] = [];
+    for (let count = 1; count <= 7; count += 1) {
+      const failure = classFailure([layout, failed(-1000)], "member-class", NOW_MS);
+      if (failure === undefined) throw new Error("forgotten");
+      expect(failure.failures).toBe(count);
+      pauses.push(growsAgainAtMs(failure) - failure.failedAtMs);
+      const again = { ...inVain(), metadata: layout.metadata };
+      const ofClass = { ...facts("Auto", 1, true), growthFailures: failure.failures };
+      const fields = fieldsAfterVainGrowth(again, ofClass, NOW_MS);
+      layout = withAnnotation(layout, GROWTH_FAILED_ANNOTATION, fields?.growth?.failedAt ?? "");
+    }
+    const minutes = [2, 4, 8, 16, 32, 60, 60];
+    expect(pauses).toEqual(minutes.map((count) => (count * GROWTH_PAUSE_MS) / 2));
   });
 
   it.each<[string, FilesystemLayout[], boolean]>([

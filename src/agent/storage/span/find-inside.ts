@@ -37,11 +37,16 @@ export async function findInside(
   return members.filter(({ member }) => names.includes(member.name));
 }
 
-/** For people who look for a member by its driver: those that its layout names, and that do not carry the filesystem. */
+/** For people who look for a member by its driver: those that do not carry the filesystem, by its layout and by this node's record. */
 async function describeWithout(host: SpanHost, volume: SpanVolume, members: readonly MemberDevice[]): Promise<string> {
   const carrying = new Set((await candidatesOf(host, volume, members)).map(({ name }) => name));
   const without = membersLeft(host, volume).filter(({ name }) => !carrying.has(name));
-  return without.length === 0 ? "" : `. It is not on ${without.map(describeVolume).join(", ")}`;
+  const { former = [] } = volume;
+  const seen =
+    former.length === 0
+      ? ""
+      : `. When this node had it mounted last, it was also on ${former.map(describeVolume).join(", ")}`;
+  return without.length === 0 ? seen : `. It is not on ${without.map(describeVolume).join(", ")}${seen}`;
 }
 
 async function candidatesOf(
