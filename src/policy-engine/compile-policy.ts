@@ -12,12 +12,15 @@ import {
   volumePolicySpec,
 } from "../api/volume-policy.ts";
 import { parseDuration } from "../units/duration.ts";
+import { MAX_POLICY_CHARS } from "./cel/limits.ts";
+import { createPatternCache, type PatternCache, PolicyPatterns } from "./cel/patterns.ts";
 import { compileVariables, type Variables } from "./cel/variables.ts";
 import { compilePace, DEFAULT_EXTEND, DEFAULT_SHRINK } from "./compile-pace.ts";
 import { compileRules } from "./compile-rules.ts";
 import { type CompiledPolicy, type PolicyProblem, type SizeLimits } from "./compiled-policy.ts";
 import { FieldReader } from "./field-reader.ts";
 import type { HoldPlan } from "./plan.ts";
+import { expressionChars } from "./policy-budget.ts";
 import type { PolicySelection } from "./policy-selection.ts";
 
 /** What the two kinds of policy share, and what only the cluster's has. */
@@ -27,12 +30,15 @@ type PolicyFields = Omit<ClusterVolumePolicySpec, "ceilings">;
 const GUARDING_FIELDS = /^spec(\.(limits|mode|suspend)|$)/;
 
 /** Compiles a policy object as the API server, or a file, has it. Never throws. */
-export function compilePolicy(policy: VolumePolicy | ClusterVolumePolicy): CompiledPolicy {
+export function compilePolicy(
+  policy: VolumePolicy | ClusterVolumePolicy,
+  cache: PatternCache = createPatternCache(),
+): CompiledPolicy {
   const schema = policy.kind === "VolumePolicy" ? volumePolicySpec : clusterVolumePolicySpec;
   const parsed = schema.safeParse(policy.spec);
-  if (parsed.success) return compileFields(policy, parsed.data, []);
+  if (parsed.success) return compileFields(policy, parsed.data, [], cache);
   const problems = parsed.error.issues.map(({ path, message }) => ({ field: fieldOf(path), message }));
-  return compileFields(policy, readableFields(policy.spec), problems);
+  return compileFields(policy, readableFields(policy.spec), problems, cache);
 }
 
 function fieldOf(path: readonly PropertyKey[]): string {
@@ -58,10 +64,12 @@ function compileFields(
   policy: VolumePolicy | ClusterVolumePolicy,
   spec: PolicyFields,
   shapeProblems: readonly PolicyProblem[],
+  cache: PatternCache,
 ): CompiledPolicy {
+  const patterns = new PolicyPatterns(cache);
   const reader = new FieldReader(shapeProblems);
   const limits = readLimits(spec, reader);
-  const variables = readVariables(spec, reader);
+  const variables = readVariables(spec, reader, patterns);
   const rules = variables === undefined ? [] : compileRules(spec.rules ?? [], variables, reader);
   const extend = compilePace("extend", spec.behavior?.extend, DEFAULT_EXTEND, reader);
   const shrink = compilePace("shrink", spec.behavior?.shrink, DEFAULT_SHRINK, reader);
@@ -87,11 +95,19 @@ function compileFields(
     trimEvery,
     claimBackend: spec.claimBackend ?? "Disabled",
     withinBounds: withinBounds(key),
+    patternRanges: patterns.ranges,
   };
 }
 
-function readVariables(spec: PolicyFields, reader: FieldReader): Variables | undefined {
-  const compiled = compileVariables(spec.variables ?? []);
+/** Undefined where no rule can be compiled. */
+function readVariables(spec: PolicyFields, reader: FieldReader, patterns: PolicyPatterns): Variables | undefined {
+  const chars = expressionChars(spec);
+  if (chars > MAX_POLICY_CHARS) {
+    const message = `the expressions of this policy have ${chars} characters, over the limit of ${MAX_POLICY_CHARS} for all together`;
+    reader.refuse("spec", message, "share what is repeated in variables, or write two policies");
+    return undefined;
+  }
+  const compiled = compileVariables(spec.variables ?? [], patterns);
   if (compiled.ok) return compiled.variables;
   const names = (spec.variables ?? []).map(({ name }) => name);
   for (const problem of compiled.problems)

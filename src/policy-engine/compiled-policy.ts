@@ -28,6 +28,8 @@ export interface CompiledPolicy {
   readonly claimBackend: ClaimBackend;
   /** What most volumes are told most of the time: made once, so that holding still costs nothing. */
   readonly withinBounds: HoldPlan;
+  /** What its patterns hold in all, of the namespace's budget. */
+  readonly patternRanges: number;
 }
 
 export interface SizeLimits {

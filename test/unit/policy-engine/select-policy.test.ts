@@ -9,7 +9,7 @@ const CLAIM = { namespace: "shop", labels: { tier: "cache" }, storageClassName: 
 const NAMESPACE_LABELS = { team: "red" };
 
 function selected(policies: readonly (VolumePolicy | ClusterVolumePolicy)[], claim = CLAIM) {
-  const compiled = policies.map(compilePolicy);
+  const compiled = policies.map((policy) => compilePolicy(policy));
   const ceilings = policies.flatMap((policy, i) => {
     const own = compiled[i];
     return policy.kind === "ClusterVolumePolicy" && own !== undefined ? (compileCeilings(policy, own) ?? []) : [];
