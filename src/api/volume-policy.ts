@@ -137,7 +137,7 @@ const policyFields = {
     .optional(),
   selector: labelSelector("Claims by their labels. Default: every claim.").optional(),
   storageClassNames: z
-    .array(z.string().meta({ description: "The name of a StorageClass." }))
+    .array(z.string().meta({ description: "The name of a StorageClass.", maxLength: 253 }))
     .max(64)
     .meta({
       description: "Only claims of these StorageClasses. Default: claims of every class.",
@@ -197,7 +197,7 @@ const ceilings = z
       ...USABLE_SIZE,
     ).optional(),
     storageClassNames: z
-      .array(z.string().meta({ description: "The name of a StorageClass." }))
+      .array(z.string().meta({ description: "The name of a StorageClass.", maxLength: 253 }))
       .max(64)
       .meta({
         description: "Only claims of these StorageClasses may be changed. Default: claims of every class.",

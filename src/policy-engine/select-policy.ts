@@ -58,14 +58,9 @@ export class PolicySet {
   }
 }
 
-// A cluster policy without rules and without problems only carries ceilings: it decides nothing.
-function decidesAnything(policy: CompiledPolicy): boolean {
-  return policy.scope === "Namespaced" || policy.rules.length > 0 || policy.problems.length > 0 || policy.suspended;
-}
-
 function firstAndEquals(policies: readonly CompiledPolicy[], claim: SelectableClaim, namespaceLabels: Labels) {
   const selects = (policy: CompiledPolicy): boolean =>
-    decidesAnything(policy) && selectsClaim(policy.selection, claim, namespaceLabels);
+    policy.decides && selectsClaim(policy.selection, claim, namespaceLabels);
   const index = policies.findIndex(selects);
   const policy = policies[index];
   if (policy === undefined) return NOBODY;

@@ -195,7 +195,7 @@ describe("compilePolicy", () => {
 
   it("counts a pattern once that many expressions share", () => {
     const policy = aPolicy({ variables: named(Array.from({ length: 32 }, () => matching("\\pL{6}"))) });
-    expect(policy).toMatchObject({ problems: [], patternRanges: 4500 });
+    expect(policy).toMatchObject({ problems: [], size: { ranges: 4500 } });
   });
 
   it("compiles none of the expressions of a policy that has too many characters of them", () => {
@@ -203,7 +203,7 @@ describe("compilePolicy", () => {
     const { problems } = aPolicy({ variables: named(Array.from({ length: 17 }, () => broken)) });
     expect(problems).toEqual([
       {
-        field: "spec",
+        field: "spec.rules",
         message: "the expressions of this policy have 34327 characters, over the limit of 32768 for all together",
         hint: "share what is repeated in variables, or write two policies",
       },
