@@ -88,6 +88,7 @@ export function keyedList<T extends z.ZodType>(item: T, keys: string[], maxItems
 const LABEL_KEY_MAX = 317;
 const LABEL_VALUE_MAX = 63;
 const LABEL_TERMS_MAX = 128;
+const SELECTOR_VALUES_MAX = 256;
 
 const labelRequirement = z.object({
   key: z.string().meta({ description: "The label that is asked about.", maxLength: LABEL_KEY_MAX }),
@@ -123,7 +124,15 @@ export const labelSelector = (description: string) =>
       matchExpressions: z
         .array(labelRequirement.meta({ description: "What must hold of one label." }))
         .max(32)
-        .meta({ description: "What must hold of labels beyond equality." })
+        .meta({
+          description: "What must hold of labels beyond equality.",
+          "x-kubernetes-validations": [
+            {
+              rule: `self.map(term, has(term.values) ? term.values.size() : 0).sum() <= ${SELECTOR_VALUES_MAX}`,
+              message: `there are more than ${SELECTOR_VALUES_MAX} values in all terms together`,
+            },
+          ],
+        })
         .optional(),
     })
     .meta({

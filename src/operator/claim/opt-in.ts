@@ -1,5 +1,6 @@
 // Which ordinary claims people have opted in: those whose policy, the one that decides them, says claimBackend: Enabled. The same
 // selection as the policy-engine's, for which no expression has to be compiled.
+import { NO_LABELS } from "../../api/label-selector.ts";
 import type { PersistentVolumeClaim } from "../../kube/resources.ts";
 import { type AnyPolicy, type CompiledPolicy, outlinePolicy, PolicySet } from "../../policy-engine/index.ts";
 import type { ClaimCaches } from "./claim-caches.ts";
@@ -32,8 +33,8 @@ export function createOptIn({
   return ({ metadata, spec }) => {
     const namespace = metadata.namespace ?? "";
     set ??= new PolicySet([...outlines.values()], []);
-    const claim = { namespace, labels: metadata.labels ?? {}, storageClassName: spec.storageClassName ?? "" };
-    const { policy } = set.select(claim, namespaces.store.get(namespace)?.metadata.labels ?? {});
+    const claim = { namespace, labels: metadata.labels ?? NO_LABELS, storageClassName: spec.storageClassName ?? "" };
+    const { policy } = set.select(claim, namespaces.store.get(namespace)?.metadata.labels ?? NO_LABELS);
     return policy?.claimBackend === "Enabled" ? policy.key : undefined;
   };
 }

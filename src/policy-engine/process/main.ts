@@ -54,9 +54,9 @@ export async function runPolicyEngine(args: readonly string[]): Promise<void> {
   await caches.synced;
   const samplesAt = await samples.serve(decisions.samples);
   decisions.start();
+  ready = true;
   await Promise.race([decisions.policies.settled(), pause(POLICIES_WAIT_MS, new AbortController().signal)]);
   leadership.start();
-  ready = true;
   log.info({ httpPort: http.port, samplesAt }, "serving");
 
   await untilSignal();

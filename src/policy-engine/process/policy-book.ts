@@ -1,4 +1,5 @@
 // The policies in force: compiled when they change, a few at a time, and selected per claim. It writes nothing.
+import { NO_LABELS } from "../../api/label-selector.ts";
 import { createPatternCache } from "../cel/patterns.ts";
 import { type AnyPolicy, compilePolicy, outlinePolicy } from "../compile-policy.ts";
 import type { CompiledPolicy, PolicyProblem } from "../compiled-policy.ts";
@@ -77,7 +78,7 @@ export function createPolicyBook(
   return {
     forClaim: (claim) => {
       set ??= setOf(scopes.values());
-      return set.select(claim, caches.namespaces.store.get(claim.namespace)?.metadata.labels ?? {});
+      return set.select(claim, caches.namespaces.store.get(claim.namespace)?.metadata.labels ?? NO_LABELS);
     },
     entries: () => [...scopes.values()].flatMap((policies) => [...policies.entries()]),
     invalidate: (compiled, problem) => {
