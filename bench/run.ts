@@ -10,6 +10,7 @@ const BENCHMARKS: Readonly<Record<string, () => Promise<Benchmark>>> = {
   provision: async () => (await import("./provision.ts")).provisionBenchmark,
   "provision-span": async () => (await import("./provision-span.ts")).provisionSpanBenchmark,
   extender: async () => (await import("./extender.ts")).extenderBenchmark,
+  policies: async () => (await import("./policies.ts")).policiesBenchmark,
   failover: async () => (await import("./failover.ts")).failoverBenchmark,
   lvmd: async () => (await import("./lvmd.ts")).lvmdBenchmark,
   "io-overhead": async () => (await import("./io-overhead.ts")).ioOverheadBenchmark,

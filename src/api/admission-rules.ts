@@ -44,6 +44,20 @@ export const SHRINK_LEAVES_SOMETHING: CelRule = {
   fieldPath: ".by",
 };
 
+/** Characters of all expressions of one policy: compiling them takes time from the decisions of the whole cluster. */
+const EXPRESSION_CHARS_MAX = 32_768;
+
+const CHARS_OF_VARIABLES = "(has(self.variables) ? self.variables.map(v, v.expression.size()).sum() : 0)";
+const CHARS_OF_RULES =
+  "(has(self.rules) ? self.rules.map(r, r.when.size() + (has(r.toExpression) ? r.toExpression.size() : 0) + (has(r.messageExpression) ? r.messageExpression.size() : 0)).sum() : 0)";
+
+/** On a policy: its expressions are within the budget. */
+export const EXPRESSIONS_WITHIN_BUDGET: CelRule = {
+  rule: `${CHARS_OF_VARIABLES} + ${CHARS_OF_RULES} <= ${EXPRESSION_CHARS_MAX}`,
+  messageExpression: `'the expressions of this policy have ' + string(${CHARS_OF_VARIABLES} + ${CHARS_OF_RULES}) + ' characters, over the limit of ${EXPRESSION_CHARS_MAX} for all together'`,
+  message: `the expressions of this policy have more than ${EXPRESSION_CHARS_MAX} characters in all`,
+};
+
 /** A window that opens stays open. */
 export const SOME_TIME: CelRule = {
   rule: SOMETHING,

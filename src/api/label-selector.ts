@@ -3,6 +3,9 @@ import type { LabelSelector } from "./schema.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
+/** One object for all that have none: answers are remembered by it. */
+export const NO_LABELS: Labels = Object.freeze({});
+
 export function matchesSelector(selector: LabelSelector | undefined, labels: Labels): boolean {
   if (selector === undefined) return true;
   for (const key in selector.matchLabels) if (labelOf(labels, key) !== selector.matchLabels[key]) return false;

@@ -92,14 +92,24 @@ export function keyedList<T extends z.ZodType>(item: T, keys: string[], maxItems
     } satisfies NodeExtensions);
 }
 
+// What the API server takes of a selector. The policy-engine reads longer ones, too: one that was taken before still selects.
+/** Kubernetes' own bounds of a label: a prefix, a slash and a name; and a value. */
+const LABEL_KEY_MAX = 317;
+const LABEL_VALUE_MAX = 63;
+const LABEL_TERMS_MAX = 128;
+const SELECTOR_VALUES_MAX = 256;
+
 const labelRequirement = z.object({
-  key: z.string().meta({ description: "The label that is asked about." }),
+  key: z.string().meta({ description: "The label that is asked about.", maxLength: LABEL_KEY_MAX }),
   operator: z.enum(["In", "NotIn", "Exists", "DoesNotExist"]).meta({
     description: "How the label is compared: with values (In, NotIn), or by its presence (Exists, DoesNotExist).",
   }),
   values: z
-    .array(z.string().meta({ description: "A value of the label." }))
-    .meta({ description: "What In and NotIn compare with; absent for Exists and DoesNotExist." })
+    .array(z.string().meta({ description: "A value of the label.", maxLength: LABEL_VALUE_MAX }))
+    .meta({
+      description: "What In and NotIn compare with; absent for Exists and DoesNotExist.",
+      maxItems: LABEL_TERMS_MAX,
+    })
     .optional(),
 });
 
@@ -108,13 +118,30 @@ export const labelSelector = (description: string) =>
   z
     .object({
       matchLabels: z
-        .record(z.string(), z.string().meta({ description: "The value that the label must have." }))
-        .meta({ description: "Labels with the values that they must have." })
+        .record(
+          z.string(),
+          z.string().meta({ description: "The value that the label must have.", maxLength: LABEL_VALUE_MAX }),
+        )
+        .meta({
+          description: "Labels with the values that they must have.",
+          maxProperties: LABEL_TERMS_MAX,
+          "x-kubernetes-validations": [
+            { rule: `self.all(key, key.size() <= ${LABEL_KEY_MAX})`, message: "no label has so long a key" },
+          ],
+        })
         .optional(),
       matchExpressions: z
         .array(labelRequirement.meta({ description: "What must hold of one label." }))
         .max(32)
-        .meta({ description: "What must hold of labels beyond equality." })
+        .meta({
+          description: "What must hold of labels beyond equality.",
+          "x-kubernetes-validations": [
+            {
+              rule: `self.map(term, has(term.values) ? term.values.size() : 0).sum() <= ${SELECTOR_VALUES_MAX}`,
+              message: `there are more than ${SELECTOR_VALUES_MAX} values in all terms together`,
+            },
+          ],
+        })
         .optional(),
     })
     .meta({

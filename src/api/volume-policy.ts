@@ -3,6 +3,7 @@
 import { z } from "zod";
 import type { KubeObject, Resource } from "../kube/object.ts";
 import {
+  EXPRESSIONS_WITHIN_BUDGET,
   notLarger,
   SHRINK_LEAVES_SOMETHING,
   SOME_DIFFERENCE,
@@ -136,7 +137,7 @@ const policyFields = {
     .optional(),
   selector: labelSelector("Claims by their labels. Default: every claim.").optional(),
   storageClassNames: z
-    .array(z.string().meta({ description: "The name of a StorageClass." }))
+    .array(z.string().meta({ description: "The name of a StorageClass.", maxLength: 253 }))
     .max(64)
     .meta({
       description: "Only claims of these StorageClasses. Default: claims of every class.",
@@ -177,7 +178,7 @@ const MAX_NEEDED = {
 
 export const volumePolicySpec = z.object(policyFields).meta({
   description: "How the selected claims of this namespace are sized.",
-  "x-kubernetes-validations": [MAX_NEEDED],
+  "x-kubernetes-validations": [MAX_NEEDED, EXPRESSIONS_WITHIN_BUDGET],
 });
 export type VolumePolicySpec = z.infer<typeof volumePolicySpec>;
 
@@ -196,7 +197,7 @@ const ceilings = z
       ...USABLE_SIZE,
     ).optional(),
     storageClassNames: z
-      .array(z.string().meta({ description: "The name of a StorageClass." }))
+      .array(z.string().meta({ description: "The name of a StorageClass.", maxLength: 253 }))
       .max(64)
       .meta({
         description: "Only claims of these StorageClasses may be changed. Default: claims of every class.",
@@ -226,6 +227,7 @@ export const clusterVolumePolicySpec = z
     description: "The default for claims that no namespaced policy selects, and the ceilings over those that one does.",
     "x-kubernetes-validations": [
       { rule: `!has(self.rules) || ${MAX_NEEDED.rule}`, message: MAX_NEEDED.message },
+      EXPRESSIONS_WITHIN_BUDGET,
       notLarger("limits.min", "ceilings.max"),
       notLarger("limits.min", "ceilings.bytesPerNamespace"),
       smaller("limits.minAvailable", "ceilings.max"),

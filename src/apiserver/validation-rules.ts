@@ -27,11 +27,7 @@ export type CompiledRules = ReadonlyMap<Schema, readonly CompiledRule[]>;
 export function compileRules(root: Schema, rootPath: string): { rules: CompiledRules; errors: FieldError[] } {
   const rules = new Map<Schema, CompiledRule[]>();
   const errors: FieldError[] = [];
-  const environment = registerQuantities(
-    new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false })
-      .registerVariable("self", "dyn")
-      .registerVariable("oldSelf", "dyn"),
-  );
+  const environment = ruleEnvironment();
   const visit = (schema: Schema, path: string): void => {
     (schema["x-kubernetes-validations"] ?? []).forEach((rule, i) => {
       const compiled = compileRule(environment, schema, rule);
@@ -43,6 +39,15 @@ export function compileRules(root: Schema, rootPath: string): { rules: CompiledR
   };
   visit(root, rootPath);
   return { rules, errors };
+}
+
+/** Names and functions that a rule has here: of Kubernetes' libraries those that our rules need. */
+function ruleEnvironment(): Environment {
+  const environment = new Environment({ enableOptionalTypes: true, homogeneousAggregateLiterals: false })
+    .registerVariable("self", "dyn")
+    .registerVariable("oldSelf", "dyn")
+    .registerFunction("list.sum(): int", (items: bigint[]) => items.reduce((sum, item) => sum + item, 0n));
+  return registerQuantities(environment);
 }
 
 function* childSchemas(schema: Schema): Generator<[string, Schema]> {

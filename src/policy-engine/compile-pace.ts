@@ -26,13 +26,22 @@ export function compilePace(
     minStepBytes: minStepBytes ?? Math.min(defaults.minStepBytes, maxStepBytes ?? Number.POSITIVE_INFINITY),
     maxStepBytes: maxStepBytes ?? Math.max(defaults.maxStepBytes, minStepBytes ?? 0),
     maxPerDay: spec.maxPerDay ?? defaults.maxPerDay,
-    windows: (spec.windows ?? []).flatMap(
-      (window, index) => readWindow(`${field}.windows[${index}]`, window, reader) ?? [],
-    ),
+    windows: readWindows(`${field}.windows`, spec.windows ?? [], reader),
   };
   if (pace.minStepBytes > pace.maxStepBytes)
     reader.refuse(`${field}.maxStep`, `maxStep (${spec.maxStep}) is smaller than minStep (${spec.minStep})`);
   return pace;
+}
+
+/** Up to the first that is refused: it takes many times longer to find that one never opens than that one does. */
+function readWindows(field: string, windows: readonly WindowSpec[], reader: FieldReader): MaintenanceWindow[] {
+  const read: MaintenanceWindow[] = [];
+  for (const [index, window] of windows.entries()) {
+    const opened = readWindow(`${field}[${index}]`, window, reader);
+    if (opened === undefined) break;
+    read.push(opened);
+  }
+  return read;
 }
 
 type WindowSpec = NonNullable<StepBehavior["windows"]>[number];

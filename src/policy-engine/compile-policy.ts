@@ -12,13 +12,18 @@ import {
   volumePolicySpec,
 } from "../api/volume-policy.ts";
 import { parseDuration } from "../units/duration.ts";
+import { MAX_POLICY_CHARS } from "./cel/limits.ts";
+import { createPatternCache, type PatternCache, PolicyPatterns } from "./cel/patterns.ts";
 import { compileVariables, type Variables } from "./cel/variables.ts";
 import { compilePace, DEFAULT_EXTEND, DEFAULT_SHRINK } from "./compile-pace.ts";
 import { compileRules } from "./compile-rules.ts";
 import { type CompiledPolicy, type PolicyProblem, type SizeLimits } from "./compiled-policy.ts";
 import { FieldReader } from "./field-reader.ts";
 import type { HoldPlan } from "./plan.ts";
+import { expressionChars, policyChars } from "./policy-budget.ts";
 import type { PolicySelection } from "./policy-selection.ts";
+
+export type AnyPolicy = VolumePolicy | ClusterVolumePolicy;
 
 /** What the two kinds of policy share, and what only the cluster's has. */
 type PolicyFields = Omit<ClusterVolumePolicySpec, "ceilings">;
@@ -27,12 +32,23 @@ type PolicyFields = Omit<ClusterVolumePolicySpec, "ceilings">;
 const GUARDING_FIELDS = /^spec(\.(limits|mode|suspend)|$)/;
 
 /** Compiles a policy object as the API server, or a file, has it. Never throws. */
-export function compilePolicy(policy: VolumePolicy | ClusterVolumePolicy): CompiledPolicy {
+export function compilePolicy(policy: AnyPolicy, cache: PatternCache = createPatternCache()): CompiledPolicy {
+  const { spec, problems } = readSpec(policy);
+  return compileFields(policy, spec, problems, cache);
+}
+
+/** All of a policy that takes no time, to select and to hold by until it is compiled: it has no rules. Never throws. */
+export function outlinePolicy(policy: AnyPolicy): CompiledPolicy {
+  const { spec, problems } = readSpec(policy);
+  return outlineFields(policy, spec, new FieldReader(problems));
+}
+
+function readSpec(policy: AnyPolicy): { spec: PolicyFields; problems: PolicyProblem[] } {
   const schema = policy.kind === "VolumePolicy" ? volumePolicySpec : clusterVolumePolicySpec;
   const parsed = schema.safeParse(policy.spec);
-  if (parsed.success) return compileFields(policy, parsed.data, []);
+  if (parsed.success) return { spec: parsed.data, problems: [] };
   const problems = parsed.error.issues.map(({ path, message }) => ({ field: fieldOf(path), message }));
-  return compileFields(policy, readableFields(policy.spec), problems);
+  return { spec: readableFields(policy.spec), problems };
 }
 
 function fieldOf(path: readonly PropertyKey[]): string {
@@ -55,43 +71,74 @@ function readableFields(spec: unknown): PolicyFields {
 }
 
 function compileFields(
-  policy: VolumePolicy | ClusterVolumePolicy,
+  policy: AnyPolicy,
   spec: PolicyFields,
   shapeProblems: readonly PolicyProblem[],
+  cache: PatternCache,
 ): CompiledPolicy {
+  const patterns = new PolicyPatterns(cache);
   const reader = new FieldReader(shapeProblems);
-  const limits = readLimits(spec, reader);
-  const variables = readVariables(spec, reader);
+  const outline = outlineFields(policy, spec, reader);
+  const variables = readVariables(spec, reader, patterns);
   const rules = variables === undefined ? [] : compileRules(spec.rules ?? [], variables, reader);
   const extend = compilePace("extend", spec.behavior?.extend, DEFAULT_EXTEND, reader);
   const shrink = compilePace("shrink", spec.behavior?.shrink, DEFAULT_SHRINK, reader);
+  const { problems } = reader;
+  return {
+    ...outline,
+    problems,
+    guardsMinAvailable: guardsMinAvailable(problems),
+    rules: problems.length > 0 ? [] : rules,
+    extend,
+    shrink,
+    size: { ...outline.size, ranges: patterns.ranges },
+  };
+}
+
+function outlineFields(policy: AnyPolicy, spec: PolicyFields, reader: FieldReader): CompiledPolicy {
+  const isMisshapen = reader.problems.length > 0;
+  const limits = readLimits(spec, reader);
   const trimEvery = readTrim(spec, reader);
   const { problems } = reader;
   const key = keyOf(policy);
+  const suspended = spec.suspend ?? false;
   return {
     key,
     scope: policy.kind === "VolumePolicy" ? "Namespaced" : "Cluster",
     selection: selectionOf(policy, spec),
-    suspended: spec.suspend ?? false,
+    suspended,
+    decides: policy.kind === "VolumePolicy" || (spec.rules ?? []).length > 0 || suspended || isMisshapen,
     problems,
-    guardsMinAvailable: !problems.some(({ field }) => GUARDING_FIELDS.test(field)),
+    guardsMinAvailable: guardsMinAvailable(problems),
     mode: {
       extend: spec.mode?.extend ?? DEFAULT_MODES.extend,
       shrink: spec.mode?.shrink ?? DEFAULT_MODES.shrink,
     },
     limits,
-    rules: problems.length > 0 ? [] : rules,
-    extend,
-    shrink,
+    rules: [],
+    extend: DEFAULT_EXTEND,
+    shrink: DEFAULT_SHRINK,
     onStaleMetrics: spec.onStaleMetrics ?? "ExtendOnly",
     trimEvery,
     claimBackend: spec.claimBackend ?? "Disabled",
     withinBounds: withinBounds(key),
+    size: { chars: policyChars(spec), ranges: 0 },
   };
 }
 
-function readVariables(spec: PolicyFields, reader: FieldReader): Variables | undefined {
-  const compiled = compileVariables(spec.variables ?? []);
+function guardsMinAvailable(problems: readonly PolicyProblem[]): boolean {
+  return !problems.some(({ field }) => GUARDING_FIELDS.test(field));
+}
+
+/** Undefined where no rule can be compiled. */
+function readVariables(spec: PolicyFields, reader: FieldReader, patterns: PolicyPatterns): Variables | undefined {
+  const chars = expressionChars(spec);
+  if (chars > MAX_POLICY_CHARS) {
+    const message = `the expressions of this policy have ${chars} characters, over the limit of ${MAX_POLICY_CHARS} for all together`;
+    reader.refuse("spec.rules", message, "share what is repeated in variables, or write two policies");
+    return undefined;
+  }
+  const compiled = compileVariables(spec.variables ?? [], patterns);
   if (compiled.ok) return compiled.variables;
   const names = (spec.variables ?? []).map(({ name }) => name);
   for (const problem of compiled.problems)
@@ -132,11 +179,11 @@ function readTrim({ trim }: PolicyFields, reader: FieldReader): string | undefin
   return undefined;
 }
 
-function keyOf({ kind, metadata }: VolumePolicy | ClusterVolumePolicy): string {
+function keyOf({ kind, metadata }: AnyPolicy): string {
   return kind === "VolumePolicy" ? `${metadata.namespace ?? "default"}/${metadata.name}` : metadata.name;
 }
 
-function selectionOf({ kind, metadata }: VolumePolicy | ClusterVolumePolicy, spec: PolicyFields): PolicySelection {
+function selectionOf({ kind, metadata }: AnyPolicy, spec: PolicyFields): PolicySelection {
   const createdAtMs = Date.parse(metadata.creationTimestamp ?? "");
   return {
     namespace: kind === "VolumePolicy" ? (metadata.namespace ?? "default") : undefined,

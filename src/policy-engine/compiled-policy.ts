@@ -4,6 +4,7 @@ import type { ClaimBackend, Mode } from "../api/volume-policy.ts";
 import type { Expression } from "./cel/expression.ts";
 import type { MaintenanceWindow } from "./maintenance-window.ts";
 import type { HoldPlan } from "./plan.ts";
+import type { PolicySize } from "./policy-budget.ts";
 import type { PolicySelection } from "./policy-selection.ts";
 
 export interface CompiledPolicy {
@@ -12,6 +13,8 @@ export interface CompiledPolicy {
   readonly scope: "Namespaced" | "Cluster";
   readonly selection: PolicySelection;
   readonly suspended: boolean;
+  /** Whether it decides the claims that it selects. A cluster's policy without rules does not: it only carries ceilings. */
+  readonly decides: boolean;
   /** Why it is invalid; empty for a valid one. An invalid policy has no rules, and still wins its volumes. */
   readonly problems: readonly PolicyProblem[];
   /** Whether crossing minAvailable extends: false only where an invalid policy's limits or mode cannot be read. */
@@ -28,6 +31,8 @@ export interface CompiledPolicy {
   readonly claimBackend: ClaimBackend;
   /** What most volumes are told most of the time: made once, so that holding still costs nothing. */
   readonly withinBounds: HoldPlan;
+  /** What it takes of its namespace's budget. */
+  readonly size: PolicySize;
 }
 
 export interface SizeLimits {

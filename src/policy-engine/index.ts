@@ -1,7 +1,7 @@
 // The policy-engine as a library: compile policies, select one, decide. For the webhook, the CLI, the benchmarks and the demo;
 // nothing of the running process is here.
 export { type Ceilings, NO_CEILINGS } from "./ceilings.ts";
-export { compilePolicy } from "./compile-policy.ts";
+export { type AnyPolicy, compilePolicy, outlinePolicy } from "./compile-policy.ts";
 export type { CompiledPolicy, CompiledRule, PolicyProblem } from "./compiled-policy.ts";
 export { decide } from "./decide.ts";
 export { type Emergency, emergencyGrant, isGrantInDoubt } from "./emergency.ts";

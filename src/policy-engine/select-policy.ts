@@ -29,11 +29,22 @@ export function compileCeilings(policy: ClusterVolumePolicy, { selection }: Comp
 
 type Labels = Readonly<Record<string, string>>;
 
+interface Answer {
+  readonly storageClassName: string;
+  readonly namespaceLabels: Labels;
+  readonly selected: Selected;
+}
+
+/** From so many of one namespace on, the answer for a claim is remembered. */
+const MANY_POLICIES = 16;
+
 /** All policies of the cluster, in the order in which they win. Immutable: made anew when a policy changes. */
 export class PolicySet {
   readonly #byNamespace = new Map<string, CompiledPolicy[]>();
   readonly #cluster: CompiledPolicy[] = [];
   readonly #ceilings: readonly CeilingPolicy[];
+  /** For each namespace that has many policies, by the labels of a claim: the objects, which caches replace when they change. */
+  readonly #answers = new Map<string, WeakMap<Labels, Answer>>();
 
   constructor(policies: readonly CompiledPolicy[], ceilings: readonly CeilingPolicy[]) {
     for (const policy of [...policies].sort(byPrecedence)) this.#listOf(policy).push(policy);
@@ -43,6 +54,20 @@ export class PolicySet {
   /** The same answer as long as the claim's labels and class and the namespace's labels stay the same. */
   select(claim: SelectableClaim, namespaceLabels: Labels): Selected {
     const named = this.#byNamespace.get(claim.namespace) ?? [];
+    if (named.length < MANY_POLICIES) return this.#select(named, claim, namespaceLabels);
+    // Asked for each decision, a thousand selectors would cost others their turn.
+    const answers = this.#answers.get(claim.namespace) ?? new WeakMap<Labels, Answer>();
+    this.#answers.set(claim.namespace, answers);
+    const known = answers.get(claim.labels);
+    const { storageClassName } = claim;
+    if (known?.storageClassName === storageClassName && known.namespaceLabels === namespaceLabels)
+      return known.selected;
+    const selected = this.#select(named, claim, namespaceLabels);
+    answers.set(claim.labels, { storageClassName, namespaceLabels, selected });
+    return selected;
+  }
+
+  #select(named: readonly CompiledPolicy[], claim: SelectableClaim, namespaceLabels: Labels): Selected {
     const own = firstAndEquals(named, claim, namespaceLabels);
     const { policy, conflicts } =
       own.policy === undefined ? firstAndEquals(this.#cluster, claim, namespaceLabels) : own;
@@ -58,14 +83,9 @@ export class PolicySet {
   }
 }
 
-// A cluster policy without rules and without problems only carries ceilings: it decides nothing.
-function decidesAnything(policy: CompiledPolicy): boolean {
-  return policy.scope === "Namespaced" || policy.rules.length > 0 || policy.problems.length > 0 || policy.suspended;
-}
-
 function firstAndEquals(policies: readonly CompiledPolicy[], claim: SelectableClaim, namespaceLabels: Labels) {
   const selects = (policy: CompiledPolicy): boolean =>
-    decidesAnything(policy) && selectsClaim(policy.selection, claim, namespaceLabels);
+    policy.decides && selectsClaim(policy.selection, claim, namespaceLabels);
   const index = policies.findIndex(selects);
   const policy = policies[index];
   if (policy === undefined) return NOBODY;

@@ -3,6 +3,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { volumeHandleOf } from "../../api/identity.ts";
 import { MEMBER_NAMESPACE } from "../../api/names.ts";
+import { POLICY_PAGES, policyInBrief } from "../../api/policy-in-brief.ts";
 import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../api/volume-policy.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { KubeObject, Resource } from "../../kube/object.ts";
@@ -24,6 +25,8 @@ export type ClaimCaches = ReturnType<typeof createClaimCaches>;
 
 export function createClaimCaches(client: KubeClient, volumes: VolumeCaches, log: Logger) {
   const of = <T extends KubeObject>(resource: Resource<T>): Reflector<T> => createReflector({ client, resource, log });
+  const ofPolicies = <T extends KubeObject>(resource: Resource<T>): Reflector<T> =>
+    createReflector({ client, resource, log, select: POLICY_PAGES, keep: policyInBrief });
   const reflectors = {
     claims: createReflector({
       client,
@@ -42,8 +45,8 @@ export function createClaimCaches(client: KubeClient, volumes: VolumeCaches, log
     }),
     storageClasses: of(STORAGE_CLASSES),
     namespaces: of(NAMESPACES),
-    policies: of(VOLUME_POLICIES),
-    clusterPolicies: of(CLUSTER_VOLUME_POLICIES),
+    policies: ofPolicies(VOLUME_POLICIES),
+    clusterPolicies: ofPolicies(CLUSTER_VOLUME_POLICIES),
   };
   const { claims, attachments, storageClasses, namespaces, policies, clusterPolicies } = reflectors;
   const { layouts, filesystems, persistentVolumes } = volumes;

@@ -1,5 +1,6 @@
 // What is known while one expression is compiled: which names it may use, and what it has used so far.
 import type { ASTNode } from "./parser.ts";
+import type { PolicyPatterns } from "./patterns.ts";
 import type { Run } from "./scope.ts";
 import type { Term, Unit, Value, ValueType } from "./term.ts";
 
@@ -29,11 +30,13 @@ export interface Usage {
   depth: number;
   /** Of all its patterns, in instructions. */
   patternSize: number;
+  /** Those of the whole policy. */
+  readonly patterns: PolicyPatterns;
 }
 
 /** Nothing used yet. */
-export function emptyUsage(): Usage {
-  return { reads: new Set(), windows: [], variables: new Set(), cost: 0, depth: 0, patternSize: 0 };
+export function emptyUsage(patterns: PolicyPatterns): Usage {
+  return { reads: new Set(), windows: [], variables: new Set(), cost: 0, depth: 0, patternSize: 0, patterns };
 }
 
 /** The iteration variable of a comprehension. */

@@ -50,7 +50,7 @@ export function compileExpression<W extends Wanted>(
 
 function compile<W extends Wanted>(source: string, wanted: W, variables: Variables): Expression<Results[W]> {
   const parsed = variables.parser.parse(source);
-  const own = emptyUsage();
+  const own = emptyUsage(variables.patterns);
   const tree = compileTree(parsed.node, variables.byName, own);
   const whole = { start: 0, end: source.length };
   refuseType(whole, wanted, tree);

@@ -17,6 +17,14 @@ export const MAX_VISITED_KEYS = 64;
 export const MAX_STRING_CHARS = 4096;
 /** Characters of a text that a pattern is searched in: the longest label or annotation key, and any name or label. */
 export const MAX_SEARCHED_CHARS = 320;
+/** Source texts of all expressions of one policy; the API schema has the same limit. */
+export const MAX_POLICY_CHARS = 32_768;
+/** Ranges of characters in all patterns of one policy, as `patternRanges` counts them. */
+export const MAX_POLICY_RANGES = 10_000;
+/** Characters of all expressions of one namespace's policies, as `policyChars` counts them. */
+export const MAX_NAMESPACE_CHARS = 524_288;
+/** Ranges of characters in all patterns of one namespace's policies. */
+export const MAX_NAMESPACE_RANGES = 100_000;
 /** Variables of one policy; the API schema has the same limit. */
 export const MAX_VARIABLES = 32;
 

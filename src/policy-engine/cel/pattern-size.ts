@@ -1,5 +1,5 @@
-// About how many instructions an RE2 pattern becomes, told from its text alone: x{900} is 900 of x. Compiling a large one takes
-// seconds and all memory, so this is asked before. It knows no more of the syntax than it needs, and never throws.
+// What an RE2 pattern becomes when it is compiled, by its text alone: x{900} is 900 of x, and a class is its ranges. Compiling a
+// large one takes seconds and all memory, so this is asked before. It knows no more of the syntax than it needs, and never throws.
 
 /** One group that is open: what it holds so far, and the size of its last item, to which a repetition belongs. */
 interface Level {
@@ -7,10 +7,45 @@ interface Level {
   last: number;
 }
 
-const TOKEN = /\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/gu;
+const TOKEN =
+  /\\[pPx](?:\{[^}]*\}|[\s\S])|\\[\s\S]|\[\^?\]?(?:\\.|\[:[^\]]*:\]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/gu;
 
-/** At least 1 for each character, class or escape; an upper bound for all but classes of many scripts. */
+/** Instructions: at least 1 for each character, class or escape. */
 export function patternSize(pattern: string): number {
+  return sizeOf(pattern, () => 1);
+}
+
+/** About as many ranges as the largest Unicode class has, which is \p{C}: 741. */
+const UNICODE_CLASS_RANGES = 750;
+/** The most ranges that a class of ASCII has, such as \W or [:punct:]. */
+const ASCII_CLASS_RANGES = 5;
+/** Where case is ignored, a character stands for up to four: k, K and the sign of Kelvin. */
+const CASES = 4;
+
+/**
+ * Ranges of characters that its classes hold, repetitions counted; a character is one, too. They are what a pattern takes of memory:
+ * RE2 copies the ranges of a class into each instruction.
+ */
+export function patternRanges(pattern: string): number {
+  const cases = /\(\?[a-zA-Z]*i/.test(pattern) ? CASES : 1;
+  return sizeOf(pattern, (token) => cases * rangesOf(token));
+}
+
+/** What a class is made of: classes of Unicode, of ASCII, and ranges from one character to another. */
+const MEMBER = /\\([pP])(?:\{[^}]*\}|[\s\S])|(\\[dDsSwW]|\[:[^\]]*:\])|CHAR(?:-CHAR)?/;
+const CHAR = /(?:\\x\{[^}]*\}|\\[\s\S]|[\s\S])/;
+const MEMBERS = new RegExp(MEMBER.source.replaceAll("CHAR", CHAR.source), "gu");
+
+function rangesOf(token: string): number {
+  if (token === ".") return 2;
+  const [, negation, members = token] = /^\[(\^?)([\s\S]+)\]$/u.exec(token) ?? [];
+  let ranges = negation === "^" ? 1 : 0;
+  for (const [, unicode, ascii] of members.matchAll(MEMBERS))
+    ranges += unicode !== undefined ? UNICODE_CLASS_RANGES : ascii !== undefined ? ASCII_CLASS_RANGES : 1;
+  return ranges;
+}
+
+function sizeOf(pattern: string, tokenSize: (token: string) => number): number {
   const levels: [Level, ...Level[]] = [{ size: 0, last: 0 }];
   for (const [token, least, most] of pattern.matchAll(TOKEN)) {
     const level = levels.at(-1) ?? levels[0];
@@ -19,7 +54,7 @@ export function patternSize(pattern: string): number {
       levels.pop();
       append(levels.at(-1) ?? levels[0], 2 + level.size);
     } else if (least !== undefined) repeat(level, Math.max(Number(least), Number(most || 0), 1));
-    else append(level, 1);
+    else append(level, tokenSize(token));
   }
   return levels.reduce((sum, { size }) => sum + size, 0);
 }

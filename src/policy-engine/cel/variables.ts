@@ -4,6 +4,7 @@ import { emptyUsage, type Variable } from "./compilation.ts";
 import { compileTree } from "./compile.ts";
 import { MAX_COST, MAX_VARIABLES } from "./limits.ts";
 import { createParser, type Parser } from "./parser.ts";
+import { createPatternCache, PolicyPatterns } from "./patterns.ts";
 import { type ExpressionProblem, problemOf, Refusal } from "./problem.ts";
 import type { Run, Scope } from "./scope.ts";
 import type { Term, Value } from "./term.ts";
@@ -13,6 +14,7 @@ import { totalUsage } from "./usage.ts";
 export interface Variables {
   readonly byName: ReadonlyMap<string, Variable>;
   readonly parser: Parser;
+  readonly patterns: PolicyPatterns;
 }
 
 export interface VariableProblem extends ExpressionProblem {
@@ -28,20 +30,23 @@ interface NamedExpression {
 }
 
 /** Compiles a policy's variables; an empty list is what expressions without any need. Never throws for what a user wrote. */
-export function compileVariables(list: readonly NamedExpression[]): CompiledVariables {
+export function compileVariables(
+  list: readonly NamedExpression[],
+  patterns = new PolicyPatterns(createPatternCache()),
+): CompiledVariables {
   const byName = new Map<string, Variable>();
   const problems: VariableProblem[] = [];
   for (const { name, expression } of list.slice(0, MAX_VARIABLES + 1)) {
     try {
       refuseName(name, byName);
-      byName.set(name, compileVariable(name, expression, byName));
+      byName.set(name, compileVariable(name, expression, byName, patterns));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       problems.push({ variable: name, ...problemOf(expression, error) });
     }
   }
   if (problems.length > 0) return { ok: false, problems };
-  return { ok: true, variables: { byName, parser: createParser(byName) } };
+  return { ok: true, variables: { byName, parser: createParser(byName), patterns } };
 }
 
 const NAME = /^[a-zA-Z_][a-zA-Z0-9_]*$/;
@@ -53,9 +58,14 @@ function refuseName(name: string, earlier: ReadonlyMap<string, Variable>): void 
   if (earlier.size >= MAX_VARIABLES) throw new Refusal(nowhere, `there are more than ${MAX_VARIABLES} variables`);
 }
 
-function compileVariable(name: string, source: string, earlier: ReadonlyMap<string, Variable>): Variable {
+function compileVariable(
+  name: string,
+  source: string,
+  earlier: ReadonlyMap<string, Variable>,
+  patterns: PolicyPatterns,
+): Variable {
   const parsed = createParser(earlier).parse(source);
-  const usage = emptyUsage();
+  const usage = emptyUsage(patterns);
   const tree = compileTree(parsed.node, earlier, usage);
   parsed.check(tree.type);
   usage.cost = tree.cost;

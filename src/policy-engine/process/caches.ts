@@ -1,6 +1,7 @@
 // The engine's view of the API server: one reflector per kind it reads.
 import { FILESYSTEMS } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../api/filesystem-layout.ts";
+import { POLICY_PAGES, policyInBrief } from "../../api/policy-in-brief.ts";
 import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../api/volume-policy.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { KubeObject, Resource } from "../../kube/object.ts";
@@ -13,6 +14,8 @@ export type Caches = ReturnType<typeof createCaches>;
 
 export function createCaches(client: KubeClient, log: Logger) {
   const of = <T extends KubeObject>(resource: Resource<T>): Reflector<T> => createReflector({ client, resource, log });
+  const ofPolicies = <T extends KubeObject>(resource: Resource<T>): Reflector<T> =>
+    createReflector({ client, resource, log, select: POLICY_PAGES, keep: policyInBrief });
   const reflectors = {
     layouts: createReflector({
       client,
@@ -27,8 +30,8 @@ export function createCaches(client: KubeClient, log: Logger) {
     claims: of(PERSISTENT_VOLUME_CLAIMS),
     storageClasses: of(STORAGE_CLASSES),
     namespaces: of(NAMESPACES),
-    policies: of(VOLUME_POLICIES),
-    clusterPolicies: of(CLUSTER_VOLUME_POLICIES),
+    policies: ofPolicies(VOLUME_POLICIES),
+    clusterPolicies: ofPolicies(CLUSTER_VOLUME_POLICIES),
   };
   return { ...reflectors, ...reflectorSet(Object.values(reflectors)) };
 }

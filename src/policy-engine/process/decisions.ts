@@ -12,7 +12,7 @@ import type { Leadership } from "./leadership.ts";
 import type { EngineMetrics } from "./metrics.ts";
 import { createNamespacePromises } from "./namespace-promises.ts";
 import { createNodeClocks, type NodeClocks } from "./node-clocks.ts";
-import { createPolicyBook, type PolicyBook } from "./policy-book.ts";
+import { createPolicyBook, type LivePolicyBook } from "./policy-book.ts";
 import { createPolicyReports } from "./policy-reports.ts";
 import { createPrometheusSource } from "./prometheus.ts";
 import { createRateLimit } from "./rate-limit.ts";
@@ -38,7 +38,7 @@ export interface DecisionsOptions {
 
 export interface Decisions {
   readonly engine: Engine;
-  readonly policies: PolicyBook;
+  readonly policies: LivePolicyBook;
   readonly samples: GrpcService;
   decideAll(): void;
   start(): void;
@@ -60,7 +60,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     admissionFor(config, client, nowMs),
     log,
   );
-  const policies = createPolicyBook(caches, () => decideAll());
+  const policies = createPolicyBook(caches, clock.monotonicMs, () => decideAll());
   const slowPath = createSlowPath({
     prometheus: config.prometheusUrl === undefined ? undefined : createPrometheusSource(config.prometheusUrl),
     registry,
@@ -94,6 +94,7 @@ export function createDecisions(options: DecisionsOptions): Decisions {
     decideAll,
     start: () => slowPath.start(),
     stop: async () => {
+      policies.stop();
       await slowPath.stop();
       await reports.stop();
       await engine.settled();

@@ -1,9 +1,11 @@
 // Joins what the caches and the streams know of one volume into the facts of one decision. It reads caches only, and waits for nothing.
+
 import { type ClaimResize, claimResizeOf, infeasibleMessage } from "../../api/claim-resize.ts";
 import { isStepBefore } from "../../api/decision-time.ts";
 import type { Filesystem, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
+import { NO_LABELS } from "../../api/label-selector.ts";
 import { RECORDS } from "../../api/names.ts";
 import { otherAutoscalerOf } from "../../api/other-autoscalers.ts";
 import { objectKey } from "../../kube/object.ts";
@@ -136,7 +138,7 @@ function claimFacts(
   return {
     namespace: claim.metadata.namespace ?? "",
     name: claim.metadata.name,
-    labels: claim.metadata.labels ?? {},
+    labels: claim.metadata.labels ?? NO_LABELS,
     annotations: claim.metadata.annotations ?? {},
     storageClassName: claim.spec.storageClassName ?? "",
     backend: layout.spec.backend ?? "loop",

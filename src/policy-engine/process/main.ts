@@ -2,6 +2,7 @@
 import { createEventRecorder } from "../../kube/events.ts";
 import { createKubeClient } from "../../kube/http-client.ts";
 import { connectionOf } from "../../kube/kube-config.ts";
+import { pause } from "../../kube/pause.ts";
 import { systemClock } from "../../process/clock.ts";
 import { effectsOf } from "../../process/fault-effects.ts";
 import { createLogger } from "../../process/log.ts";
@@ -15,6 +16,8 @@ import { createLeadership } from "./leadership.ts";
 import { createEngineMetrics } from "./metrics.ts";
 import { createSampleListener } from "./sample-listener.ts";
 
+/** A policy that is not compiled by then holds its volumes until it is. */
+const POLICIES_WAIT_MS = 20_000;
 const COMPONENT = "tidemark-policy-engine";
 
 export async function runPolicyEngine(args: readonly string[]): Promise<void> {
@@ -51,8 +54,9 @@ export async function runPolicyEngine(args: readonly string[]): Promise<void> {
   await caches.synced;
   const samplesAt = await samples.serve(decisions.samples);
   decisions.start();
-  leadership.start();
   ready = true;
+  await Promise.race([decisions.policies.settled(), pause(POLICIES_WAIT_MS, new AbortController().signal)]);
+  leadership.start();
   log.info({ httpPort: http.port, samplesAt }, "serving");
 
   await untilSignal();

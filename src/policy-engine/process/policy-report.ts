@@ -9,8 +9,9 @@ import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import type { Resource } from "../../kube/object.ts";
 import { onLatest, sameObject, versionOf } from "../../kube/on-latest.ts";
+import type { AnyPolicy } from "../compile-policy.ts";
 import type { PolicyProblem } from "../compiled-policy.ts";
-import type { AnyPolicy, PolicyEntry } from "./policy-book.ts";
+import type { PolicyEntry } from "../scope-policies.ts";
 
 export interface PolicyUse {
   readonly matchedFilesystems: number;
@@ -18,6 +19,7 @@ export interface PolicyUse {
 }
 
 const PROBLEMS_SHOWN = 5;
+const CONFLICTS_SHOWN = 5;
 
 /**
  * Writes the status when it says something new, on the version that it is said of. Nothing is written of a policy that its author has
@@ -80,11 +82,16 @@ function policyStatus(
               "Conflict",
               true,
               "Conflict",
-              `same scope and priority as ${conflicts.join(", ")}: the oldest decides`,
+              `same scope and priority as ${firstNames(conflicts)}: the oldest decides`,
             ),
           ]),
     ],
   };
+}
+
+function firstNames(keys: readonly string[]): string {
+  const more = keys.length - CONFLICTS_SHOWN;
+  return keys.slice(0, CONFLICTS_SHOWN).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
 function problemsText(problems: readonly PolicyProblem[]): string {

@@ -31,10 +31,15 @@ export function createPolicyReports(
   let stopped = false;
   const report = async (): Promise<void> => {
     const uses = policyUses(caches, policies);
+    let failure: Error | undefined;
     for (const entry of policies.entries()) {
       const use = uses.get(entry.compiled.key) ?? { matchedFilesystems: 0, conflicts: new Set<string>() };
-      await reportPolicy(client, events, entry, use, isLeader, nowMs());
+      // One that cannot be reported keeps no other from being.
+      await reportPolicy(client, events, entry, use, isLeader, nowMs()).catch((error: unknown) => {
+        failure = error as Error;
+      });
     }
+    if (failure !== undefined) throw failure;
   };
   const schedule = (delayMs: number): void => {
     if (stopped || timer !== undefined) return;

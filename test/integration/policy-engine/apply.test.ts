@@ -146,6 +146,19 @@ describe("what became of a policy", () => {
     expect((await livePolicy("labelled")).status?.matchedFilesystems).toBe(3);
   });
 
+  it("names the first few of those that it conflicts with, however many there are", async () => {
+    await applyPolicy(cluster, "one-of-many", SPEC);
+    const object = await livePolicy("one-of-many");
+    const conflicts = new Set(Array.from({ length: 2000 }, (_, i) => `default/${"long-name-".repeat(10)}${1000 + i}`));
+    const use = { matchedFilesystems: 1, conflicts };
+    const entry = { object, compiled: compilePolicy(object) };
+    await reportPolicy(cluster.client, NO_EVENTS, entry, use, () => true, Date.now());
+    const { status } = await livePolicy("one-of-many");
+    expect(status?.conditions?.find(({ type }) => type === "Conflict")?.message).toMatch(
+      /^same scope and priority as default\/long-name-[^ ]+1000, .*1004 and 1995 more: the oldest decides$/,
+    );
+  });
+
   it("is not told by a leader that was cut off over what the next leader has told", async () => {
     await applyPolicy(cluster, "led-anew", SPEC);
     const object = await livePolicy("led-anew");

@@ -86,6 +86,7 @@ export async function startEngine(cluster: Cluster, args: readonly string[] = []
   await caches.synced;
   const server = await serveOnSocket(config.samplesSocket, [decisions.samples]);
   decisions.start();
+  await decisions.policies.settled();
   leadership.start();
 
   const agent = new SamplesClient(`unix://${config.samplesSocket}`, credentials.createInsecure());

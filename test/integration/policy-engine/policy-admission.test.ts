@@ -78,6 +78,18 @@ describe("the API server, asked to keep a policy", () => {
     limits: LIMITS,
     rules: [{ ...rule, targetUsed: undefined, by: undefined, ...size }],
   });
+  /** Sixteen, in all the places where there can be one. */
+  const expressions = (chars: number) => ({
+    limits: LIMITS,
+    variables: Array.from({ length: 7 }, (_, i) => ({ name: `v${i}`, expression: "1".padEnd(chars) })),
+    rules: [0, 1, 2].map((i) => ({
+      name: `r${i}`,
+      action: "Extend",
+      when: RULE.when.padEnd(chars),
+      toExpression: "1".padEnd(chars),
+      messageExpression: "''".padEnd(chars),
+    })),
+  });
   const paced = (extend: object) => ({ limits: LIMITS, rules: [RULE], behavior: { extend } });
   const NO_SIZE = "0 is no size: write one such as 1Gi, or leave the field out";
   const NO_TARGET = "targetUsed must be at least 1% and less than 100%, such as 60%";
@@ -102,6 +114,12 @@ describe("the API server, asked to keep a policy", () => {
       { limits: { max: "10Gi", minAvailable: "10240Mi" }, rules: [RULE] },
       "spec.limits.minAvailable",
       "minAvailable (10240Mi) leaves nothing of max (10Gi)",
+    ],
+    [
+      "expressions that are too long together",
+      expressions(2049),
+      "spec",
+      "the expressions of this policy have 32784 characters, over the limit of 32768 for all together",
     ],
     ["a max of 0", { limits: { max: "0Gi" }, rules: [SHRINK] }, "spec.limits.max", NO_SIZE],
     ["a min of 0", { limits: { min: "0.00", max: "1Gi" }, rules: [RULE] }, "spec.limits.min", NO_SIZE],
@@ -160,6 +178,7 @@ describe("the API server, asked to keep a policy", () => {
 
     it.each<[string, object]>([
       ["a min that is its max", { limits: { min: "1Gi", max: "1024Mi" }, rules: [RULE] }],
+      ["as many expressions as there may be", expressions(2048)],
       ["the largest size", { limits: { max: "8191Ti" }, rules: [RULE] }],
       ["a size with a fraction", { limits: { min: "0.5Gi", max: "1.5G" }, rules: [RULE] }],
       ["the least targetUsed", sized({ targetUsed: "1%" })],

@@ -175,6 +175,47 @@ describe("compilePolicy", () => {
     expect(problems.map(({ field }) => field).sort()).toEqual(["spec.limits.max", "spec.rules[0].when"]);
   });
 
+  const matching = (pattern: string) => `volume.name.matches(r'${pattern}')`;
+  const named = (expressions: readonly string[]) => expressions.map((expression, i) => ({ name: `v${i}`, expression }));
+
+  it("refuses patterns whose classes hold too much for one policy, in whichever of its expressions they stand", () => {
+    const { problems, rules } = aPolicy({
+      variables: named(["\\pL{6}", "\\pN{6}"].map(matching)),
+      rules: [EXTEND_AT_80, { ...SHRINK_BELOW_30, when: matching("\\pS{2}") }],
+    });
+    expect(problems).toEqual([
+      expect.objectContaining({
+        field: "spec.rules[1].when",
+        message: "the patterns of this policy hold up to 10500 ranges of characters, over the limit of 10000",
+        hint: "repeat less: x{900} holds 900 of them, and each \\pL holds 750",
+      }),
+    ]);
+    expect(rules).toEqual([]);
+  });
+
+  it("counts a pattern once that many expressions share", () => {
+    const policy = aPolicy({ variables: named(Array.from({ length: 32 }, () => matching("\\pL{6}"))) });
+    expect(policy).toMatchObject({ problems: [], size: { ranges: 4500 } });
+  });
+
+  it("compiles none of the expressions of a policy that has too many characters of them", () => {
+    const broken = `volume.nope > '${"x".repeat(2000)}'`;
+    const { problems } = aPolicy({ variables: named(Array.from({ length: 17 }, () => broken)) });
+    expect(problems).toEqual([
+      {
+        field: "spec.rules",
+        message: "the expressions of this policy have 34327 characters, over the limit of 32768 for all together",
+        hint: "share what is repeated in variables, or write two policies",
+      },
+    ]);
+  });
+
+  it("reads windows up to the first that never opens", () => {
+    const windows = ["0 2 * * *", "0 0 30 2 *", "0 0 31 2 *"].map((cron) => ({ cron, duration: "1h" }));
+    const { problems } = aPolicy({ behavior: { shrink: { windows } } });
+    expect(problems.map(({ field }) => field)).toEqual(["spec.behavior.shrink.windows[1]"]);
+  });
+
   it("fills in the defaults", () => {
     const policy = aPolicy({ mode: undefined });
     expect(policy).toMatchObject({

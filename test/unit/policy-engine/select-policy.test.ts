@@ -9,7 +9,7 @@ const CLAIM = { namespace: "shop", labels: { tier: "cache" }, storageClassName: 
 const NAMESPACE_LABELS = { team: "red" };
 
 function selected(policies: readonly (VolumePolicy | ClusterVolumePolicy)[], claim = CLAIM) {
-  const compiled = policies.map(compilePolicy);
+  const compiled = policies.map((policy) => compilePolicy(policy));
   const ceilings = policies.flatMap((policy, i) => {
     const own = compiled[i];
     return policy.kind === "ClusterVolumePolicy" && own !== undefined ? (compileCeilings(policy, own) ?? []) : [];
@@ -28,6 +28,32 @@ describe("selecting a policy", () => {
 
   it("prefers any policy of the namespace to any of the cluster", () => {
     expect(winner(aClusterPolicy({ priority: 100 }), named("own"))).toBe("shop/own");
+  });
+
+  it("asks the selectors of many policies once for the labels of a claim, and again when something is new", () => {
+    let asked = 0;
+    const policies = Array.from({ length: 100 }, (_, i) => {
+      const policy = compilePolicy(aVolumePolicy({ priority: -i, selector: { matchLabels: { app: `${i}` } } }));
+      const matchLabels = { app: `${i}` };
+      const selector = Object.defineProperty({}, "matchLabels", {
+        get: () => {
+          asked += 1;
+          return matchLabels;
+        },
+      });
+      return { ...policy, key: `shop/${i}`, selection: { ...policy.selection, selector } };
+    });
+    const set = new PolicySet(policies, []);
+    const labels = { app: "99" };
+    const ask = (claim: object = {}, namespaceLabels = NAMESPACE_LABELS) =>
+      set.select({ namespace: "shop", storageClassName: "a", labels, ...claim }, namespaceLabels).policy?.key;
+    expect([ask(), ask(), ask()]).toEqual(["shop/99", "shop/99", "shop/99"]);
+    const once = asked;
+    expect(ask({ storageClassName: "b" })).toBe("shop/99");
+    expect(asked).toBe(2 * once);
+    expect(ask({}, { ...NAMESPACE_LABELS })).toBe("shop/99");
+    expect(ask({ labels: { app: "42" } })).toBe("shop/42");
+    expect(asked).toBeGreaterThan(3 * once);
   });
 
   it("falls back to a cluster policy whose namespaceSelector matches", () => {
