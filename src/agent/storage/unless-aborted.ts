@@ -1,9 +1,16 @@
-// Waiting for somebody who needs the volume: for what must not hold him up.
+// Waiting for what must not hold up somebody who needs the volume.
 
-/** Resolves once the signal aborts. */
-export function untilAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
+/** What the work gives; undefined once the signal aborts. The work itself goes on. */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  let stop = (): void => undefined;
+  const aborted = new Promise<undefined>((resolve) => {
+    stop = () => resolve(undefined);
+    if (signal.aborted) stop();
+    else signal.addEventListener("abort", stop, { once: true });
   });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener("abort", stop); // a shrink of many steps waits with one signal many times
+  }
 }
