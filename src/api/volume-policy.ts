@@ -94,7 +94,10 @@ const limits = z
       "Never smaller; a volume that is smaller is extended to it. Default: the claim's request, or the class' initialSize.",
       ...USABLE_SIZE,
     ).optional(),
-    max: quantity("Never larger. Required where a rule extends.", ...USABLE_SIZE).optional(),
+    max: quantity(
+      "Never larger. Required where a rule extends. A policy of a namespace also stops at 10 times the claim's request, unless a ClusterVolumePolicy that selects the claim has ceilings.max.",
+      ...USABLE_SIZE,
+    ).optional(),
     minAvailable: quantity(
       "Fewer available bytes extend at once. Default: max(5% of capacity, 5 s of the present growth), at most 20% of capacity.",
       ...USABLE_SIZE,

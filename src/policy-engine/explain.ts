@@ -88,10 +88,14 @@ function explainFacts(facts: Facts, policy: CompiledPolicy | undefined): Explain
       : [{ name: "last operation", value: `${last.kind} ${last.outcome}`, ageMs: monotonicMs - last.endedAtMs }]),
     lasting(
       "changes in 24h",
-      `${facts.changes.extendsAtMs.length} extends, ${facts.changes.shrinksAtMs.length} shrinks`,
+      `${counted(facts.changes.extendsAtMs, "extend")}, ${counted(facts.changes.shrinksAtMs, "shrink")}`,
     ),
     ...explainWindows(facts, policy),
   ];
+}
+
+function counted({ length }: readonly number[], what: string): string {
+  return `${length} ${what}${length === 1 ? "" : "s"}`;
 }
 
 function explainReading({ filesystem, monotonicMs }: Facts, policy: CompiledPolicy | undefined): ExplainedFact[] {

@@ -1,8 +1,8 @@
 // The commands that run on this machine, as /proc shows them: what a process that is no more has begun may go on without it. Looking holds
 // the process up for no longer than a slice of them takes.
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { setImmediate as nextTurn, setTimeout as pause } from "node:timers/promises";
 
 export interface RunningCommand {
@@ -76,16 +76,20 @@ function commandLine(path: string): Promise<Words> {
       () => [], // ended meanwhile
     )
     .finally(() => pendingReads.delete(path));
-  const inTime = withinLimit(words);
+  const inTime = withinLimit(words, dirname(path));
   pendingReads.set(path, inTime);
   return inTime;
 }
 
-/** Undefined where it takes longer. */
-async function withinLimit(words: Promise<Words>): Promise<Words> {
+/** Undefined where it takes longer; none where the process has ended by then, of which the kernel shows no directory any more. */
+async function withinLimit(words: Promise<Words>, processDirectory: string): Promise<Words> {
   const late = new AbortController();
+  const limit = async (): Promise<Words> => {
+    await pause(READ_LIMIT_MS, undefined, { signal: late.signal });
+    return existsSync(processDirectory) ? undefined : [];
+  };
   try {
-    return await Promise.race([words, pause(READ_LIMIT_MS, undefined, { signal: late.signal })]);
+    return await Promise.race([words, limit()]);
   } finally {
     late.abort();
   }

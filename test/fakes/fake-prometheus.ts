@@ -18,6 +18,7 @@ export interface FakeSeries {
 export interface FakeHours {
   readonly claim: string;
   readonly values: readonly (readonly [atSeconds: number, value: string])[];
+  readonly labels?: Readonly<Record<string, string>>;
 }
 
 export type FakeBehaviour = "well" | "fails" | "is silent" | "is a proxy's page" | "begins and stops" | "never ends";
@@ -66,7 +67,8 @@ function writeWithoutEnd(response: ServerResponse): void {
 }
 
 function resultOf({ series, hours, nowSeconds }: FakePrometheus, { path, body }: SeenRequest): object[] {
-  if (path === "/api/v1/query_range") return hours.map(({ claim, values }) => ({ metric: labelsOf(claim), values }));
+  if (path === "/api/v1/query_range")
+    return hours.map(({ claim, labels, values }) => ({ metric: labelsOf(claim, labels), values }));
   const expression = new URLSearchParams(body).get("query") ?? "";
   const [, timed] = /^timestamp\((\w+)\)$/.exec(expression) ?? [];
   return series

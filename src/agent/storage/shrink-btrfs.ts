@@ -35,7 +35,7 @@ import {
 import { describeSwapfiles } from "./swapfiles.ts";
 import { expectSuccess, type Finished, type Tools } from "./tools.ts";
 import { trim } from "./trim.ts";
-import { untilAborted } from "./until-aborted.ts";
+import { unlessAborted } from "./unless-aborted.ts";
 import { runWatched, type WatchedEnd } from "./watched-command.ts";
 
 const STEP_LIMIT_MS = 600_000;
@@ -117,7 +117,7 @@ async function walkDown(shrink: Shrink): Promise<ShrinkResult> {
     const { sizeBytes: fromBytes, balancesDone, foreignCancels } = progress;
     const before = reader.read();
     // Whoever goes first does not wait for what is only asked: that may write out all that is dirty.
-    const asked = await Promise.race([gather(shrink, before, progress), untilAborted(control.signal)]);
+    const asked = await unlessAborted(gather(shrink, before, progress), control.signal);
     if (asked === undefined) break;
     // Nothing is awaited from here until the step has taken its part.
     const room = shrink.host.moving.left(shrink.room());
@@ -290,7 +290,7 @@ async function sawWriter(shrink: Shrink, step: StepTaken): Promise<boolean> {
   await pause(WRITER_LOOK_MS, undefined, { signal: control.signal }).catch(() => undefined);
   if (reader.read().dataBytes - dataBytes >= WRITER_SEEN_BYTES) return true;
   if (control.signal.aborted || writtenSince(shrink, step) < WRITTEN_IN_STEP_BYTES) return false;
-  await Promise.race([syncFilesystem(host.tools, volume), untilAborted(control.signal)]);
+  await unlessAborted(syncFilesystem(host.tools, volume), control.signal);
   return writtenSince(shrink, step) >= WRITTEN_IN_STEP_BYTES;
 }
 

@@ -2,7 +2,7 @@
 import { syncFilesystem } from "./fresh-reading.ts";
 import type { MountedFilesystem } from "./storage.ts";
 import { expectSuccess, type Tools } from "./tools.ts";
-import { untilAborted } from "./until-aborted.ts";
+import { unlessAborted } from "./unless-aborted.ts";
 
 const TRIM_LIMIT_MS = 300_000;
 
@@ -12,7 +12,7 @@ const TRIM_LIMIT_MS = 300_000;
  */
 export async function trim(tools: Tools, volume: MountedFilesystem, signal: AbortSignal): Promise<number | undefined> {
   // What was freed since the last commit is not trimmed.
-  await Promise.race([syncFilesystem(tools, volume), untilAborted(signal)]);
+  await unlessAborted(syncFilesystem(tools, volume), signal);
   if (signal.aborted) return undefined;
   const args = ["--verbose", volume.mountPath];
   try {

@@ -22,7 +22,10 @@ export interface PrometheusSource {
    * are left out.
    */
   readings(): Promise<Map<string, PrometheusReading>>;
-  /** Hourly maxima of used bytes over the last 7 days, by "namespace/claim". */
+  /**
+   * Hourly maxima of used bytes over the last 7 days, by "namespace/claim". Of an hour of which several series tell, because the volume
+   * has moved to another node or an agent has got another address, the largest counts: a peak is never hidden by what contradicts it.
+   */
   hourlyMaxima(nowMs: number): Promise<Map<string, HourlyMaximum[]>>;
 }
 
@@ -100,7 +103,7 @@ export function createPrometheusSource(baseUrl: string, limits = LIMITS): Promet
         end: String(endMs / 1000),
         step: "3600",
       });
-      return new Map(found.map((one) => [claimOf(one), maximaOf(one)]));
+      return joinedMaxima(found);
     },
   };
 }
@@ -109,11 +112,26 @@ function claimOf(one: Series): string {
   return `${one.metric["namespace"] ?? ""}/${one.metric["persistentvolumeclaim"] ?? ""}`;
 }
 
-// The value at an instant covers the hour before it.
+function joinedMaxima(found: readonly Series[]): Map<string, HourlyMaximum[]> {
+  const claims = new Map<string, Map<number, HourlyMaximum>>();
+  for (const one of found) {
+    const claim = claimOf(one);
+    const hours = claims.get(claim) ?? new Map<number, HourlyMaximum>();
+    claims.set(claim, hours);
+    for (const hour of maximaOf(one)) {
+      const other = hours.get(hour.hourStartMs);
+      if (other === undefined || other.usedBytes < hour.usedBytes) hours.set(hour.hourStartMs, hour);
+    }
+  }
+  return new Map([...claims].map(([claim, hours]) => [claim, [...hours.values()]]));
+}
+
+// The value at an instant covers the hour before it. What is no possible use is left out before series are joined: else the largest of an
+// hour would be one that the history refuses, and the hour's real peak were lost with it.
 function maximaOf(one: Series): HourlyMaximum[] {
   return (one.values ?? [])
     .map(([atSeconds, text]) => ({ hourStartMs: atSeconds * 1000 - HOUR_MS, usedBytes: Number(text) }))
-    .filter(({ usedBytes }) => Number.isFinite(usedBytes) && usedBytes >= 0);
+    .filter(({ usedBytes }) => usedBytes >= 0 && usedBytes <= Number.MAX_SAFE_INTEGER);
 }
 
 interface Scrape {

@@ -21,10 +21,19 @@ beforeEach(() => {
   base = mkdtempSync(join(tmpdir(), "tidemark-runs-"));
 });
 afterEach(() => {
-  for (const child of children) child.kill("SIGKILL");
+  for (const { pid } of children) if (pid !== undefined) endGroup(pid);
   children = [];
   rmSync(base, { recursive: true });
 });
+
+/** The shell and what it has begun. */
+function endGroup(pid: number): void {
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // All of it has ended.
+  }
+}
 
 function startSleeper(script = "sleep 1000"): number {
   const child = spawn("/bin/sh", ["-c", script], { detached: true, stdio: "ignore" });

@@ -22,6 +22,12 @@ describe("explain", () => {
     expect(explained.facts).toContainEqual({ name: "most used in 1d", value: "2Gi", ageMs: undefined });
   });
 
+  it("counts what was changed", () => {
+    const changes = { extendsAtMs: [NOW_MS - 60_000], shrinksAtMs: [] };
+    const { facts } = explain({ ...aVolume({ usedRatio: 0.2 }), changes }, policy, NO_CEILINGS);
+    expect(facts).toContainEqual(expect.objectContaining({ name: "changes in 24h", value: "1 extend, 0 shrinks" }));
+  });
+
   it("shows what each rule says, or why it cannot be told", () => {
     expect(explained.rules).toMatchObject([
       { name: "extend-at-80", verdict: "does not hold" },

@@ -1,11 +1,29 @@
 import { execFileSync, spawn } from "node:child_process";
-import { closeSync, constants, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { runningCommands } from "../../../src/process/running-commands.ts";
 import { waitFor } from "../../harness/wait-for.ts";
+
+function isLinkTo(path: string, place: string): boolean {
+  try {
+    return readlinkSync(path) === place;
+  } catch {
+    return false; // closed meanwhile
+  }
+}
 
 describe("the commands that run on this machine", () => {
   const child = spawn("sleep", ["4711"], { stdio: "ignore" });
@@ -64,5 +82,22 @@ describe("the commands that run on this machine", () => {
       return first?.words?.[1] === "filesystem" ? true : undefined;
     });
     release = () => rmSync(directory, { recursive: true });
+  });
+
+  it("are none of a process that ends while its command line cannot be read", async () => {
+    const directory = mkdtempSync(join(tmpdir(), "running-commands-"));
+    mkdirSync(join(directory, "12"));
+    const unreadable = join(directory, "12", "cmdline");
+    execFileSync("mkfifo", [unreadable]);
+    const pipe = openSync(unreadable, constants.O_RDWR | constants.O_NONBLOCK); // a reader waits until it is closed
+    release = () => closeSync(pipe);
+    const commands = runningCommands(undefined, directory);
+    const first = commands.next();
+    await waitFor("the read to be held up", async () => {
+      const open = readdirSync("/proc/self/fd").filter((fd) => isLinkTo(join("/proc/self/fd", fd), unreadable));
+      return open.length === 2 ? true : undefined;
+    });
+    rmSync(directory, { recursive: true });
+    expect((await first).value).toEqual({ pid: "12", words: [] });
   });
 });

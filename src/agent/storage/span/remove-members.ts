@@ -10,7 +10,7 @@ import { stopExclusiveOperation } from "../stop-exclusive.ts";
 import { type MountedSpan, type ShrinkControl, type ShrinkResult, StorageError } from "../storage.ts";
 import { describeSwapfiles, swapfileProblem } from "../swapfiles.ts";
 import { expectSuccess } from "../tools.ts";
-import { untilAborted } from "../until-aborted.ts";
+import { unlessAborted } from "../unless-aborted.ts";
 import { runWatched, type WatchedEnd } from "../watched-command.ts";
 import { identityWithin } from "./device-identity.ts";
 import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
@@ -61,7 +61,7 @@ async function removeAll(shrink: Shrink): Promise<ShrinkResult> {
     if (control.signal.aborted) return cancelled(shrink, stoppedMessage(control.signal));
     const inside = await readInside(shrink);
     const asked = whyImmovable(shrink.host.tools, shrink.volume);
-    const immovable = await Promise.race([asked, untilAborted(control.signal).then(() => undefined)]);
+    const immovable = await unlessAborted(asked, control.signal);
     if (control.signal.aborted) continue;
     const facts = factsOf(shrink, inside, refused, { balancesDone, immovable });
     if (facts.leaving.length === 0) return ended(shrink, [...refused.values()]);

@@ -2,7 +2,12 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import { createPrometheusSource, PrometheusError } from "../../../../src/policy-engine/process/prometheus.ts";
 import { GIB, MIB } from "../../../../src/units/quantity.ts";
-import { type FakePrometheus, type FakeSeries, startFakePrometheus } from "../../../fakes/fake-prometheus.ts";
+import {
+  type FakeHours,
+  type FakePrometheus,
+  type FakeSeries,
+  startFakePrometheus,
+} from "../../../fakes/fake-prometheus.ts";
 
 const AT_SECONDS = 1_795_000_000;
 const HOUR_SECONDS = 3600;
@@ -90,6 +95,40 @@ describe("hourly maxima", () => {
       { hourStartMs: (AT_SECONDS + 2 * HOUR_SECONDS) * 1000, usedBytes: 7 },
     ]);
   });
+
+  const [first, second] = [AT_SECONDS, AT_SECONDS + HOUR_SECONDS];
+  const before: FakeHours = {
+    claim: "moved",
+    labels: { instance: "node-1" },
+    values: [
+      [first, "900"],
+      [second, "800"],
+    ],
+  };
+  const after = (value: string): FakeHours => ({
+    claim: "moved",
+    labels: { instance: "node-2" },
+    values: [[second, value]],
+  });
+  it.each<[string, FakeHours[], number]>([
+    ["the larger one first", [before, after("10")], 800],
+    ["the larger one last", [after("10"), before], 800],
+    ["the newer one larger", [before, after("850")], 850],
+    ["one that is no use in bytes", [before, after("+Inf")], 800],
+    ["one of more bytes than can be counted", [after("1e300"), before], 800],
+  ])("are the largest of a claim's series, %s", async (_which, hours, expected) => {
+    prometheus.hours = hours;
+    const maxima = (await createPrometheusSource(prometheus.url).hourlyMaxima(second * 1000)).get("default/moved");
+    expect(maxima).toHaveLength(2);
+    expect(
+      new Map(maxima?.map(({ hourStartMs, usedBytes }) => [hourStartMs / 1000 + HOUR_SECONDS, usedBytes])),
+    ).toEqual(
+      new Map([
+        [first, 900],
+        [second, expected],
+      ]),
+    );
+  });
 });
 
 describe("a Prometheus that gives no answer", () => {
@@ -107,13 +146,13 @@ describe("a Prometheus that gives no answer", () => {
     await expect(asked).rejects.toThrow(/^no answer to tidemark_filesystem_\w+ at http:/);
   });
 
-  it.each<[FakePrometheus["behaviour"], RegExp]>([
-    ["is a proxy's page", /^status 502 to tidemark_\w+ at http:\S+ "<h1>Bad Gateway<\/h1>"$/],
-    ["begins and stops", /^no answer to .*TimeoutError/],
-    ["never ends", /^no answer to .*it has more than 1Mi$/],
-  ])("because what answers %s is an error that says so", async (behaviour, message) => {
+  it.each<[FakePrometheus["behaviour"], RegExp, number]>([
+    ["is a proxy's page", /^status 502 to tidemark_\w+ at http:\S+ "<h1>Bad Gateway<\/h1>"$/, 10_000],
+    ["begins and stops", /^no answer to .*TimeoutError/, 1000],
+    ["never ends", /^no answer to .*it has more than 1Mi$/, 10_000], // a busy machine takes its time for that much
+  ])("because what answers %s is an error that says so", async (behaviour, message, ms) => {
     prometheus.behaviour = behaviour;
-    const asked = createPrometheusSource(prometheus.url, { ms: 1000, bytes: MIB }).readings();
+    const asked = createPrometheusSource(prometheus.url, { ms, bytes: MIB }).readings();
     await expect(asked).rejects.toBeInstanceOf(PrometheusError);
     await expect(asked).rejects.toThrow(message);
   });
