@@ -6,9 +6,11 @@ import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { type BodyReader, BodyRefused, createBodyReader } from "../process/request-body.ts";
 import { MIB } from "../units/quantity.ts";
+import type { AskedPods } from "./asked-pods.ts";
+import { NOT_THERE } from "./decide-asked-pod.ts";
 import type { ExtenderMetrics, Verb } from "./metrics.ts";
-import type { Placement } from "./placement.ts";
-import { readArgs, WireError } from "./read-args.ts";
+import type { FilterAnswer, Placement, ScoredNode } from "./placement.ts";
+import { type ExtenderArgs, readArgs, WireError } from "./read-args.ts";
 import { filterBody, priorityList } from "./scheduler-wire.ts";
 
 export interface ExtenderServerOptions {
@@ -16,6 +18,7 @@ export interface ExtenderServerOptions {
   /** 0 picks a free port. */
   readonly port: number;
   readonly placement: Placement;
+  readonly pods: Pick<AskedPods, "seen" | "find">;
   readonly metrics: ExtenderMetrics;
   readonly clock: Clock;
   /** Undefined when ready, else what it waits for. */
@@ -128,17 +131,19 @@ async function questionAnswer(
   request: IncomingMessage,
   readBody: BodyReader,
   verb: Verb,
-  { placement, metrics, clock, notReady }: ExtenderServerOptions,
+  options: ExtenderServerOptions,
 ): Promise<Answer> {
+  const { pods, metrics, notReady } = options;
   if (request.method !== "POST") return plain(405, `/${verb} is asked by POST`);
   try {
-    const args = readArgs(await readBody(request));
+    const body = await readBody(request);
+    const args = readArgs(body);
     const waitsFor = notReady();
     // Not an empty list: that would say that no node fits.
     if (waitsFor !== undefined) return plain(503, `not ready: ${waitsFor}`);
-    if (verb === "prioritize")
-      return json(JSON.stringify(priorityList(placement.prioritize(args.pod, args.nodeNames, clock.nowMs()))));
-    const answer = placement.filter(args.pod, args.nodeNames, clock.nowMs());
+    await pods.seen(args.pod, body.length);
+    if (verb === "prioritize") return json(JSON.stringify(priorityList(prioritized(args, options))));
+    const answer = filtered(args, options);
     metrics.filtered(answer);
     return json(filterBody(args, answer));
   } catch (error) {
@@ -148,6 +153,25 @@ async function questionAnswer(
     if (request.destroyed && !request.complete) return plain(400, "the request ended before its body did");
     throw error;
   }
+}
+
+/** Of the pod as it is seen, never as it came: an answer holds room. */
+function filtered({ pod, nodeNames }: ExtenderArgs, options: ExtenderServerOptions): FilterAnswer {
+  const { pods, placement, metrics, clock } = options;
+  const seen = pods.find(pod);
+  if (seen !== undefined) return placement.filter(seen, nodeNames, clock.nowMs());
+  metrics.notThere();
+  return { fits: [], misfits: [], refusal: NOT_THERE };
+}
+
+function prioritized(
+  { pod, nodeNames }: ExtenderArgs,
+  { pods, placement, metrics, clock }: ExtenderServerOptions,
+): readonly ScoredNode[] {
+  const seen = pods.find(pod);
+  if (seen !== undefined) return placement.prioritize(seen, nodeNames, clock.nowMs());
+  metrics.notThere();
+  return nodeNames.map((nodeName) => ({ nodeName, score: 0 }));
 }
 
 function plain(status: number, sentence: string): Answer {

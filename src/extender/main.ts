@@ -6,6 +6,7 @@ import { systemClock } from "../process/clock.ts";
 import { effectsOf } from "../process/fault-effects.ts";
 import { createLogger } from "../process/log.ts";
 import { stopAll, untilSignal } from "../process/shutdown.ts";
+import { createAskedPods } from "./asked-pods.ts";
 import { createCaches } from "./caches.ts";
 import { createClusterView } from "./cluster-view.ts";
 import { readConfig } from "./config.ts";
@@ -23,18 +24,20 @@ export async function runExtender(args: readonly string[]): Promise<void> {
   const caches = createCaches(client, log);
   const ledger = createLedger(config.holdLimitMs);
   const view = createClusterView(caches.stores, ledger, nowMs);
+  const pods = createAskedPods(caches.stores.pods);
   const metrics = createExtenderMetrics(view, ledger, nowMs);
   let waitsFor: string | undefined = "the first list from the API server is not complete";
   const http = await startExtenderServer({
     host: config.httpHost,
     port: config.httpPort,
     placement: createPlacement(view, ledger, config.placement),
+    pods,
     metrics,
     clock: systemClock,
     notReady: () => waitsFor,
     log,
   });
-  const started = caches.start(view).then(async () => {
+  const started = caches.start(view, pods).then(async () => {
     view.refresh(nowMs());
     waitsFor = "what another replica has answered is still to be seen";
     await sleep(config.startDelayMs, undefined, { ref: false });
