@@ -2,11 +2,20 @@
 // that reads either.
 import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
 import type { ConnectionSettings } from "../kube/kube-config.ts";
-import { durationFlag, PROCESS_FLAGS, type ProcessSettings, readFlags, readProcessSettings } from "../process/flags.ts";
+import {
+  durationFlag,
+  PROCESS_FLAGS,
+  type ProcessSettings,
+  portFlag,
+  readFlags,
+  readProcessSettings,
+} from "../process/flags.ts";
 import type { PlacementSettings } from "./placement.ts";
 
 export interface ExtenderConfig extends ProcessSettings {
   readonly connection: ConnectionSettings;
+  /** Where schedulers ask; httpPort is for probes and metrics. */
+  readonly extenderPort: number;
   readonly placement: PlacementSettings;
   /**
    * How long what a pod was offered is held for it where nothing shows where it went. kube-scheduler has no limit of its own between its
@@ -32,7 +41,8 @@ export const PLACEMENT_FLAGS = {
 const FLAGS = {
   ...CONNECTION_FLAGS,
   ...PROCESS_FLAGS,
-  "http-port": { type: "string", default: "9473" },
+  "http-port": { type: "string", default: "9474" },
+  "extender-port": { type: "string", default: "9473" },
   "hold-limit": { type: "string", default: "60s" },
   "start-delay": { type: "string", default: "3s" },
   ...PLACEMENT_FLAGS,
@@ -49,6 +59,7 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
   return {
     ...readProcessSettings(values, environment),
     connection: readConnectionSettings(values, environment),
+    extenderPort: portFlag("extender-port", values["extender-port"]),
     placement: readPlacement(values),
     holdLimitMs: durationFlag("hold-limit", values["hold-limit"], LEAST_HOLD_MS),
     startDelayMs: durationFlag("start-delay", values["start-delay"], 0),

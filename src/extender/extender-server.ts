@@ -1,8 +1,9 @@
-// The extender over HTTP: POST /filter and /prioritize for kube-scheduler, /healthz, /readyz and /metrics as every process has them. Bad
-// questions get a sentence and a status of 4xx; nothing that is sent ends the process.
+// The extender's questions over HTTP: POST /filter and /prioritize, for kube-scheduler alone. Bad questions get a sentence and a status of 4xx;
+// nothing that is sent ends the process, and nobody's connections keep another one out. Probes and metrics have a port of their own.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Clock } from "../process/clock.ts";
+import { limitConnections } from "../process/limited-connections.ts";
 import type { Logger } from "../process/log.ts";
 import { type BodyReader, BodyRefused, createBodyReader } from "../process/request-body.ts";
 import { MIB } from "../units/quantity.ts";
@@ -19,7 +20,7 @@ export interface ExtenderServerOptions {
   readonly port: number;
   readonly placement: Placement;
   readonly pods: Pick<AskedPods, "seen" | "find">;
-  readonly metrics: ExtenderMetrics;
+  readonly metrics: Omit<ExtenderMetrics, "registry">;
   readonly clock: Clock;
   /** Undefined when ready, else what it waits for. */
   readonly notReady: () => string | undefined;
@@ -61,7 +62,7 @@ export async function startExtenderServer(options: ExtenderServerOptions): Promi
       },
     );
   });
-  server.maxConnections = CONNECTIONS_LIMIT;
+  limitConnections(server, server, CONNECTIONS_LIMIT);
   server.keepAliveTimeout = IDLE_CONNECTION_MS;
   server.requestTimeout = REQUEST_LIMIT_MS;
   await listen(server, options);
@@ -100,18 +101,8 @@ async function answer(request: IncomingMessage, readBody: BodyReader, options: E
     case "/filter":
     case "/prioritize":
       return question(request, readBody, path === "/filter" ? "filter" : "prioritize", options);
-    case "/metrics":
-      return {
-        status: 200,
-        type: options.metrics.registry.contentType,
-        body: await options.metrics.registry.metrics(),
-      };
-    case "/healthz":
-      return plain(200, "ok");
-    case "/readyz":
-      return plain(options.notReady() === undefined ? 200 : 503, options.notReady() ?? "ok");
     default:
-      return plain(404, "not found; there are /filter, /prioritize, /healthz, /readyz and /metrics");
+      return plain(404, "not found; there are /filter and /prioritize");
   }
 }
 

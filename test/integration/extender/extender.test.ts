@@ -2,6 +2,7 @@
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
+import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -37,6 +38,7 @@ describeReal("the extender as a process", ["bundle"], () => {
   let client: ConnectedKubeClient;
   let extender: BundleProcess;
   let port: number;
+  let httpPort: number;
 
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), "tidemark-extender-test-"));
@@ -52,8 +54,17 @@ describeReal("the extender as a process", ["bundle"], () => {
     await client.create("test/class", STORAGE_CLASSES, buildClass("lvm", { backend: "lvm" }));
     await addNode("node-1", "15Gi");
     await addNode("node-2", "4Gi");
-    port = await freePort();
-    const flags = ["--http-host", "127.0.0.1", "--http-port", String(port), "--start-delay", "0s"];
+    [port, httpPort] = [await freePort(), await freePort()];
+    const flags = [
+      "--http-host",
+      "127.0.0.1",
+      "--http-port",
+      String(httpPort),
+      "--extender-port",
+      String(port),
+      "--start-delay",
+      "0s",
+    ];
     extender = createBundleProcess(directory, "extender", ["extender", "--server", controlPlane.url, ...flags]);
     // The heap that its 1 GiB leaves it, less what 50,000 volumes take of it.
     extender.start({ NODE_OPTIONS: "--max-old-space-size=200" });
@@ -113,8 +124,8 @@ describeReal("the extender as a process", ["bundle"], () => {
     });
   }
 
-  async function get(path: string) {
-    const answer = await fetch(`http://127.0.0.1:${port}${path}`);
+  async function get(path: string, at = httpPort) {
+    const answer = await fetch(`http://127.0.0.1:${at}${path}`);
     return { status: answer.status, text: await answer.text() };
   }
 
@@ -263,6 +274,45 @@ describeReal("the extender as a process", ["bundle"], () => {
     await client.delete("test/delete", PODS, { namespace, name: "just-made" });
   });
 
+  it("answers a scheduler and its probes while 5,000 connections of a stranger are silent", async () => {
+    const Pod = await addClaimAndPod("besieged", "1Gi");
+    const question = async () => (await ask("/filter", { Pod, NodeNames: ["node-1"] })).json;
+    const strangers: Socket[] = [];
+    const connectTo = (to: number): Promise<void> =>
+      new Promise((resolve) => {
+        const socket = connect({ port: to, host: "127.0.0.1", localAddress: "127.0.0.2" });
+        socket.on("error", () => resolve());
+        socket.once("connect", () => {
+          // Half of them say one thing first, as one that is idle by right has.
+          if (strangers.length % 2 === 0) socket.write("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+          strangers.push(socket);
+          resolve();
+        });
+      });
+    for (const to of [port, httpPort])
+      for (let opened = 0; opened < 5000; opened += 250) {
+        const silent = Promise.all(Array.from({ length: 250 }, () => connectTo(to)));
+        expect(await question()).toMatchObject({ NodeNames: ["node-1"], Error: "" });
+        expect((await get("/healthz")).status).toBe(200);
+        await silent;
+      }
+    // On connections of their own: no address but the strangers' has more than a few.
+    for (const path of ["/healthz", "/readyz", "/metrics"]) {
+      const { status } = await new Promise<{ status: number }>((resolve, reject) => {
+        request({ port: httpPort, host: "127.0.0.1", path, agent: false }, (response) =>
+          resolve({ status: response.resume().statusCode ?? 0 }),
+        )
+          .on("error", reject)
+          .end();
+      });
+      expect(status).toBe(200);
+    }
+    const { status } = await send(Buffer.from(JSON.stringify({ Pod, NodeNames: ["node-1"] })), true);
+    expect(status).toBe(200);
+    for (const socket of strangers) socket.destroy();
+    await client.delete("test/delete", PODS, { namespace, name: "besieged" });
+  });
+
   it("tells in metrics what it was asked, why nodes were refused and which nodes cannot be judged", async () => {
     const { text } = await get("/metrics");
     expect(text).toContain('tidemark_extender_request_duration_seconds_count{verb="filter",status="200"}');
@@ -352,8 +402,9 @@ describeReal("the extender as a process", ["bundle"], () => {
   });
 
   it("answers other paths with 404 and other methods with 405, and has gone on all the time", async () => {
-    expect((await get("/predicate")).status).toBe(404);
-    expect((await get("/filter")).status).toBe(405);
+    for (const path of ["/predicate", "/metrics", "/healthz", "/readyz"])
+      expect((await get(path, port)).status).toBe(404);
+    expect((await get("/filter", port)).status).toBe(405);
     expect((await get("/healthz")).text).toBe("ok\n");
     expect(extender.running()).toBe(true);
     expect(extender.log()).not.toContain('"level":50');

@@ -4,7 +4,8 @@ import { readConfig } from "../../../src/extender/config.ts";
 describe("the extender's flags", () => {
   it("have defaults for everything", () => {
     expect(readConfig([], {})).toMatchObject({
-      httpPort: 9473,
+      httpPort: 9474,
+      extenderPort: 9473,
       holdLimitMs: 60_000,
       placement: { offeredNodes: 32, weights: { free: 2, growth: 1, io: 1 }, defaultDivisor: 1, divisors: new Map() },
     });
