@@ -33,6 +33,8 @@ export const extenderBenchmark: Benchmark = async (say) => {
     String(httpPort),
     "--extender-port",
     String(port),
+    "--extender-tls",
+    "Off",
     "--start-delay",
     "0s",
   ];

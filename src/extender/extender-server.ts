@@ -1,7 +1,11 @@
 // The extender's questions over HTTP: POST /filter and /prioritize, for kube-scheduler alone. Bad questions get a sentence and a status of 4xx;
 // nothing that is sent ends the process, and nobody's connections keep another one out. Probes and metrics have a port of their own.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { constants } from "node:crypto";
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import type { StoredPair } from "../process/certificates/decide-certificates.ts";
+import { showPair } from "../process/certificates/shown-pair.ts";
 import type { Clock } from "../process/clock.ts";
 import { limitConnections } from "../process/limited-connections.ts";
 import type { Logger } from "../process/log.ts";
@@ -18,6 +22,8 @@ export interface ExtenderServerOptions {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
+  /** Only holders of a certificate of our CA are heard; without, anybody is. */
+  readonly tls: boolean;
   readonly placement: Placement;
   readonly pods: Pick<AskedPods, "seen" | "find">;
   readonly metrics: Omit<ExtenderMetrics, "registry">;
@@ -29,6 +35,8 @@ export interface ExtenderServerOptions {
 
 export interface ExtenderServer {
   readonly port: number;
+  /** Throws, and goes on with what it has, when the pair cannot be used. With TLS every handshake fails before the first. */
+  replace(pair: StoredPair): void;
   close(): Promise<void>;
 }
 
@@ -53,7 +61,7 @@ const ANSWER_LIMIT_MS = 30_000;
 export async function startExtenderServer(options: ExtenderServerOptions): Promise<ExtenderServer> {
   const readBody = createBodyReader(BODY_LIMITS);
   const send = createSender(ANSWERS_LIMIT_BYTES);
-  const server = createServer((request, response) => {
+  const listener: RequestListener = (request, response) => {
     answer(request, readBody, options).then(
       (answered) => send(response, answered),
       (err: unknown) => {
@@ -61,19 +69,34 @@ export async function startExtenderServer(options: ExtenderServerOptions): Promi
         if (!response.headersSent) response.writeHead(500, { "content-type": "text/plain" }).end("internal error\n");
       },
     );
-  });
+  };
+  const secure = options.tls ? createSecureServer(listener, options.log) : undefined;
+  const server = secure ?? createServer(listener);
   limitConnections(server, server, CONNECTIONS_LIMIT);
   server.keepAliveTimeout = IDLE_CONNECTION_MS;
   server.requestTimeout = REQUEST_LIMIT_MS;
   await listen(server, options);
   return {
     port: (server.address() as AddressInfo).port,
+    replace: (pair) => secure && showPair(secure, pair, TLS_OPTIONS),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
         server.closeIdleConnections();
       }),
   };
+}
+
+/** A resumed session would show no certificate: no tickets. */
+const TLS_OPTIONS = { minVersion: "TLSv1.3", secureOptions: constants.SSL_OP_NO_TICKET } as const;
+
+function createSecureServer(listener: RequestListener, log: Logger): TlsServer {
+  const who = { requestCert: true, rejectUnauthorized: true, handshakeTimeout: REQUEST_LIMIT_MS };
+  const server = createTlsServer({ ...TLS_OPTIONS, ...who }, listener);
+  server.on("tlsClientError", (err, { remoteAddress }) =>
+    log.debug({ err, peer: remoteAddress }, "a handshake failed"),
+  );
+  return server;
 }
 
 /** Sends answers while no more than so much of them is waiting to be taken. */
@@ -173,7 +196,7 @@ function json(body: string | Buffer): Answer {
   return { status: 200, type: "application/json", body };
 }
 
-function listen(server: Server, { host, port }: ExtenderServerOptions): Promise<void> {
+function listen(server: Server | TlsServer, { host, port }: ExtenderServerOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, host, () => {

@@ -11,6 +11,7 @@ import { createAskedPods } from "./asked-pods.ts";
 import { createCaches } from "./caches.ts";
 import { createClusterView } from "./cluster-view.ts";
 import { readConfig } from "./config.ts";
+import { createExtenderCertificate } from "./extender-certificate.ts";
 import { startExtenderServer } from "./extender-server.ts";
 import { createLedger } from "./ledger.ts";
 import { createExtenderMetrics } from "./metrics.ts";
@@ -28,7 +29,8 @@ export async function runExtender(args: readonly string[]): Promise<void> {
   const pods = createAskedPods(caches.stores.pods);
   const metrics = createExtenderMetrics(view, ledger, nowMs);
   let waitsFor: string | undefined = "the first list from the API server is not complete";
-  const notReady = (): string | undefined => waitsFor;
+  const notReady = (): string | undefined =>
+    waitsFor ?? (config.tls === "Off" || certificate.isShown() ? undefined : "its certificate is not made yet");
   // Whatever becomes of the port of questions, kubelet and Prometheus are answered.
   const http = await startMetricsServer({
     host: config.httpHost,
@@ -40,6 +42,7 @@ export async function runExtender(args: readonly string[]): Promise<void> {
   const questions = await startExtenderServer({
     host: config.httpHost,
     port: config.extenderPort,
+    tls: config.tls === "SelfMade",
     placement: createPlacement(view, ledger, config.placement),
     pods,
     metrics,
@@ -47,6 +50,8 @@ export async function runExtender(args: readonly string[]): Promise<void> {
     notReady,
     log,
   });
+  const certificate = createExtenderCertificate(client, config.namespace, questions.replace, log);
+  if (config.tls === "SelfMade") certificate.start();
   const started = caches.start(view, pods).then(async () => {
     view.refresh(nowMs());
     waitsFor = "what another replica has answered is still to be seen";
@@ -60,6 +65,7 @@ export async function runExtender(args: readonly string[]): Promise<void> {
   const parts = [
     { name: "API server client", stop: () => client.close() },
     { name: "caches", stop: () => caches.stop() },
+    { name: "certificate", stop: () => certificate.stop() },
     { name: "questions", stop: () => questions.close() },
     { name: "HTTP server", stop: () => http.close() },
   ];

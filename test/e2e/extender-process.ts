@@ -27,6 +27,7 @@ export async function startExtender(cluster: Cluster, flags: readonly string[] =
     "--http-host=127.0.0.1",
     `--http-port=${METRICS_PORT}`,
     `--extender-port=${PORT}`,
+    "--extender-tls=Off",
   ];
   const args = [...enter, process.execPath, BUNDLE_PATH, "extender", ...own, ...flags];
   await startRecorded(places, { name: NAME, command, args });

@@ -14,7 +14,7 @@ import {
 } from "./decide-certificates.ts";
 import { issueLeaf, makeAuthority } from "./issue-certificate.ts";
 import type { KeyPair, LeafProfile } from "./key-pair.ts";
-import { pairSecret, storedPair } from "./pair-secret.ts";
+import { hasPair, pairSecret, storedPair } from "./pair-secret.ts";
 
 /** A leaf's profile, and the Secret that it stands in. */
 export interface Leaf extends LeafProfile {
@@ -64,7 +64,7 @@ export async function runCertificateRound(options: CertificateRoundOptions): Pro
 async function gather({ client, namespace }: CertificateRoundOptions, secretName: string): Promise<Found> {
   const name = { namespace, name: secretName };
   const secret = await client.get(SECRETS, name);
-  return { name, secret, stored: secret === undefined ? undefined : storedPair(secret) };
+  return { name, secret, stored: secret !== undefined && hasPair(secret) ? storedPair(secret) : undefined };
 }
 
 async function pairOf(

@@ -14,6 +14,11 @@ export function storedPair(secret: Secret): StoredPair {
   };
 }
 
+/** False: it is there, empty, as the manifests have it before the first certificate is made. */
+export function hasPair({ data = {} }: Secret): boolean {
+  return Object.values(PAIR_KEYS).some((key) => data[key] !== undefined && data[key] !== "");
+}
+
 /**
  * The Secret with this content; what `found` has beside it stays, its resourceVersion guards the update. `managedBy`: what a new
  * one's label says.

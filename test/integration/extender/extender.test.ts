@@ -62,6 +62,8 @@ describeReal("the extender as a process", ["bundle"], () => {
       String(httpPort),
       "--extender-port",
       String(port),
+      "--extender-tls",
+      "Off",
       "--start-delay",
       "0s",
     ];

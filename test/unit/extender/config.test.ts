@@ -2,6 +2,12 @@ import { describe, expect, it } from "@jest/globals";
 import { readConfig } from "../../../src/extender/config.ts";
 
 describe("the extender's flags", () => {
+  it("let it be asked without certificates from this machine alone", () => {
+    expect(readConfig([], {}).tls).toBe("SelfMade");
+    expect(readConfig(["--extender-tls", "Off", "--http-host", "127.0.0.1"], {}).tls).toBe("Off");
+    expect(() => readConfig(["--extender-tls", "Off"], {})).toThrow("anybody could ask for all room");
+  });
+
   it("have defaults for everything", () => {
     expect(readConfig([], {})).toMatchObject({
       httpPort: 9474,
