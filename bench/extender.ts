@@ -22,7 +22,7 @@ export const extenderBenchmark: Benchmark = async (say) => {
   const pods = settingFromEnvironment("PODS", PODS);
   const directory = mkdtempSync(join(tmpdir(), "tidemark-bench-extender-"));
   const server = await startListServer(fleetOf(2 * pods + WARM_UP));
-  const port = await freePort();
+  const [port, httpPort] = [await freePort(), await freePort()];
   const args = [
     "extender",
     "--server",
@@ -30,7 +30,11 @@ export const extenderBenchmark: Benchmark = async (say) => {
     "--http-host",
     "127.0.0.1",
     "--http-port",
+    String(httpPort),
+    "--extender-port",
     String(port),
+    "--extender-tls",
+    "Off",
     "--start-delay",
     "0s",
   ];
@@ -38,7 +42,7 @@ export const extenderBenchmark: Benchmark = async (say) => {
   try {
     extender.start();
     extender.firstLine().catch(() => undefined);
-    await untilReady(port, extender, say);
+    await untilReady(httpPort, extender, say);
     const scheduler = createScheduler(port, server);
     const names = Array.from({ length: NODES }, (_, index) => nodeName(index));
     await scheduler.place(VOLUMES, WARM_UP, names);

@@ -24,3 +24,10 @@ export const POD_WEBHOOK_SECRETS = {
   authority: "tidemark-pod-webhook-ca",
   server: "tidemark-pod-webhook-tls",
 } as const;
+
+/** What the extender's and a scheduler's certificates name, whatever address is called. */
+export const EXTENDER_CERTIFICATE_NAME = "extender.tidemark.dev";
+export const SCHEDULER_CERTIFICATE_NAME = "scheduler.tidemark.dev";
+
+/** In the same namespace, signed by the webhook's CA: the extender reads the first, pods of schedulers mount the second. */
+export const EXTENDER_SECRETS = { extender: "tidemark-extender-tls", scheduler: "tidemark-scheduler-tls" } as const;

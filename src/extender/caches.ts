@@ -4,6 +4,7 @@ import type { KubeClient } from "../kube/client.ts";
 import type { KubeObject } from "../kube/object.ts";
 import { createReflector, type Reflector } from "../kube/reflector.ts";
 import type { Logger } from "../process/log.ts";
+import type { AskedPods } from "./asked-pods.ts";
 import { type ClusterStores, indexesOf, KINDS_READ, type KindsRead, RESOURCES } from "./cluster-stores.ts";
 import type { ClusterView } from "./cluster-view.ts";
 import { createKeeping } from "./kept-fields.ts";
@@ -12,13 +13,15 @@ export function createCaches(client: KubeClient, log: Logger) {
   const keep = createKeeping();
   const reflectorOf = <K extends keyof KindsRead>(kind: K): Reflector<KindsRead[K]> =>
     createReflector({ client, resource: RESOURCES[kind], log, keep: keep[kind], indexes: indexesOf(kind) });
-  const reflectors = KINDS_READ.map((kind) => [kind, reflectorOf(kind)] as const);
+  const podReflector = reflectorOf("pods");
+  const reflectors = KINDS_READ.map((kind) => [kind, kind === "pods" ? podReflector : reflectorOf(kind)] as const);
   const started: { stop(): Promise<void> }[] = [];
   return {
     stores: Object.fromEntries(reflectors.map(([kind, { store }]) => [kind, store])) as unknown as ClusterStores,
     /** Resolves when each kind is there, and has been told to the view. */
-    start: async (view: ClusterView): Promise<void> => {
+    start: async (view: ClusterView, { changed }: Pick<AskedPods, "changed">): Promise<void> => {
       for (const [kind, reflector] of reflectors) tell(kind, reflector, view);
+      podReflector.subscribe({ added: changed, updated: changed, deleted: changed });
       for (const [, reflector] of reflectors) {
         started.push(reflector);
         reflector.start();

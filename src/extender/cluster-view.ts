@@ -5,14 +5,14 @@ import type { Pod } from "../kube/resources.ts";
 import { type ClusterStores, isAgent, type KindsRead } from "./cluster-stores.ts";
 import type { SeenObjects } from "./decide-demand.ts";
 import { nodeFactsOf } from "./decide-node.ts";
-import { hasEnded } from "./decide-reservation.ts";
+import { canHave, hasEnded } from "./decide-reservation.ts";
 import type { ClassDemand } from "./demand.ts";
 import { nodeObjectsIn, seenIn } from "./gather-objects.ts";
 import { createGrown } from "./grown.ts";
 import { createHeardAgents } from "./heard-agents.ts";
 import { createKnownNodes, type ReadableNodes } from "./known-nodes.ts";
 import type { Ledger } from "./ledger.ts";
-import { keyAt } from "./node-facts.ts";
+import { keyAt, type Taken } from "./node-facts.ts";
 import { type Touched, touch } from "./touched.ts";
 import { createVolumeReservations } from "./volume-reservations.ts";
 
@@ -34,7 +34,11 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
     const number = known.numberOf(nodeName);
     return keyAt(number === undefined ? undefined : known.nodeAt(number).facts, demand);
   };
-  const reservations = createVolumeReservations({ stores, seen, ledger, keyOf });
+  const nodeCanHave = (nodeName: string, taken: Taken): boolean => {
+    const number = known.numberOf(nodeName);
+    return number !== undefined && canHave(known.nodeAt(number).facts, taken);
+  };
+  const reservations = createVolumeReservations({ stores, seen, ledger, keyOf, canHave: nodeCanHave });
   ledger.subscribe(known.touch);
 
   const forgetNode = (name: string): void => {
@@ -67,7 +71,10 @@ export function createClusterView(stores: ClusterStores, ledger: Ledger, now: ()
   return {
     seen,
     refresh: (nowMs) => {
-      for (const name of touched.nodes) refreshNode(name, nowMs);
+      for (const name of touched.nodes) {
+        refreshNode(name, nowMs);
+        for (const handle of reservations.promisedOn(name)) touched.volumes.add(handle);
+      }
       touched.nodes.clear();
       for (const handle of reservations.due(nowMs)) touched.volumes.add(handle);
       for (const handle of touched.volumes) reservations.refresh(handle, nowMs);

@@ -1,12 +1,29 @@
 // What the extender is told from outside: flags, and the environment for the pod's cluster and for faults. The only file of this process
 // that reads either.
+
 import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
 import type { ConnectionSettings } from "../kube/kube-config.ts";
-import { durationFlag, PROCESS_FLAGS, type ProcessSettings, readFlags, readProcessSettings } from "../process/flags.ts";
+import { isLoopback } from "../process/address.ts";
+import {
+  durationFlag,
+  oneOfFlag,
+  PROCESS_FLAGS,
+  type ProcessSettings,
+  portFlag,
+  readFlags,
+  readProcessSettings,
+} from "../process/flags.ts";
+import { ownNamespace } from "../process/pod-environment.ts";
 import type { PlacementSettings } from "./placement.ts";
 
 export interface ExtenderConfig extends ProcessSettings {
   readonly connection: ConnectionSettings;
+  /** Where schedulers ask; httpPort is for probes and metrics. */
+  readonly extenderPort: number;
+  /** Off only where nobody outside of this machine can ask. */
+  readonly tls: (typeof TLS_KINDS)[number];
+  /** Where the Secret of its certificate is. */
+  readonly namespace: string;
   readonly placement: PlacementSettings;
   /**
    * How long what a pod was offered is held for it where nothing shows where it went. kube-scheduler has no limit of its own between its
@@ -29,10 +46,14 @@ export const PLACEMENT_FLAGS = {
   divisor: { type: "string", multiple: true },
 } as const;
 
+const TLS_KINDS = ["SelfMade", "Off"] as const;
+
 const FLAGS = {
   ...CONNECTION_FLAGS,
   ...PROCESS_FLAGS,
-  "http-port": { type: "string", default: "9473" },
+  "http-port": { type: "string", default: "9474" },
+  "extender-port": { type: "string", default: "9473" },
+  "extender-tls": { type: "string", default: "SelfMade" },
   "hold-limit": { type: "string", default: "60s" },
   "start-delay": { type: "string", default: "3s" },
   ...PLACEMENT_FLAGS,
@@ -49,10 +70,24 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
   return {
     ...readProcessSettings(values, environment),
     connection: readConnectionSettings(values, environment),
+    extenderPort: portFlag("extender-port", values["extender-port"]),
+    tls: readTls(values["extender-tls"], values["http-host"]),
+    namespace: ownNamespace(environment),
     placement: readPlacement(values),
     holdLimitMs: durationFlag("hold-limit", values["hold-limit"], LEAST_HOLD_MS),
     startDelayMs: durationFlag("start-delay", values["start-delay"], 0),
   };
+}
+
+/** An answer holds room: whoever reaches an open port could keep a cluster's pods out of their nodes. */
+function readTls(text: string, host: string): ExtenderConfig["tls"] {
+  const tls = oneOfFlag("extender-tls", text, TLS_KINDS);
+  if (tls === "Off" && !isLoopback(host))
+    throw new Error(
+      `--extender-tls Off, and --http-host ${host} can be reached from outside this machine: anybody could ask for all ` +
+        "room. Give --extender-tls SelfMade, or an address of loopback",
+    );
+  return tls;
 }
 
 type PlacementValues = Readonly<Record<Exclude<keyof typeof PLACEMENT_FLAGS, "divisor">, string>> & {

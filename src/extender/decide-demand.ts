@@ -56,7 +56,7 @@ export function demandOf(pod: ClaimingPod, seen: SeenObjects): Demand | undefine
     awaited: demands.some(({ isNew, slots }) => !isNew && slots.length > 0)
       ? []
       : demands.filter(({ isNew }) => isNew).map(({ handle }) => handle),
-    toleratesCordon: toleratesCordon(pod),
+    toleratesCordon: cordonTolerations(pod.spec.tolerations ?? []).length > 0,
   };
 }
 
@@ -89,8 +89,9 @@ function isOwnedBy({ metadata }: PersistentVolumeClaim, pod: ClaimingPod): boole
 
 const UNSCHEDULABLE = "node.kubernetes.io/unschedulable";
 
-function toleratesCordon({ spec }: ClaimingPod): boolean {
-  return (spec.tolerations ?? []).some(
+/** Those by which a pod may be put on a node that is cordoned. */
+export function cordonTolerations(tolerations: NonNullable<Pod["spec"]["tolerations"]>): typeof tolerations {
+  return tolerations.filter(
     ({ key, operator, effect }) =>
       (key === UNSCHEDULABLE || (key === undefined && operator === "Exists")) &&
       (effect === undefined || effect === "" || effect === "NoSchedule"),

@@ -7,7 +7,7 @@ import type { PersistentVolumeClaim, Pod } from "../kube/resources.ts";
 import { readQuantity } from "../units/quantity.ts";
 import { classOfLayout } from "./decide-node.ts";
 import type { ClassDemand, SlotDemand } from "./demand.ts";
-import { classKey, nothingTaken, type Taken } from "./node-facts.ts";
+import { classKey, type NodeFacts, nothingTaken, type Taken } from "./node-facts.ts";
 
 export interface VolumeObjects {
   readonly claim: PersistentVolumeClaim | undefined;
@@ -100,9 +100,28 @@ function ofClaim(
 /** Where the scheduler has put pods that need the volume, or wants to. */
 function nodesOfPods(pods: readonly Pod[]): readonly string[] {
   // One that is being deleted is on its way out of where it was; its successor may be elsewhere.
-  const live = pods.filter((pod) => pod.metadata.deletionTimestamp === undefined && !hasEnded(pod));
+  const live = pods.filter(isLive);
   const bound = live.flatMap(({ spec }) => listed(spec.nodeName));
   return bound.length > 0 ? bound : live.flatMap(({ status }) => listed(status?.nominatedNodeName));
+}
+
+/** A pod that is there needs the volume, wherever it is to be: a claim alone may name any node, since its owner can write that there. */
+export function isWanted({ pods }: Pick<VolumeObjects, "pods">): boolean {
+  return pods.some(isLive);
+}
+
+/** Whether the node has as much at all, whatever else is promised there: what it cannot give takes nothing of it. */
+export function canHave({ classes, drivers, attached }: NodeFacts, { bytes, slots }: Taken): boolean {
+  const slotsOf = (driver: string): number =>
+    (drivers.get(driver) ?? Number.POSITIVE_INFINITY) - (attached.get(driver) ?? 0);
+  return (
+    [...bytes].every(([key, amount]) => amount <= (classes?.get(key)?.freeBytes ?? 0)) &&
+    [...slots].every(([driver, amount]) => amount <= slotsOf(driver))
+  );
+}
+
+function isLive(pod: Pod): boolean {
+  return pod.metadata.deletionTimestamp === undefined && !hasEnded(pod);
 }
 
 function listed(name: string | undefined): readonly string[] {

@@ -1,22 +1,32 @@
-// The extender over HTTP: POST /filter and /prioritize for kube-scheduler, /healthz, /readyz and /metrics as every process has them. Bad
-// questions get a sentence and a status of 4xx; nothing that is sent ends the process.
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+// The extender's questions over HTTP: POST /filter and /prioritize, for kube-scheduler alone. Bad questions get a sentence and a status of 4xx;
+// nothing that is sent ends the process, and nobody's connections keep another one out. Probes and metrics have a port of their own.
+import { constants } from "node:crypto";
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import type { StoredPair } from "../process/certificates/decide-certificates.ts";
+import { showPair } from "../process/certificates/shown-pair.ts";
 import type { Clock } from "../process/clock.ts";
+import { limitConnections } from "../process/limited-connections.ts";
 import type { Logger } from "../process/log.ts";
 import { type BodyReader, BodyRefused, createBodyReader } from "../process/request-body.ts";
 import { MIB } from "../units/quantity.ts";
+import type { AskedPods } from "./asked-pods.ts";
+import { NOT_THERE } from "./decide-asked-pod.ts";
 import type { ExtenderMetrics, Verb } from "./metrics.ts";
-import type { Placement } from "./placement.ts";
-import { readArgs, WireError } from "./read-args.ts";
+import type { FilterAnswer, Placement, ScoredNode } from "./placement.ts";
+import { type ExtenderArgs, readArgs, WireError } from "./read-args.ts";
 import { filterBody, priorityList } from "./scheduler-wire.ts";
 
 export interface ExtenderServerOptions {
   readonly host: string;
   /** 0 picks a free port. */
   readonly port: number;
+  /** Only holders of a certificate of our CA are heard; without, anybody is. */
+  readonly tls: boolean;
   readonly placement: Placement;
-  readonly metrics: ExtenderMetrics;
+  readonly pods: Pick<AskedPods, "seen" | "find">;
+  readonly metrics: Omit<ExtenderMetrics, "registry">;
   readonly clock: Clock;
   /** Undefined when ready, else what it waits for. */
   readonly notReady: () => string | undefined;
@@ -25,6 +35,8 @@ export interface ExtenderServerOptions {
 
 export interface ExtenderServer {
   readonly port: number;
+  /** Throws, and goes on with what it has, when the pair cannot be used. With TLS every handshake fails before the first. */
+  replace(pair: StoredPair): void;
   close(): Promise<void>;
 }
 
@@ -49,7 +61,7 @@ const ANSWER_LIMIT_MS = 30_000;
 export async function startExtenderServer(options: ExtenderServerOptions): Promise<ExtenderServer> {
   const readBody = createBodyReader(BODY_LIMITS);
   const send = createSender(ANSWERS_LIMIT_BYTES);
-  const server = createServer((request, response) => {
+  const listener: RequestListener = (request, response) => {
     answer(request, readBody, options).then(
       (answered) => send(response, answered),
       (err: unknown) => {
@@ -57,19 +69,34 @@ export async function startExtenderServer(options: ExtenderServerOptions): Promi
         if (!response.headersSent) response.writeHead(500, { "content-type": "text/plain" }).end("internal error\n");
       },
     );
-  });
-  server.maxConnections = CONNECTIONS_LIMIT;
+  };
+  const secure = options.tls ? createSecureServer(listener, options.log) : undefined;
+  const server = secure ?? createServer(listener);
+  limitConnections(server, server, CONNECTIONS_LIMIT);
   server.keepAliveTimeout = IDLE_CONNECTION_MS;
   server.requestTimeout = REQUEST_LIMIT_MS;
   await listen(server, options);
   return {
     port: (server.address() as AddressInfo).port,
+    replace: (pair) => secure && showPair(secure, pair, TLS_OPTIONS),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
         server.closeIdleConnections();
       }),
   };
+}
+
+/** A resumed session would show no certificate: no tickets. */
+const TLS_OPTIONS = { minVersion: "TLSv1.3", secureOptions: constants.SSL_OP_NO_TICKET } as const;
+
+function createSecureServer(listener: RequestListener, log: Logger): TlsServer {
+  const who = { requestCert: true, rejectUnauthorized: true, handshakeTimeout: REQUEST_LIMIT_MS };
+  const server = createTlsServer({ ...TLS_OPTIONS, ...who }, listener);
+  server.on("tlsClientError", (err, { remoteAddress }) =>
+    log.debug({ err, peer: remoteAddress }, "a handshake failed"),
+  );
+  return server;
 }
 
 /** Sends answers while no more than so much of them is waiting to be taken. */
@@ -97,18 +124,8 @@ async function answer(request: IncomingMessage, readBody: BodyReader, options: E
     case "/filter":
     case "/prioritize":
       return question(request, readBody, path === "/filter" ? "filter" : "prioritize", options);
-    case "/metrics":
-      return {
-        status: 200,
-        type: options.metrics.registry.contentType,
-        body: await options.metrics.registry.metrics(),
-      };
-    case "/healthz":
-      return plain(200, "ok");
-    case "/readyz":
-      return plain(options.notReady() === undefined ? 200 : 503, options.notReady() ?? "ok");
     default:
-      return plain(404, "not found; there are /filter, /prioritize, /healthz, /readyz and /metrics");
+      return plain(404, "not found; there are /filter and /prioritize");
   }
 }
 
@@ -128,17 +145,19 @@ async function questionAnswer(
   request: IncomingMessage,
   readBody: BodyReader,
   verb: Verb,
-  { placement, metrics, clock, notReady }: ExtenderServerOptions,
+  options: ExtenderServerOptions,
 ): Promise<Answer> {
+  const { pods, metrics, notReady } = options;
   if (request.method !== "POST") return plain(405, `/${verb} is asked by POST`);
   try {
-    const args = readArgs(await readBody(request));
+    const body = await readBody(request);
+    const args = readArgs(body);
     const waitsFor = notReady();
     // Not an empty list: that would say that no node fits.
     if (waitsFor !== undefined) return plain(503, `not ready: ${waitsFor}`);
-    if (verb === "prioritize")
-      return json(JSON.stringify(priorityList(placement.prioritize(args.pod, args.nodeNames, clock.nowMs()))));
-    const answer = placement.filter(args.pod, args.nodeNames, clock.nowMs());
+    await pods.seen(args.pod, body.length);
+    if (verb === "prioritize") return json(JSON.stringify(priorityList(prioritized(args, options))));
+    const answer = filtered(args, options);
     metrics.filtered(answer);
     return json(filterBody(args, answer));
   } catch (error) {
@@ -150,6 +169,25 @@ async function questionAnswer(
   }
 }
 
+/** Of the pod as it is seen, never as it came: an answer holds room. */
+function filtered({ pod, nodeNames }: ExtenderArgs, options: ExtenderServerOptions): FilterAnswer {
+  const { pods, placement, metrics, clock } = options;
+  const seen = pods.find(pod);
+  if (seen !== undefined) return placement.filter(seen, nodeNames, clock.nowMs());
+  metrics.notThere();
+  return { fits: [], misfits: [], refusal: NOT_THERE };
+}
+
+function prioritized(
+  { pod, nodeNames }: ExtenderArgs,
+  { pods, placement, metrics, clock }: ExtenderServerOptions,
+): readonly ScoredNode[] {
+  const seen = pods.find(pod);
+  if (seen !== undefined) return placement.prioritize(seen, nodeNames, clock.nowMs());
+  metrics.notThere();
+  return nodeNames.map((nodeName) => ({ nodeName, score: 0 }));
+}
+
 function plain(status: number, sentence: string): Answer {
   return { status, type: "text/plain", body: `${sentence}\n` };
 }
@@ -158,7 +196,7 @@ function json(body: string | Buffer): Answer {
   return { status: 200, type: "application/json", body };
 }
 
-function listen(server: Server, { host, port }: ExtenderServerOptions): Promise<void> {
+function listen(server: Server | TlsServer, { host, port }: ExtenderServerOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, host, () => {

@@ -5,7 +5,7 @@ import type { NodeStorage } from "../api/node-storage.ts";
 import type { Keep } from "../kube/client.ts";
 import type { CSINode, Node, Pod, StorageClass } from "../kube/resources.ts";
 import { type ClusterStores, isAgent, type KindsRead } from "./cluster-stores.ts";
-import { claimsOf } from "./decide-demand.ts";
+import { claimsOf, cordonTolerations } from "./decide-demand.ts";
 import { agedMeta, keptLabels, keptMeta } from "./kept-metadata.ts";
 import { createOnce, type Once } from "./kept-once.ts";
 import { keptAttachment, keptClaim, keptLayout, keptLogicalVolume, keptVolume } from "./kept-volume.ts";
@@ -70,13 +70,26 @@ function keptPod(pod: Pod, once: Once): Pod | undefined {
     metadata: isOfAgent
       ? { ...agedMeta(metadata, once), labels: keptLabels(metadata.labels, once) }
       : keptMeta(metadata, once),
-    spec: { nodeName: once.text(spec.nodeName), containers: NO_CONTAINERS, volumes: keptVolumes(spec.volumes, once) },
+    spec: {
+      nodeName: once.text(spec.nodeName),
+      containers: NO_CONTAINERS,
+      volumes: keptVolumes(spec.volumes, once),
+      tolerations: keptTolerations(spec.tolerations, once),
+    },
     status: once.shape({
       phase: status?.phase,
       nominatedNodeName: status?.nominatedNodeName,
       conditions: isOfAgent ? status?.conditions?.filter(({ type }) => type === "Ready") : undefined,
     }),
   };
+}
+
+/** Those that are looked at, which few pods have. */
+function keptTolerations(tolerations: Pod["spec"]["tolerations"], once: Once): Pod["spec"]["tolerations"] {
+  const looked = cordonTolerations(tolerations ?? []);
+  return looked.length === 0
+    ? undefined
+    : looked.map(({ key, operator, effect }) => once.shape({ key, operator, effect }));
 }
 
 const NO_CONTAINERS: Pod["spec"]["containers"] = [];

@@ -5,10 +5,13 @@ import { connectionOf } from "../kube/kube-config.ts";
 import { systemClock } from "../process/clock.ts";
 import { effectsOf } from "../process/fault-effects.ts";
 import { createLogger } from "../process/log.ts";
+import { startMetricsServer } from "../process/metrics-server.ts";
 import { stopAll, untilSignal } from "../process/shutdown.ts";
+import { createAskedPods } from "./asked-pods.ts";
 import { createCaches } from "./caches.ts";
 import { createClusterView } from "./cluster-view.ts";
 import { readConfig } from "./config.ts";
+import { createExtenderCertificate } from "./extender-certificate.ts";
 import { startExtenderServer } from "./extender-server.ts";
 import { createLedger } from "./ledger.ts";
 import { createExtenderMetrics } from "./metrics.ts";
@@ -23,23 +26,38 @@ export async function runExtender(args: readonly string[]): Promise<void> {
   const caches = createCaches(client, log);
   const ledger = createLedger(config.holdLimitMs);
   const view = createClusterView(caches.stores, ledger, nowMs);
+  const pods = createAskedPods(caches.stores.pods);
   const metrics = createExtenderMetrics(view, ledger, nowMs);
   let waitsFor: string | undefined = "the first list from the API server is not complete";
-  const http = await startExtenderServer({
+  const notReady = (): string | undefined =>
+    waitsFor ?? (config.tls === "Off" || certificate.isShown() ? undefined : "its certificate is not made yet");
+  // Whatever becomes of the port of questions, kubelet and Prometheus are answered.
+  const http = await startMetricsServer({
     host: config.httpHost,
     port: config.httpPort,
+    registry: metrics.registry,
+    unhealthy: () => undefined,
+    notReady,
+  });
+  const questions = await startExtenderServer({
+    host: config.httpHost,
+    port: config.extenderPort,
+    tls: config.tls === "SelfMade",
     placement: createPlacement(view, ledger, config.placement),
+    pods,
     metrics,
     clock: systemClock,
-    notReady: () => waitsFor,
+    notReady,
     log,
   });
-  const started = caches.start(view).then(async () => {
+  const certificate = createExtenderCertificate(client, config.namespace, questions.replace, log);
+  if (config.tls === "SelfMade") certificate.start();
+  const started = caches.start(view, pods).then(async () => {
     view.refresh(nowMs());
     waitsFor = "what another replica has answered is still to be seen";
     await sleep(config.startDelayMs, undefined, { ref: false });
     waitsFor = undefined;
-    log.info({ httpPort: http.port }, "serving");
+    log.info({ httpPort: http.port, extenderPort: questions.port }, "serving");
   });
   started.catch((err: unknown) => log.error({ err }, "the caches are not filled"));
 
@@ -47,6 +65,8 @@ export async function runExtender(args: readonly string[]): Promise<void> {
   const parts = [
     { name: "API server client", stop: () => client.close() },
     { name: "caches", stop: () => caches.stop() },
+    { name: "certificate", stop: () => certificate.stop() },
+    { name: "questions", stop: () => questions.close() },
     { name: "HTTP server", stop: () => http.close() },
   ];
   await stopAll(parts, log);

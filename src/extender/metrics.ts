@@ -14,6 +14,8 @@ export interface ExtenderMetrics {
   readonly registry: Registry;
   answered(verb: Verb, status: string, durationMs: number): void;
   filtered(answer: FilterAnswer): void;
+  /** A question was about a pod that is not there as it says. */
+  notThere(): void;
 }
 
 const DURATION_BUCKETS_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1];
@@ -39,6 +41,11 @@ export function createExtenderMetrics(view: ClusterView, ledger: Ledger, nowMs: 
     help: "Questions that were answered with no node at all.",
     registers: [registry],
   });
+  const notThere = new Counter({
+    name: "tidemark_extender_pods_not_there_total",
+    help: "Questions about a pod that was not there, or not as it was asked about; nothing was held for them.",
+    registers: [registry],
+  });
   registerNodeStates(registry, view, nowMs);
   registerTaken(registry, ledger);
   return {
@@ -50,6 +57,7 @@ export function createExtenderMetrics(view: ClusterView, ledger: Ledger, nowMs: 
       for (const [reason, count] of counts) refused.inc({ reason }, count);
       if (fits.length === 0) unplaced.inc();
     },
+    notThere: () => notThere.inc(),
   };
 }
 

@@ -6,8 +6,6 @@ import type { ClaimingPod } from "./decide-demand.ts";
 import { elementsOf, membersOf, PieceError } from "./json-pieces.ts";
 
 const text = z.string().max(253);
-/** A prefix that is a DNS name, a slash, and a name of 63. */
-const key = z.string().max(317);
 
 /** Kubernetes is made for 5,000 nodes, and a pod has no more volumes than fit into 1.5 MiB. */
 const NAMES_LIMIT = 20_000;
@@ -33,12 +31,9 @@ const volume = z.object({
   persistentVolumeClaim: z.object({ claimName: text }).optional(),
   ephemeral: z.object({}).optional(),
 });
-const toleration = z.object({ key: key.optional(), operator: text.optional(), effect: text.optional() });
 const podShape = z.object({
   metadata: z.object({ name: text.min(1), namespace: text.optional(), uid: text.optional() }),
-  spec: z
-    .object({ volumes: list(volume, PARTS_LIMIT).nullish(), tolerations: list(toleration, PARTS_LIMIT).nullish() })
-    .optional(),
+  spec: z.object({ volumes: list(volume, PARTS_LIMIT).nullish() }).optional(),
 });
 const node = z.object({ metadata: z.object({ name: z.string() }) });
 const argsShape = z.object({
@@ -48,6 +43,7 @@ const argsShape = z.object({
 });
 
 export interface ExtenderArgs {
+  /** As it came: see decide-asked-pod.ts for what of it is believed. */
   readonly pod: ClaimingPod;
   readonly nodeNames: readonly string[];
   /** The nodes as they came, where the scheduler sends them whole (nodeCacheCapable: false); the answer is of the same form. */
@@ -81,10 +77,7 @@ function argsOf(body: Buffer): ExtenderArgs {
   const { Pod: pod, NodeNames, Nodes } = read.data;
   if (!NodeNames && !Nodes)
     throw new WireError("no ExtenderArgs of kube-scheduler: it names no nodes, neither as NodeNames nor as Nodes");
-  const claiming: ClaimingPod = {
-    metadata: pod.metadata,
-    spec: { volumes: pod.spec?.volumes ?? [], tolerations: pod.spec?.tolerations ?? [] },
-  };
+  const claiming: ClaimingPod = { metadata: pod.metadata, spec: { volumes: pod.spec?.volumes ?? [] } };
   if (NodeNames) return { pod: claiming, nodeNames: NodeNames, nodes: undefined };
   const names = (Nodes?.items ?? []).map(({ metadata }) => metadata.name);
   const whole = large?.wholeNodes ?? wholeNodesOf(membersOf(body));

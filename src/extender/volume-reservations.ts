@@ -1,10 +1,11 @@
 // Keeps the ledger's reservations: what each volume takes of its node, by its objects, and for how long that counts.
 import type { ClusterStores } from "./cluster-stores.ts";
 import type { SeenObjects } from "./decide-demand.ts";
-import { type Reservation, reservationOf } from "./decide-reservation.ts";
+import { isWanted, type Reservation, reservationOf, type VolumeObjects } from "./decide-reservation.ts";
 import type { ClassDemand } from "./demand.ts";
 import { volumeObjectsIn } from "./gather-objects.ts";
 import type { Ledger } from "./ledger.ts";
+import type { Taken } from "./node-facts.ts";
 import { createPromised } from "./promised.ts";
 import { createSettling } from "./settling.ts";
 
@@ -13,6 +14,8 @@ export interface VolumeReservations {
   refresh(handle: string, nowMs: number): void;
   /** The node's figures were seen to change: the volumes that they may show now, to be refreshed. */
   reported(nodeName: string, nowMs: number): Iterable<string>;
+  /** Those that are promised to the node by nothing but their claim, to be refreshed when something else is known of it. */
+  promisedOn(nodeName: string): Iterable<string>;
   /** Those that time alone has changed, to be refreshed. */
   due(nowMs: number): readonly string[];
   expire(nowMs: number): void;
@@ -24,16 +27,21 @@ export interface ReservationParts {
   readonly stores: ClusterStores;
   readonly seen: SeenObjects;
   readonly ledger: Pick<Ledger, "reservation" | "reserve" | "seen">;
+  /** Whether the node, as it is known, has as much at all. */
+  readonly canHave: (nodeName: string, taken: Taken) => boolean;
   /** The class of a node that a demand means. */
   readonly keyOf: (nodeName: string, demand: ClassDemand) => string;
 }
 
-export function createVolumeReservations({ stores, seen, ledger, keyOf }: ReservationParts): VolumeReservations {
+export function createVolumeReservations(parts: ReservationParts): VolumeReservations {
+  const { stores, seen, ledger, keyOf, canHave } = parts;
   const settling = createSettling(stores);
   const promised = createPromised();
 
-  const counts = (handle: string, { nodeName, isMade, isPromise }: Reservation, nowMs: number): boolean => {
-    if (isPromise) return promised.isOpen(handle, nodeName, nowMs);
+  const counts = (handle: string, reservation: Reservation, objects: VolumeObjects, nowMs: number): boolean => {
+    const { nodeName, taken, isMade, isPromise } = reservation;
+    // Its time goes on while it does not count.
+    if (isPromise) return promised.isOpen(handle, nodeName, nowMs) && isWanted(objects) && canHave(nodeName, taken);
     return !isMade || settling.isOpen(handle, nodeName, ledger.reservation(handle) !== undefined, nowMs);
   };
   return {
@@ -45,10 +53,11 @@ export function createVolumeReservations({ stores, seen, ledger, keyOf }: Reserv
       const isTried = logicalVolume !== undefined;
       const isBound = Boolean(claim?.spec.volumeName);
       if (claim === undefined || isBound || (reservation === undefined && !isTried)) promised.end(handle);
-      const takes = reservation !== undefined && counts(handle, reservation, nowMs);
+      const takes = reservation !== undefined && counts(handle, reservation, objects, nowMs);
       ledger.reserve(handle, takes ? reservation : undefined);
       if (takes || reservation?.isMade === true || isBound) ledger.seen(handle);
     },
+    promisedOn: promised.on,
     reported: (nodeName, nowMs) => {
       settling.reported(nodeName, nowMs);
       return settling.openOn(nodeName);

@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
 import { isLoopback } from "./address.ts";
+import { limitConnections } from "./limited-connections.ts";
 import { webPageRefusal } from "./loopback-request.ts";
 
 /**
@@ -27,6 +28,8 @@ export interface MetricsServerOptions {
 
 /** Longer than between two looks of Prometheus or kubelet, at their most patient: neither has to connect anew, nor meets a closing one. */
 const KEEP_ALIVE_MS = 90_000;
+/** kubelet opens one for each probe, and Prometheus keeps a few. */
+const CONNECTIONS_LIMIT = 128;
 
 export interface MetricsServer {
   readonly port: number;
@@ -41,6 +44,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     );
   });
   server.keepAliveTimeout = KEEP_ALIVE_MS;
+  limitConnections(server, server, CONNECTIONS_LIMIT);
   await listen(server, options);
   return {
     port: (server.address() as AddressInfo).port,

@@ -10,6 +10,7 @@ import { filterAnswers } from "./extender-answers.ts";
 
 const NAME = "extender";
 const PORT = 9473;
+const METRICS_PORT = 9474;
 const URL = `http://127.0.0.1:${PORT}`;
 const READY_LIMIT_MS = 180_000;
 
@@ -21,7 +22,13 @@ export async function startExtender(cluster: Cluster, flags: readonly string[] =
   const { places } = cluster;
   const [command, ...enter] = enterNetwork(places);
   const kubeconfig = componentKubeconfig(places, "kube-scheduler");
-  const own = [`--kubeconfig=${kubeconfig}`, "--http-host=127.0.0.1", `--http-port=${PORT}`];
+  const own = [
+    `--kubeconfig=${kubeconfig}`,
+    "--http-host=127.0.0.1",
+    `--http-port=${METRICS_PORT}`,
+    `--extender-port=${PORT}`,
+    "--extender-tls=Off",
+  ];
   const args = [...enter, process.execPath, BUNDLE_PATH, "extender", ...own, ...flags];
   await startRecorded(places, { name: NAME, command, args });
   // It answers with an error until it is ready.
@@ -45,5 +52,5 @@ export async function extenderAnswers(cluster: Cluster): Promise<number> {
 /** Throws what is no 200. */
 function ask({ places }: Cluster, path: string): Promise<string> {
   const [command, ...enter] = enterNetwork(places);
-  return runProgram(command, [...enter, "busybox", "wget", "-q", "-O", "-", `${URL}${path}`]);
+  return runProgram(command, [...enter, "busybox", "wget", "-q", "-O", "-", `http://127.0.0.1:${METRICS_PORT}${path}`]);
 }

@@ -5,7 +5,7 @@ import { install, loadScheduler, PLACEMENT_OVERLAY, podNames, SYSTEM_NAMESPACE }
 import { until } from "./placed-pods.ts";
 
 const EXTENDERS = "app.kubernetes.io/component=extender";
-const EXTENDER_PORT = 9473;
+const METRICS_PORT = 9474;
 const REPLICAS = 2;
 
 /** Resolves when all of it is ready. */
@@ -22,7 +22,7 @@ export async function rolledOut({ kubectl }: ClusterUnderTest, deployment: strin
 /** How many questions each of them has answered since it was started; one that cannot be asked is not told. */
 export async function extenderAnswers(tested: ClusterUnderTest): Promise<ReadonlyMap<string, number>> {
   const told = (await podNames(tested, EXTENDERS)).map(async (pod) => {
-    const path = `/api/v1/namespaces/${SYSTEM_NAMESPACE}/pods/${pod}:${EXTENDER_PORT}/proxy/metrics`;
+    const path = `/api/v1/namespaces/${SYSTEM_NAMESPACE}/pods/${pod}:${METRICS_PORT}/proxy/metrics`;
     const metrics = await tested.kubectl("get", "--raw", path).catch(() => undefined);
     return metrics === undefined ? [] : [[pod, filterAnswers(metrics)] as const];
   });

@@ -29,7 +29,13 @@ export async function startSecondScheduler(cluster: Cluster, extenderUrl: string
     ...written,
     leaderElection: { leaderElect: false },
     clientConnection: { ...written.clientConnection, kubeconfig: componentKubeconfig(places, "kube-scheduler") },
-    extenders: written.extenders.map((one) => ({ ...one, urlPrefix: extenderUrl })),
+    // That one is on loopback, without TLS.
+    extenders: written.extenders.map((one) => ({
+      ...one,
+      urlPrefix: extenderUrl,
+      enableHTTPS: undefined,
+      tlsConfig: undefined,
+    })),
   };
   const path = join(places.directory, `${SECOND_SCHEDULER}.yaml`);
   writeFileSync(path, stringify(configuration));

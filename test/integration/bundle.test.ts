@@ -4,7 +4,7 @@ import { CERTIFICATE_SECRETS } from "../../src/api/sample-stream.ts";
 import { freePort } from "../../src/demo/free-port.ts";
 import { SECRETS } from "../../src/kube/resources.ts";
 import { readCertificate } from "../../src/process/certificates/key-pair.ts";
-import { isEmpty, storedPair } from "../../src/process/certificates/pair-secret.ts";
+import { hasPair, storedPair } from "../../src/process/certificates/pair-secret.ts";
 import { makeEmptySecrets } from "../builders/empty-secrets.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { createStack, type Stack } from "../harness/stack.ts";
@@ -28,7 +28,7 @@ describeReal("the bundled policy-engine", ["root", "bundle"], () => {
     for (const name of Object.values(CERTIFICATE_SECRETS)) {
       const secret = await waitFor(`Secret ${name}`, async () => {
         const found = await stack.client.get(SECRETS, { namespace: NAMESPACE, name });
-        return found === undefined || isEmpty(found) ? undefined : found;
+        return found !== undefined && hasPair(found) ? found : undefined;
       });
       expect(readCertificate(storedPair(secret).certificatePem)).toMatchObject({
         subject: expect.stringContaining("CN="),

@@ -33,7 +33,9 @@ describeWithKubectl("the component placement", () => {
     for (const kind of ["Deployment", "PodDisruptionBudget", "Service", "ServiceAccount"])
       expect(ofExtender(kind)?.metadata.namespace).toBe("storage-team");
     const subjects = manifests.flatMap((one) => one.subjects ?? []).filter(({ name }) => name === "extender");
-    expect(subjects).toEqual([{ kind: "ServiceAccount", name: "extender", namespace: "storage-team" }]);
+    expect(subjects).toHaveLength(2);
+    for (const subject of subjects)
+      expect(subject).toEqual({ kind: "ServiceAccount", name: "extender", namespace: "storage-team" });
   });
 
   it("serves where its Service and its probes ask, with flags that it has", () => {
@@ -41,12 +43,18 @@ describeWithKubectl("the component placement", () => {
     const [container] = containers;
     expect(serviceAccountName).toBe("extender");
     expect(container?.args?.[0]).toBe("extender");
-    const { httpPort } = readConfig((container?.args ?? []).slice(1), {});
-    expect(container?.ports).toEqual([{ name: "http", containerPort: httpPort }]);
+    const { httpPort, extenderPort } = readConfig((container?.args ?? []).slice(1), {});
+    expect(container?.ports).toEqual([
+      { name: "extender", containerPort: extenderPort },
+      { name: "metrics", containerPort: httpPort },
+    ]);
     const service = ofExtender("Service")?.spec;
-    expect(service).toMatchObject({ sessionAffinity: "ClientIP", ports: [{ port: httpPort, targetPort: "http" }] });
+    expect(service).toMatchObject({
+      sessionAffinity: "ClientIP",
+      ports: [{ port: extenderPort, targetPort: "extender" }],
+    });
     for (const probe of ["startupProbe", "livenessProbe", "readinessProbe"])
-      expect(container?.[probe]).toMatchObject({ httpGet: { port: "http" } });
+      expect(container?.[probe]).toMatchObject({ httpGet: { port: "metrics" } });
   });
 
   it("runs without root, capabilities and a writable image, on two nodes where there are two", () => {

@@ -130,7 +130,7 @@ describeWithKubectl("the roles in kustomize/base", () => {
     // Its caches are made of one list of kinds.
     const read = Object.values(READ_BY_EXTENDER).flatMap(({ plural }) => [`list ${plural}`, `watch ${plural}`]);
     const calls = new Set([...callsIn(sourceOf("src/extender"), []), ...read]);
-    expect(calls.size).toBe(20);
+    expect(calls.size).toBe(22);
     expect([...allowed(rulesOf(placement, "extender"))].sort()).toEqual([...calls].sort());
   });
 

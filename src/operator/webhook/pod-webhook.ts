@@ -1,13 +1,21 @@
 // The pod webhook of one replica: its server, its certificates, and what only the leader does for it. Every replica serves; the leader
 // makes the certificates, tells the API server whom to trust, and looks for pods that were missed.
 import { setTimeout } from "node:timers/promises";
-import { POD_WEBHOOK, POD_WEBHOOK_SECRETS, TIDEMARK_SCHEDULER } from "../../api/placement.ts";
+import {
+  EXTENDER_CERTIFICATE_NAME,
+  EXTENDER_SECRETS,
+  POD_WEBHOOK,
+  POD_WEBHOOK_SECRETS,
+  SCHEDULER_CERTIFICATE_NAME,
+  TIDEMARK_SCHEDULER,
+} from "../../api/placement.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import { createReflector } from "../../kube/reflector.ts";
 import { reflectorSet } from "../../kube/reflector-set.ts";
 import { MUTATING_WEBHOOK_CONFIGURATIONS, PODS, type Secret } from "../../kube/resources.ts";
 import { type CertificateKeeper, createCertificateKeeper } from "../../process/certificates/certificate-keeper.ts";
+import type { Leaf } from "../../process/certificates/certificate-round.ts";
 import { CERTIFICATE_TIMES } from "../../process/certificates/certificate-times.ts";
 import { storedPair } from "../../process/certificates/pair-secret.ts";
 import { showSecret } from "../../process/certificates/shown-pair.ts";
@@ -121,23 +129,31 @@ export function createPodWebhook(options: PodWebhookOptions): PodWebhook {
   };
 }
 
-/** Of its authority and of its server's certificate. */
+/** The webhook's server, and both ends of the questions that schedulers ask the extender: one CA signs for the component placement. */
+export function placementLeaves(namespace: string): readonly Leaf[] {
+  return [
+    {
+      secretName: POD_WEBHOOK_SECRETS.server,
+      commonName: `${POD_WEBHOOK.service}.${namespace}.svc`,
+      usage: "server",
+    },
+    { secretName: EXTENDER_SECRETS.extender, commonName: EXTENDER_CERTIFICATE_NAME, usage: "server" },
+    { secretName: EXTENDER_SECRETS.scheduler, commonName: SCHEDULER_CERTIFICATE_NAME, usage: "client" },
+  ];
+}
+
+/** Of its authority and of all that it signs. */
 function createWebhookKeeper(
   { config, client, events, clock, log }: PodWebhookOptions,
   isLeader: () => boolean,
   changed: (secret: Secret) => void,
 ): CertificateKeeper {
-  const server = {
-    secretName: POD_WEBHOOK_SECRETS.server,
-    commonName: `${POD_WEBHOOK.service}.${config.leaseNamespace}.svc`,
-    usage: "server",
-  } as const;
   return createCertificateKeeper({
     client,
     events,
     namespace: config.leaseNamespace,
     authoritySecretName: POD_WEBHOOK_SECRETS.authority,
-    leaves: [server],
+    leaves: placementLeaves(config.leaseNamespace),
     times: CERTIFICATE_TIMES,
     isLeader,
     changed,

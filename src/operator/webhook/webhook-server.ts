@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import type { StoredPair } from "../../process/certificates/decide-certificates.ts";
 import { showPair } from "../../process/certificates/shown-pair.ts";
 import type { Clock } from "../../process/clock.ts";
+import { limitConnections } from "../../process/limited-connections.ts";
 import type { Logger } from "../../process/log.ts";
 import { type BodyReader, BodyRefused, createBodyReader } from "../../process/request-body.ts";
 import { MIB } from "../../units/quantity.ts";
@@ -61,7 +62,7 @@ export function createWebhookServer(options: WebhookServerOptions): WebhookServe
     },
     (request, response) => void respond(options, readBody, request, response),
   );
-  server.maxConnections = CONNECTIONS_LIMIT;
+  limitConnections(server, server, CONNECTIONS_LIMIT);
   server.on("tlsClientError", (err, { remoteAddress }) =>
     log.debug({ err, peer: remoteAddress }, "a handshake failed"),
   );

@@ -7,13 +7,12 @@ import { createReflector } from "../../kube/reflector.ts";
 import { reflectorSet } from "../../kube/reflector-set.ts";
 import { SECRETS, type Secret } from "../../kube/resources.ts";
 import { type CertificateRoundOptions, runCertificateRound } from "./certificate-round.ts";
-import { isEmpty } from "./pair-secret.ts";
 
 export interface CertificateKeeperOptions extends CertificateRoundOptions {
   readonly client: Pick<KubeClient, "get" | "list" | "watch" | "update">;
   /** Asked before each round. */
   readonly isLeader: () => boolean;
-  /** Told each content that one of the Secrets takes on, leader or not; an empty one is none. */
+  /** Told each content that one of the Secrets takes on, leader or not. */
   readonly changed: (secret: Secret) => void;
 }
 
@@ -66,7 +65,7 @@ export function createCertificateKeeper(options: CertificateKeeperOptions): Cert
     createReflector({ client, resource: SECRETS, log, select: { namespace, fieldSelector: `metadata.name=${name}` } }),
   );
   const taken = (secret: Secret): void => {
-    if (!isEmpty(secret)) changed(secret);
+    changed(secret);
     wake();
   };
   for (const reflector of reflectors) reflector.subscribe({ added: taken, updated: taken, deleted: () => wake() });

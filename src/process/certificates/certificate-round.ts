@@ -15,7 +15,7 @@ import {
 } from "./decide-certificates.ts";
 import { issueLeaf, makeAuthority } from "./issue-certificate.ts";
 import type { KeyPair, LeafProfile } from "./key-pair.ts";
-import { isEmpty, storedPair, withPair } from "./pair-secret.ts";
+import { hasPair, storedPair, withPair } from "./pair-secret.ts";
 
 /** A leaf's profile, and the Secret that it stands in. */
 export interface Leaf extends LeafProfile {
@@ -81,7 +81,7 @@ function missing({ namespace }: CertificateRoundOptions, secretNames: readonly s
 async function gather({ client, namespace }: CertificateRoundOptions, secretName: string): Promise<Found | undefined> {
   const secret = await client.get(SECRETS, { namespace, name: secretName });
   if (secret === undefined) return undefined;
-  return { secret, stored: isEmpty(secret) ? undefined : storedPair(secret) };
+  return { secret, stored: hasPair(secret) ? storedPair(secret) : undefined };
 }
 
 async function pairOf(

@@ -14,9 +14,9 @@ export function storedPair(secret: Secret): StoredPair {
   };
 }
 
-/** As the manifests have it: nothing was written into it yet. */
-export function isEmpty({ data = {} }: Secret): boolean {
-  return Object.values(PAIR_KEYS).every((key) => (data[key] ?? "") === "");
+/** False: it is there, empty, as the manifests have it before the first certificate is made. */
+export function hasPair({ data = {} }: Secret): boolean {
+  return Object.values(PAIR_KEYS).some((key) => data[key] !== undefined && data[key] !== "");
 }
 
 /** What `found` has besides stays; its resourceVersion guards the update. */

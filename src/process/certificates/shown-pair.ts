@@ -3,7 +3,7 @@ import { createSecureContext, type SecureContextOptions, type Server } from "nod
 import type { Secret } from "../../kube/resources.ts";
 import type { Logger } from "../log.ts";
 import type { StoredPair } from "./decide-certificates.ts";
-import { storedPair } from "./pair-secret.ts";
+import { hasPair, storedPair } from "./pair-secret.ts";
 
 /** Throws, and the server goes on with what it has, when the pair cannot be used. */
 export function showPair(
@@ -16,8 +16,10 @@ export function showPair(
   server.setSecureContext(options);
 }
 
-/** Shows what the Secret holds. False, with a word in the log: it holds no usable pair, and the one before goes on. */
+/** Shows what the Secret holds. False: it is empty, or, with a word in the log, holds no usable pair, and the one before goes on. */
 export function showSecret(secret: Secret, replace: (pair: StoredPair) => void, log: Logger): boolean {
+  // An empty one would be shown as no certificate at all.
+  if (!hasPair(secret)) return false;
   const subject = { secret: secret.metadata.name };
   try {
     replace(storedPair(secret));

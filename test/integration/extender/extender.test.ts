@@ -2,16 +2,24 @@
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
+import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { LOCAL_DRIVER, SELECTED_NODE } from "../../../src/api/names.ts";
 import { NODE_STORAGES } from "../../../src/api/node-storage.ts";
 import { freePort } from "../../../src/demo/free-port.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
 import type { KubeObject, Resource } from "../../../src/kube/object.ts";
-import { CSI_NODES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES } from "../../../src/kube/resources.ts";
+import {
+  CSI_NODES,
+  NODES,
+  PERSISTENT_VOLUME_CLAIMS,
+  PODS,
+  type Pod,
+  STORAGE_CLASSES,
+} from "../../../src/kube/resources.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { bootstrap } from "../../../src/standalone/bootstrap.ts";
@@ -30,6 +38,7 @@ describeReal("the extender as a process", ["bundle"], () => {
   let client: ConnectedKubeClient;
   let extender: BundleProcess;
   let port: number;
+  let httpPort: number;
 
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), "tidemark-extender-test-"));
@@ -45,8 +54,19 @@ describeReal("the extender as a process", ["bundle"], () => {
     await client.create("test/class", STORAGE_CLASSES, buildClass("lvm", { backend: "lvm" }));
     await addNode("node-1", "15Gi");
     await addNode("node-2", "4Gi");
-    port = await freePort();
-    const flags = ["--http-host", "127.0.0.1", "--http-port", String(port), "--start-delay", "0s"];
+    [port, httpPort] = [await freePort(), await freePort()];
+    const flags = [
+      "--http-host",
+      "127.0.0.1",
+      "--http-port",
+      String(httpPort),
+      "--extender-port",
+      String(port),
+      "--extender-tls",
+      "Off",
+      "--start-delay",
+      "0s",
+    ];
     extender = createBundleProcess(directory, "extender", ["extender", "--server", controlPlane.url, ...flags]);
     // The heap that its 1 GiB leaves it, less what 50,000 volumes take of it.
     extender.start({ NODE_OPTIONS: "--max-old-space-size=200" });
@@ -106,8 +126,8 @@ describeReal("the extender as a process", ["bundle"], () => {
     });
   }
 
-  async function get(path: string) {
-    const answer = await fetch(`http://127.0.0.1:${port}${path}`);
+  async function get(path: string, at = httpPort) {
+    const answer = await fetch(`http://127.0.0.1:${at}${path}`);
     return { status: answer.status, text: await answer.text() };
   }
 
@@ -174,6 +194,127 @@ describeReal("the extender as a process", ["bundle"], () => {
     await waitFor("the room of the pod that is gone", async () => ((await look()) === undefined ? true : undefined));
   });
 
+  describe("a forged question", () => {
+    let real: Pod;
+    const holds = async (): Promise<string> =>
+      /ledger_entries\{kind="hold"\} (\d+)/.exec((await get("/metrics")).text)?.[1] ?? "";
+    const asked = (pod: Pod) => ask("/filter", { Pod: pod, NodeNames: ["node-1"] });
+
+    beforeAll(async () => {
+      real = await addClaimAndPod("victim", "3Gi");
+      await addClaimAndPod("unbound", "3Gi");
+      await waitFor("the pod's claim in the caches", async () =>
+        JSON.stringify((await asked(real)).json).includes('Error":""') ? true : undefined,
+      );
+    });
+
+    const forgeries: readonly (readonly [string, (pod: Pod) => Pod])[] = [
+      [
+        "of another UID",
+        (pod) => ({ ...pod, metadata: { ...pod.metadata, uid: "11111111-1111-4111-8111-111111111111" } }),
+      ],
+      [
+        "of a pod that is not there, with a claim that is",
+        (pod) => ({ ...pod, metadata: { ...pod.metadata, name: "no" } }),
+      ],
+      [
+        "of a pod that is not there, with a claim that is not",
+        (pod) => ({ ...pod, metadata: { ...pod.metadata, name: "no" }, spec: claiming("no") }),
+      ],
+      ["of other claims", (pod) => ({ ...pod, spec: claiming("unbound") })],
+    ];
+    const claiming = (claimName: string): Pod["spec"] => ({
+      containers: [],
+      volumes: [{ name: "data", persistentVolumeClaim: { claimName } }],
+    });
+
+    it.each(forgeries)("%s holds nothing, releases nothing, and is answered like all others", async (_name, forge) => {
+      const before = await holds();
+      const { json } = await asked(forge(real));
+      expect(json).toEqual({
+        NodeNames: [],
+        FailedNodes: {},
+        FailedAndUnresolvableNodes: {},
+        Error: "the pod is not seen by Tidemark yet, or is not as it is asked about; it is tried again",
+      });
+      expect((await ask("/prioritize", { Pod: forge(real), NodeNames: ["node-1"] })).json).toEqual([
+        { Host: "node-1", Score: 0 },
+      ]);
+      expect(await holds()).toBe(before);
+    });
+
+    it("of a pod that has its node holds nothing, however often it is asked", async () => {
+      const bound = await client.create("test/bound", PODS, {
+        apiVersion: "v1",
+        kind: "Pod",
+        metadata: { namespace, name: "bound" },
+        spec: { ...claiming("unbound"), containers: [{ name: "main", image: "none" }], nodeName: "node-2" },
+      });
+      const before = await holds();
+      for (let turn = 0; turn < 3; turn += 1)
+        expect((await asked(bound)).json).toMatchObject({
+          NodeNames: [],
+          Error: expect.stringContaining("tried again"),
+        });
+      expect(await holds()).toBe(before);
+    });
+
+    it("never kept the real pod out", async () => {
+      expect((await asked(real)).json).toMatchObject({ NodeNames: ["node-1"], Error: "" });
+    });
+
+    afterAll(async () => {
+      for (const name of ["victim", "unbound", "bound"]) await client.delete("test/delete", PODS, { namespace, name });
+    });
+  });
+
+  it("places a pod that it sees a moment after it is asked", async () => {
+    // Asked about before the API server has answered who has made it: the UID is known by then, the watch has not told it yet.
+    const Pod = await addClaimAndPod("just-made", "1Gi");
+    const { json } = await ask("/filter", { Pod, NodeNames: ["node-1"] });
+    expect(JSON.stringify(json)).not.toContain("is not as it is asked about");
+    await client.delete("test/delete", PODS, { namespace, name: "just-made" });
+  });
+
+  it("answers a scheduler and its probes while 5,000 connections of a stranger are silent", async () => {
+    const Pod = await addClaimAndPod("besieged", "1Gi");
+    const question = async () => (await ask("/filter", { Pod, NodeNames: ["node-1"] })).json;
+    const strangers: Socket[] = [];
+    const connectTo = (to: number): Promise<void> =>
+      new Promise((resolve) => {
+        const socket = connect({ port: to, host: "127.0.0.1", localAddress: "127.0.0.2" });
+        socket.on("error", () => resolve());
+        socket.once("connect", () => {
+          // Half of them say one thing first, as one that is idle by right has.
+          if (strangers.length % 2 === 0) socket.write("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+          strangers.push(socket);
+          resolve();
+        });
+      });
+    for (const to of [port, httpPort])
+      for (let opened = 0; opened < 5000; opened += 250) {
+        const silent = Promise.all(Array.from({ length: 250 }, () => connectTo(to)));
+        expect(await question()).toMatchObject({ NodeNames: ["node-1"], Error: "" });
+        expect((await get("/healthz")).status).toBe(200);
+        await silent;
+      }
+    // On connections of their own: no address but the strangers' has more than a few.
+    for (const path of ["/healthz", "/readyz", "/metrics"]) {
+      const { status } = await new Promise<{ status: number }>((resolve, reject) => {
+        request({ port: httpPort, host: "127.0.0.1", path, agent: false }, (response) =>
+          resolve({ status: response.resume().statusCode ?? 0 }),
+        )
+          .on("error", reject)
+          .end();
+      });
+      expect(status).toBe(200);
+    }
+    const { status } = await send(Buffer.from(JSON.stringify({ Pod, NodeNames: ["node-1"] })), true);
+    expect(status).toBe(200);
+    for (const socket of strangers) socket.destroy();
+    await client.delete("test/delete", PODS, { namespace, name: "besieged" });
+  });
+
   it("tells in metrics what it was asked, why nodes were refused and which nodes cannot be judged", async () => {
     const { text } = await get("/metrics");
     expect(text).toContain('tidemark_extender_request_duration_seconds_count{verb="filter",status="200"}');
@@ -181,6 +322,7 @@ describeReal("the extender as a process", ["bundle"], () => {
     expect(text).toContain('tidemark_extender_nodes{state="Reported"} 2');
     expect(text).toContain('tidemark_extender_nodes{state="NotReported"} 1');
     expect(text).toMatch(/tidemark_extender_ledger_entries\{kind="hold"\} \d/);
+    expect(text).toMatch(/tidemark_extender_pods_not_there_total [1-9]/);
   });
 
   it("is explained by `tidemark explain --pod`, for each node, by the same code", async () => {
@@ -262,8 +404,9 @@ describeReal("the extender as a process", ["bundle"], () => {
   });
 
   it("answers other paths with 404 and other methods with 405, and has gone on all the time", async () => {
-    expect((await get("/predicate")).status).toBe(404);
-    expect((await get("/filter")).status).toBe(405);
+    for (const path of ["/predicate", "/metrics", "/healthz", "/readyz"])
+      expect((await get(path, port)).status).toBe(404);
+    expect((await get("/filter", port)).status).toBe(405);
     expect((await get("/healthz")).text).toBe("ok\n");
     expect(extender.running()).toBe(true);
     expect(extender.log()).not.toContain('"level":50');

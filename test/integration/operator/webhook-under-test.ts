@@ -17,7 +17,7 @@ import {
 } from "../../../src/kube/resources.ts";
 import { createPodWebhook } from "../../../src/operator/webhook/pod-webhook.ts";
 import type { StoredPair } from "../../../src/process/certificates/decide-certificates.ts";
-import { isEmpty, storedPair } from "../../../src/process/certificates/pair-secret.ts";
+import { hasPair, storedPair } from "../../../src/process/certificates/pair-secret.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createMetricsRegistry } from "../../../src/process/metrics-registry.ts";
 import { makeEmptySecrets } from "../../builders/empty-secrets.ts";
@@ -80,7 +80,7 @@ export async function trustedAuthorities(client: ConnectedKubeClient): Promise<s
 export async function pairOf(client: ConnectedKubeClient, name: keyof typeof POD_WEBHOOK_SECRETS): Promise<StoredPair> {
   return waitFor(`the Secret of the ${name}`, async () => {
     const secret = await client.get(SECRETS, { namespace: SYSTEM_NAMESPACE, name: POD_WEBHOOK_SECRETS[name] });
-    return secret === undefined || isEmpty(secret) ? undefined : storedPair(secret);
+    return secret !== undefined && hasPair(secret) ? storedPair(secret) : undefined;
   });
 }
 

@@ -17,7 +17,7 @@ import { readConfig } from "../../../src/policy-engine/process/config.ts";
 import { createSampleListener } from "../../../src/policy-engine/process/sample-listener.ts";
 import { createSampleServer } from "../../../src/policy-engine/process/sample-server.ts";
 import type { StoredPair } from "../../../src/process/certificates/decide-certificates.ts";
-import { isEmpty, storedPair } from "../../../src/process/certificates/pair-secret.ts";
+import { hasPair, storedPair } from "../../../src/process/certificates/pair-secret.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { makeEmptySecrets } from "../../builders/empty-secrets.ts";
 import { createRecordingLog, type LogLine } from "../../fakes/recording-log.ts";
@@ -43,7 +43,7 @@ export async function startSecretsCluster() {
   const pair = (name: keyof typeof CERTIFICATE_SECRETS): Promise<StoredPair> =>
     waitFor(`the Secret of the ${name}`, async () => {
       const found = await secret(name);
-      return found === undefined || isEmpty(found) ? undefined : storedPair(found);
+      return found !== undefined && hasPair(found) ? storedPair(found) : undefined;
     });
   return {
     client,

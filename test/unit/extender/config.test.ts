@@ -2,9 +2,16 @@ import { describe, expect, it } from "@jest/globals";
 import { readConfig } from "../../../src/extender/config.ts";
 
 describe("the extender's flags", () => {
+  it("let it be asked without certificates from this machine alone", () => {
+    expect(readConfig([], {}).tls).toBe("SelfMade");
+    expect(readConfig(["--extender-tls", "Off", "--http-host", "127.0.0.1"], {}).tls).toBe("Off");
+    expect(() => readConfig(["--extender-tls", "Off"], {})).toThrow("anybody could ask for all room");
+  });
+
   it("have defaults for everything", () => {
     expect(readConfig([], {})).toMatchObject({
-      httpPort: 9473,
+      httpPort: 9474,
+      extenderPort: 9473,
       holdLimitMs: 60_000,
       placement: { offeredNodes: 32, weights: { free: 2, growth: 1, io: 1 }, defaultDivisor: 1, divisors: new Map() },
     });

@@ -292,8 +292,10 @@ describe("attach slots", () => {
 describe("the ledger", () => {
   beforeEach(() => {
     addNode(fleet, NODE, { free: "15Gi" });
-    fleet.put("claims", buildClaim(1));
-    fleet.put("claims", buildClaim(2));
+    for (const index of [1, 2]) {
+      fleet.put("claims", buildClaim(index));
+      fleet.put("pods", buildPod(index));
+    }
   });
   const HELD =
     "device class ssd: 10Gi needed, at most 5Gi free here while other pods are being placed; it is tried again";
@@ -499,7 +501,15 @@ describe("the ledger", () => {
     fleet.put("logicalVolumes", buildLogicalVolume(3, NODE, { size: "2Gi" }));
     fleet.view.refresh(fleet.nowMs);
     const another = createFleet();
-    for (const kind of ["storageClasses", "nodes", "csiNodes", "claims", "logicalVolumes", "nodeStorages"] as const)
+    for (const kind of [
+      "storageClasses",
+      "nodes",
+      "csiNodes",
+      "claims",
+      "pods",
+      "logicalVolumes",
+      "nodeStorages",
+    ] as const)
       for (const object of fleet.stores[kind].list()) another.put(kind, object);
     another.view.refresh(another.nowMs);
     const { reserved, held } = fleet.ledger.takenOf(NODE);

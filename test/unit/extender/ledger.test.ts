@@ -18,7 +18,10 @@ let fleet: Fleet;
 beforeEach(() => {
   fleet = createFleet();
   addClasses(fleet);
-  for (const index of [1, 2]) fleet.put("claims", buildClaim(index));
+  for (const index of [1, 2]) {
+    fleet.put("claims", buildClaim(index));
+    fleet.put("pods", buildPod(index));
+  }
 });
 
 /** Whether the node takes pod INDEX and its 10Gi; if so they are held there. */
@@ -44,20 +47,20 @@ describe("what is taken of nodes", () => {
       removeNode(name);
       refresh();
     }
-    expect(fleet.ledger.count()).toEqual({ reservations: 1, holds: 1, nodes: 1 });
+    expect(fleet.ledger.count()).toEqual({ reservations: 0, holds: 1, nodes: 1 });
     fleet.ledger.release("pod-uid-1");
     fleet.put("claims", buildClaim(2));
     refresh();
     expect(fleet.ledger.count()).toEqual({ reservations: 0, holds: 0, nodes: 0 });
   });
 
-  it("leaves nothing behind of a node that never was, which a claim names", () => {
+  it("counts nothing on a node that never was, which a claim names, and counts once that node comes", () => {
     fleet.put("claims", buildClaim(1, { selectedNode: "misspelt" }));
     refresh();
-    expect(fleet.ledger.count()).toMatchObject({ reservations: 1, nodes: 1 });
-    fleet.put("claims", buildClaim(1));
-    refresh();
     expect(fleet.ledger.count()).toMatchObject({ reservations: 0, nodes: 0 });
+    addNode(fleet, "misspelt", { free: ROOM });
+    refresh();
+    expect(fleet.ledger.count()).toMatchObject({ reservations: 1, nodes: 1 });
   });
 
   it("counts on a node that comes back while a pod is held for there", () => {
@@ -130,6 +133,54 @@ describe("a volume", () => {
     expect(fits(2, "node-2")).toBe(false);
     fleet.nowMs += MINUTE_MS;
     expect(fits(2, "node-2")).toBe(true);
+  });
+
+  describe("that nothing but an annotation of its claim promises to a node", () => {
+    const promise = (request: string, index = 1): void =>
+      fleet.put("claims", buildClaim(index, { request, selectedNode: NODE }));
+
+    it("counts nothing without a pod that needs it, and counts from when there is one", () => {
+      fleet.remove("pods", "shop/pod-1");
+      promise("10Gi");
+      expect(fits(2)).toBe(true);
+      fleet.ledger.release("pod-uid-2");
+      fleet.put("pods", { ...buildPod(1), status: { phase: "Succeeded" } });
+      expect(fits(2)).toBe(true);
+      fleet.ledger.release("pod-uid-2");
+      fleet.put("pods", buildPod(1));
+      expect(fits(2)).toBe(false);
+      fleet.remove("pods", "shop/pod-1");
+      expect(fits(2)).toBe(true);
+    });
+
+    it("counts nothing where it is more than the node has, and counts once the node has as much", () => {
+      promise("500Gi");
+      expect(fits(2)).toBe(true);
+      fleet.ledger.release("pod-uid-2");
+      addNode(fleet, NODE, { free: "505Gi" });
+      expect(fits(2)).toBe(false);
+      addNode(fleet, NODE, { free: ROOM });
+      expect(fits(2)).toBe(true);
+    });
+
+    it("counts nothing either where a pod that nobody has scheduled names the node itself", () => {
+      promise("500Gi");
+      fleet.put("pods", buildPod(1, undefined, NODE));
+      expect(fits(2)).toBe(true);
+    });
+
+    it("has its ten minutes from when it was first seen, however often its pod is made anew", () => {
+      promise("10Gi");
+      expect(fits(2)).toBe(false);
+      fleet.nowMs += 9 * MINUTE_MS;
+      fleet.remove("pods", "shop/pod-1");
+      expect(fits(2)).toBe(true);
+      fleet.ledger.release("pod-uid-2");
+      fleet.put("pods", buildPod(1));
+      expect(fits(2)).toBe(false);
+      fleet.nowMs += MINUTE_MS;
+      expect(fits(2)).toBe(true);
+    });
   });
 
   it("that is asked to go takes nothing, made or not", () => {

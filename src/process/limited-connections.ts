@@ -1,0 +1,73 @@
+// How many connections a server has at once. One more closes another instead of being refused: whoever opens thousands and is silent on them
+// loses his own, and a real question always gets in.
+import type { Server as HttpServer } from "node:http";
+import type { Server, Socket } from "node:net";
+
+interface Connection {
+  readonly socket: Socket;
+  readonly address: string;
+  /** A request has come on it, at any time: of mutual TLS, only from holders of a certificate. */
+  hasAsked: boolean;
+  /** Requests that came whole and have no answer yet. */
+  underWay: number;
+}
+
+/** `accepting`: where connections come in, before any handshake. `answering`: where requests are heard; of plain HTTP the same server. */
+export function limitConnections(accepting: Server, answering: Pick<HttpServer, "on">, limit: number): void {
+  /** In order of use. */
+  const connections = new Map<string, Connection>();
+  const use = (key: string, connection: Connection): void => {
+    connections.delete(key);
+    connections.set(key, connection);
+  };
+  accepting.on("connection", (socket: Socket) => {
+    const key = keyOf(socket);
+    // Gone already.
+    if (key === undefined) return void socket.destroy();
+    connections.set(key, { socket, address: socket.remoteAddress ?? "", hasAsked: false, underWay: 0 });
+    socket.once("close", () => {
+      if (connections.get(key)?.socket === socket) connections.delete(key);
+    });
+    if (connections.size <= limit) return;
+    const closed = leastNeeded([...connections.values()], socket);
+    connections.delete(keyOf(closed.socket) ?? "");
+    closed.socket.destroy();
+  });
+  answering.on("request", (request, response) => {
+    const key = keyOf(request.socket) ?? "";
+    const connection = connections.get(key);
+    if (connection === undefined) return;
+    connection.hasAsked = true;
+    use(key, connection);
+    request.once("end", () => {
+      if (response.writableEnded || connections.get(key) !== connection) return;
+      connection.underWay += 1;
+      const answered = (): void => {
+        response.off("prefinish", answered).off("close", answered);
+        connection.underWay -= 1;
+      };
+      // An answer that is not taken makes nobody needed.
+      response.once("prefinish", answered).once("close", answered);
+    });
+  });
+}
+
+/**
+ * Of the address that has the most: the one that was used longest ago, one that has never asked anything before all others, and none that is
+ * being answered. Where all of them are, its newest.
+ */
+function leastNeeded(connections: readonly Connection[], newest: Socket): Connection {
+  const counts = new Map<string, number>();
+  for (const { address } of connections) counts.set(address, (counts.get(address) ?? 0) + 1);
+  const most = Math.max(...counts.values());
+  const ofMost = connections.filter(({ address }) => counts.get(address) === most);
+  const idle = ofMost.filter(({ socket, underWay }) => underWay === 0 && socket !== newest);
+  const found = idle.find(({ hasAsked }) => !hasAsked) ?? idle[0] ?? ofMost.at(-1);
+  if (found === undefined) throw new Error("there is no connection");
+  return found;
+}
+
+/** The same of a connection and of the TLS on it. */
+function keyOf({ remoteAddress, remotePort }: Socket): string | undefined {
+  return remoteAddress === undefined ? undefined : `${remoteAddress} ${remotePort}`;
+}
