@@ -17,7 +17,7 @@ export type MetricsUrls = Readonly<Record<"policy-engine" | "operator" | "agent"
 function placeCommands({ server, mountPath, storage, metricsUrls }: Places): string[] {
   const commands: string[] = [];
   if (mountPath !== undefined && storage !== "simulated")
-    commands.push(`df -h ${mountPath}   # btrfs may show what was written up to 30 s late`);
+    commands.push(`df -h ${mountPath}`, "# df on btrfs may show what was written up to 30 s late");
   if (server !== undefined) commands.push(`kubectl --server ${server} -n default get filesystems -w`); // kubectl watches one kind at a time
   if (metricsUrls === undefined) return commands;
   const engine = new URL(metricsUrls["policy-engine"]);
@@ -29,7 +29,7 @@ function placeCommands({ server, mountPath, storage, metricsUrls }: Places): str
   ];
 }
 
-/** Under a heading of its own line: a terminal of 80 columns holds each command but the one with the path. */
+/** Under a heading of its own line: a terminal of 80 columns holds each of them. */
 export function placeLines(heading: string, places: Places): string[] {
   const commands = placeCommands(places);
   return commands.length === 0 ? [] : [heading, ...commands.map((command) => `  ${command}`)];

@@ -43,18 +43,41 @@ export async function startStandIns(
     createWorkQueue({ name, concurrency: CONCURRENCY, run, log, backOff: BACK_OFF });
   const provisioning = { client, caches, controller, events, nodeName };
   const resizing = { client, caches, controller, node, events, kubeletDirectory };
+  const answered = { controller: false, node: false };
+  // As the sidecars, and kubelet with a driver that has not registered: nothing is called, and no Event says that it failed, before
+  // the socket has answered once. Everything is looked at again then.
+  const once =
+    (port: keyof typeof answered, run: (key: string) => Promise<Outcome>) =>
+    async (key: string): Promise<Outcome> =>
+      answered[port] ? run(key) : "done";
   const byClaim = [
-    queue("provisioner", (key) => provisionClaim(provisioning, key)),
-    queue("resizer", (key) => resizeClaim(resizing, key)),
-    queue("kubelet", (key) => kubelet.reconcile(key)),
+    queue(
+      "provisioner",
+      once("controller", (key) => provisionClaim(provisioning, key)),
+    ),
+    queue(
+      "resizer",
+      once("controller", (key) => resizeClaim(resizing, key)),
+    ),
+    queue(
+      "kubelet",
+      once("node", (key) => kubelet.reconcile(key)),
+    ),
   ];
-  const reclaimer = queue("reclaimer", (name) => reclaimVolume(provisioning, name));
+  const reclaimer = queue(
+    "reclaimer",
+    once("controller", (name) => reclaimVolume(provisioning, name)),
+  );
 
   caches.start();
   await caches.synced;
   const addAll = feedQueues(caches, byClaim, reclaimer);
-  controller.onConnect(addAll);
+  controller.onConnect(() => {
+    answered.controller = true;
+    addAll();
+  });
   node.onConnect(() => {
+    answered.node = true;
     kubelet.forget();
     addAll();
   });

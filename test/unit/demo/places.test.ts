@@ -9,7 +9,7 @@ const METRICS_URLS = {
   agent: "http://127.0.0.1:9003/metrics",
 };
 
-const DF = `df -h ${MOUNT_PATH}   # btrfs may show what was written up to 30 s late`;
+const DF = [`df -h ${MOUNT_PATH}`, "# df on btrfs may show what was written up to 30 s late"];
 const KUBECTL = `kubectl --server ${SERVER} -n default get filesystems -w`;
 const EXPLAIN = "node dist/tidemark.mjs explain demo --engine http://127.0.0.1:9001";
 const CURL = "curl -s http://127.0.0.1:{9001,9002,9003}/metrics";
@@ -22,7 +22,7 @@ describe("the places where a run can be looked at", () => {
     [
       "all, the filesystem first, once it is mounted",
       { server: SERVER, mountPath: MOUNT_PATH, metricsUrls: METRICS_URLS },
-      [DF, KUBECTL, EXPLAIN, CURL],
+      [...DF, KUBECTL, EXPLAIN, CURL],
     ],
     ["none of a simulated disk's mount path", { mountPath: MOUNT_PATH, storage: "simulated" }, []],
   ];
