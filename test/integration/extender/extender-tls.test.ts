@@ -20,6 +20,7 @@ import { storedPair } from "../../../src/process/certificates/pair-secret.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { bootstrap } from "../../../src/standalone/bootstrap.ts";
+import { makeEmptySecrets } from "../../builders/empty-secrets.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
 import { type BundleProcess, createBundleProcess } from "../../harness/bundle-process.ts";
 import { describeReal } from "../../harness/real-parts.ts";
