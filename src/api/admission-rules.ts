@@ -51,10 +51,9 @@ const CHARS_OF_VARIABLES = "(has(self.variables) ? self.variables.map(v, v.expre
 const CHARS_OF_RULES =
   "(has(self.rules) ? self.rules.map(r, r.when.size() + (has(r.toExpression) ? r.toExpression.size() : 0) + (has(r.messageExpression) ? r.messageExpression.size() : 0)).sum() : 0)";
 
-/** On a policy: its expressions are within the budget. */
+/** On a policy: its expressions are within the budget. The figure is the policy-engine's to say: here it would cost too much. */
 export const EXPRESSIONS_WITHIN_BUDGET: CelRule = {
   rule: `${CHARS_OF_VARIABLES} + ${CHARS_OF_RULES} <= ${EXPRESSION_CHARS_MAX}`,
-  messageExpression: `'the expressions of this policy have ' + string(${CHARS_OF_VARIABLES} + ${CHARS_OF_RULES}) + ' characters, over the limit of ${EXPRESSION_CHARS_MAX} for all together'`,
   message: `the expressions of this policy have more than ${EXPRESSION_CHARS_MAX} characters in all`,
 };
 

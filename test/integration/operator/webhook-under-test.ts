@@ -1,7 +1,7 @@
 // Pod webhooks in this process, as replicas of an operator: real TLS over loopback, real certificates in the Secrets of an API
 // server. The test plays that server's webhook client: it trusts what stands in the configuration, and nothing else.
 import { request } from "node:https";
-import { POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../../src/api/placement.ts";
+import { EXTENDER_SECRETS, POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../../src/api/placement.ts";
 import { createEventRecorder } from "../../../src/kube/events.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
 import { createReflector } from "../../../src/kube/reflector.ts";
@@ -39,7 +39,10 @@ export async function startWebhookCluster() {
       kind: "Namespace",
       metadata: { name, labels: { "kubernetes.io/metadata.name": name } },
     });
-  await makeEmptySecrets(client, SYSTEM_NAMESPACE, Object.values(POD_WEBHOOK_SECRETS));
+  await makeEmptySecrets(client, SYSTEM_NAMESPACE, [
+    ...Object.values(POD_WEBHOOK_SECRETS),
+    ...Object.values(EXTENDER_SECRETS),
+  ]);
   return {
     url: controlPlane.url,
     client,

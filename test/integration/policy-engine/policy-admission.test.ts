@@ -119,7 +119,7 @@ describe("the API server, asked to keep a policy", () => {
       "expressions that are too long together",
       expressions(2049),
       "spec",
-      "the expressions of this policy have 32784 characters, over the limit of 32768 for all together",
+      "the expressions of this policy have more than 32768 characters in all",
     ],
     ["a max of 0", { limits: { max: "0Gi" }, rules: [SHRINK] }, "spec.limits.max", NO_SIZE],
     ["a min of 0", { limits: { min: "0.00", max: "1Gi" }, rules: [RULE] }, "spec.limits.min", NO_SIZE],
