@@ -10,7 +10,7 @@ import { mostBytes, type Plan } from "../plan.ts";
 import { type Gathered, gather, pendingTarget, type World } from "./gather.ts";
 import type { PolicyBook } from "./policy-book.ts";
 import { newGuidance } from "./precautions.ts";
-import { createTimeLimit } from "./time-limit.ts";
+import { cpuMs, createTimeLimit } from "./time-limit.ts";
 import type { Guided, VolumeState } from "./volume-registry.ts";
 
 export interface Decided {
@@ -54,7 +54,7 @@ export function createDecideBatch(
       const gathered = gather(world, state, at);
       if (gathered === undefined) return;
       const { policy, ceilings } = policies.forClaim(gathered.facts.claim);
-      asked = policy && { policy, sinceMs: performance.now() };
+      asked = policy && { policy, sinceMs: cpuMs() };
       const plan = decide(gathered.facts, policy, ceilings);
       const guidance = newGuidance(state, gathered.facts, policy, ceilings);
       const wish = wishFor(gathered.facts, policy, ceilings, plan);
@@ -90,7 +90,7 @@ function fullRatio({ reading }: VolumeState): number {
 }
 
 function addSpent(spentMs: Map<CompiledPolicy, number>, asked: { policy: CompiledPolicy; sinceMs: number }): void {
-  spentMs.set(asked.policy, (spentMs.get(asked.policy) ?? 0) + performance.now() - asked.sinceMs);
+  spentMs.set(asked.policy, (spentMs.get(asked.policy) ?? 0) + cpuMs() - asked.sinceMs);
 }
 
 function invalidateSlowest(policies: PolicyBook, spentMs: ReadonlyMap<CompiledPolicy, number>): void {

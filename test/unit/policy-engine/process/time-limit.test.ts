@@ -13,6 +13,18 @@ describe("a time limit", () => {
     expect(rounds).toBeGreaterThan(0);
   });
 
+  it("blames no work for the time in which its process stood still", () => {
+    const limit = createTimeLimit(50);
+    let begun = 0;
+    const standStill = (): number => {
+      begun += 1;
+      if (begun === 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200);
+      for (let turn = 0; turn < 1000; turn += 1);
+      return begun;
+    };
+    expect(limit.run(standStill)).toBe(2);
+  });
+
   it("cannot be swallowed by a catch in the work", () => {
     const limit = createTimeLimit(50);
     let caught = 0;
