@@ -31,14 +31,19 @@ const KEEP_ALIVE_MS = 90_000;
 /** kubelet opens one for each probe, and Prometheus keeps a few. */
 const CONNECTIONS_LIMIT = 128;
 
+/** How old a page of metrics may be: less than between two looks of any Prometheus. */
+const SHARED_MS = 1000;
+
 export interface MetricsServer {
   readonly port: number;
   close(): Promise<void>;
 }
 
 export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
+  const { registry } = options;
+  const metrics = shared(() => registry.metrics());
   const server = createServer((request, response) => {
-    answer(request, options).then(
+    answer(request, options, metrics).then(
       ({ status, type, body }) => response.writeHead(status, { "content-type": type }).end(body),
       (error: unknown) => response.writeHead(500, { "content-type": "text/plain" }).end(String(error)),
     );
@@ -52,19 +57,37 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
   };
 }
 
+/** One at a time, for all who ask meanwhile and shortly after: what it costs does not grow with who asks. */
+function shared(render: () => Promise<string>): () => Promise<string> {
+  let text: Promise<string> | undefined;
+  const forget = (): void => {
+    text = undefined;
+  };
+  return () => {
+    if (text !== undefined) return text;
+    text = render();
+    text.then(() => setTimeout(forget, SHARED_MS).unref(), forget);
+    return text;
+  };
+}
+
 interface Answer {
   readonly status: number;
   readonly type: string;
   readonly body: string;
 }
 
-async function answer(request: IncomingMessage, options: MetricsServerOptions): Promise<Answer> {
+async function answer(
+  request: IncomingMessage,
+  options: MetricsServerOptions,
+  metrics: () => Promise<string>,
+): Promise<Answer> {
   const refusal = webPageRefusal(request);
   if (refusal !== undefined && isLoopback(options.host)) return refused(refusal);
   const path = request.url?.split("?")[0] ?? "/";
   switch (path) {
     case "/metrics":
-      return { status: 200, type: options.registry.contentType, body: await options.registry.metrics() };
+      return { status: 200, type: options.registry.contentType, body: await metrics() };
     case "/healthz":
       return probe(options.unhealthy());
     case "/readyz":

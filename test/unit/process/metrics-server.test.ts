@@ -1,7 +1,8 @@
 import { get } from "node:http";
 import { afterEach, describe, expect, it } from "@jest/globals";
-import { Registry } from "prom-client";
+import { Counter, Registry } from "prom-client";
 import { type MetricsServer, startMetricsServer } from "../../../src/process/metrics-server.ts";
+import { waitFor } from "../../harness/wait-for.ts";
 
 const started: MetricsServer[] = [];
 
@@ -73,5 +74,39 @@ describe("bound to every address, as in a cluster", () => {
     const port = await start("0.0.0.0");
     expect(await ask(port, "/explain/shop/data", REBOUND)).toMatchObject({ status: 403 });
     expect(await ask(port, "/explain/shop/data", { host: "localhost:9464" })).toMatchObject({ status: 200 });
+  });
+});
+
+describe("many who ask for metrics at once", () => {
+  it("share one rendering, and see what has changed a second later", async () => {
+    const registry = new Registry();
+    let renderings = 0;
+    const asked = new Counter({
+      name: "renderings",
+      help: "How often it was rendered.",
+      registers: [registry],
+      collect: () => {
+        renderings += 1;
+        asked.inc();
+      },
+    });
+    const server = await startMetricsServer({
+      host: "127.0.0.1",
+      port: 0,
+      registry,
+      unhealthy: () => undefined,
+      notReady: () => undefined,
+    });
+    started.push(server);
+    const host = { host: "127.0.0.1" };
+    const pages = await Promise.all(Array.from({ length: 50 }, () => ask(server.port, "/metrics", host)));
+    // Two, where a busy machine took longer than a second to hear them all.
+    expect(renderings).toBeLessThan(5);
+    expect(new Set(pages.map(({ status }) => status))).toEqual(new Set([200]));
+    await waitFor("a new rendering", async () => {
+      const before = renderings;
+      await ask(server.port, "/metrics", host);
+      return renderings > before ? true : undefined;
+    });
   });
 });
