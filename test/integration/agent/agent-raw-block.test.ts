@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { type ServiceError, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { blockDeviceAt, blockSizeBytes } from "../../../src/agent/member/block-device.ts";
-import type { FilesystemLayoutSpec } from "../../../src/api/filesystem-layout.ts";
+import { FILESYSTEM_LAYOUTS, type FilesystemLayoutSpec } from "../../../src/api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES } from "../../../src/api/logical-volume.ts";
 import { API_VERSION } from "../../../src/api/names.ts";
 import { mountsUnder } from "../../../src/demo/mount-table.ts";
@@ -70,6 +70,11 @@ describeReal("a raw block volume on its node", STACK_PARTS, () => {
     const members = [{ name: "m0", size: "1Gi", state, source }];
     const [fsType, volumeMode] = [undefined, "Block" as const];
     return volume.applyLayout({ backend: "lvm", fsType, volumeMode, members, ...change });
+  };
+  /** A mode never changes, but a layout may be made again with another one. */
+  const remakeLayout = async (...change: Parameters<typeof applyLayout>): Promise<void> => {
+    await agent.client.delete("test/layout", FILESYSTEM_LAYOUTS, { name: volume.handle });
+    await applyLayout(...change);
   };
   const request = (volumeCapability: ReturnType<typeof blockCapability | typeof mountCapability>) => ({
     ...{ volumeId: volume.handle, stagingTargetPath: volume.stagingPath, volumeCapability },
@@ -235,7 +240,7 @@ describeReal("a raw block volume on its node", STACK_PARTS, () => {
   it("is not formatted, nor mounted with what its pod made on it, by a layout that has lost its mode", async () => {
     await agent.killAgent();
     execFileSync("rm", ["-r", join(agent.directory, "state", "volumes")]);
-    await applyLayout({ fsType: "ext4", volumeMode: undefined });
+    await remakeLayout({ fsType: "ext4", volumeMode: undefined });
     await startAgent();
     const { path } = lvmd.lvm.volumeOf("thick", volumeID);
     for (const prepare of [() => {}, () => execFileSync("wipefs", ["--all", path])]) {
@@ -251,7 +256,7 @@ describeReal("a raw block volume on its node", STACK_PARTS, () => {
   it("is removed with its data when its layout says so", async () => {
     await agent.killAgent();
     execFileSync("rm", ["-rf", join(agent.directory, "state", "volumes")]);
-    await applyLayout({}, "Removed");
+    await remakeLayout({}, "Removed");
     await startAgent();
     await waitFor("the end", async () => (await volume.layout()).status?.members?.[0]?.state === "Removed");
     expect(lvmd.calls).toContain(`WipeAndRemoveLV ${volumeID}`);
