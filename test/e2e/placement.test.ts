@@ -380,12 +380,12 @@ describeOn("ours", "placement by the default scheduler", ["bundle", "lvm"], () =
         await stopExtenders(tested);
         await makeMarkedPods(tested, ["held"], LARGE);
         await release(tested, ["held"]);
-        expect(await whyWaits("held", "http://extender:")).not.toBe("");
+        expect(await whyWaits("held", "https://extender:")).not.toBe("");
         await applyObject(tested, scriptPod(tested, "free", undefined, "true"));
         await until(tested, "a pod without volumes to have run", async () =>
           (await podsOf(tested, ["free"]))[0]?.status?.phase === "Succeeded" ? true : undefined,
         );
-        await whyWaits("held", "http://extender:");
+        await whyWaits("held", "https://extender:");
         await startExtenders(tested);
         await runningOn(tested, "held");
         await removePods(tested, ["held"]);

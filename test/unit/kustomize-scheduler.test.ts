@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
+import { EXTENDER_CERTIFICATE_NAME, EXTENDER_SECRETS } from "../../src/api/placement.ts";
 import { hasKubectl, kustomize, kustomizeWith, type Manifest, manifestsOf, podSpecOf } from "../harness/kustomize.ts";
 
 const describeWithKubectl = hasKubectl() ? describe : describe.skip;
@@ -64,6 +65,30 @@ describeWithKubectl("the second scheduler", () => {
     expect(JSON.stringify(others)).not.toContain("tidemark-system");
     for (const { subjects = [] } of added)
       for (const subject of subjects) expect(subject).toMatchObject({ namespace: NAMESPACE });
+  });
+
+  it("may read its certificate, which is of its group, where its configuration says that it is", () => {
+    const spec = podSpecOf(manifests, "scheduler") as unknown as {
+      readonly securityContext: { readonly runAsUser: number; readonly fsGroup?: number };
+      readonly volumes: readonly { readonly name: string; readonly secret?: object }[];
+      readonly containers: readonly {
+        readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
+      }[];
+    };
+    const volume = spec.volumes.find(({ secret }) => secret !== undefined);
+    expect(volume?.secret).toMatchObject({ secretName: EXTENDER_SECRETS.scheduler, defaultMode: 0o440 });
+    expect(spec.securityContext.fsGroup).toBe(spec.securityContext.runAsUser);
+    const mount = spec.containers[0]?.volumeMounts.find(({ name }) => name === volume?.name);
+    const directory = mount?.mountPath ?? "";
+    expect(configuration.extenders[0]).toMatchObject({
+      enableHTTPS: true,
+      tlsConfig: {
+        serverName: EXTENDER_CERTIFICATE_NAME,
+        caFile: `${directory}/ca.crt`,
+        certFile: `${directory}/tls.crt`,
+        keyFile: `${directory}/tls.key`,
+      },
+    });
   });
 
   it("leads by its own lease, in its own namespace, and may use no other", () => {
