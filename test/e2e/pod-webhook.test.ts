@@ -1,5 +1,6 @@
 // The pod webhook as an API server of a real cluster calls it: which pods it is asked about, what becomes of them, and that none waits for
 // it when it is down. Where the pods are put is not looked at here.
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { POD_WEBHOOK } from "../../src/api/placement.ts";
 import { EVENTS, MUTATING_WEBHOOK_CONFIGURATIONS, PODS, type Pod, type PodVolume } from "../../src/kube/resources.ts";
@@ -43,7 +44,11 @@ const scratch = (): object => {
 };
 
 /** All that the API server has ever asked the replicas that run. */
+/** A page of metrics may be a second old. */
+const PAGE_AGE_MS = 1100;
+
 async function requests(): Promise<number> {
+  await sleep(PAGE_AGE_MS);
   const pods = await podNames(tested, OPERATOR);
   expect(pods.length).toBeGreaterThan(0);
   const texts = pods.map((pod) =>

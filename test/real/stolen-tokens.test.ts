@@ -130,6 +130,12 @@ const attachmentOf = (name: string, labels: object = {}) => ({
   metadata: { name, labels },
   spec: { attacher: "csi.example.com", nodeName: "node-1", source: { persistentVolumeName: "foreign" } },
 });
+const membersOf = (members: string) => ({
+  apiVersion: "v1",
+  kind: "ConfigMap",
+  metadata: { name: GUARD.name },
+  data: { members, operator: `system:serviceaccount:${SYSTEM}:operator` },
+});
 const eventOf = (name: string, component: string, namespace = "shop") => ({
   apiVersion: "v1",
   kind: "Event",
@@ -164,12 +170,7 @@ describeReal("who steals the token of one of our processes", ["cluster"], () => 
     await create(undefined, ATTACHMENTS, attachmentOf("foreign"));
     await create(undefined, EVENTS, eventOf("foreign", "kubelet"));
     await create("operator", MEMBER_CLAIMS, claimOf("m0", { "tidemark.dev/volume-uid": UID }));
-    await apply("operator", GUARD, {
-      apiVersion: "v1",
-      kind: "ConfigMap",
-      metadata: { name: GUARD.name },
-      data: { members: "some", operator: `system:serviceaccount:${SYSTEM}:operator` },
-    });
+    await apply("operator", GUARD, membersOf("some"));
     await create("operator", VOLUMES, volumeOf("own", csi("local.tidemark.dev")));
     const ofMember = { namespace: MEMBERS, name: "m0" };
     await create(undefined, VOLUMES, volumeOf("of-a-member", csi("csi.member.example.com"), ofMember));
@@ -336,8 +337,14 @@ describeReal("who steals the token of one of our processes", ["cluster"], () => 
     });
     it("cannot say who may delete members", () =>
       isRefused(GUARD, () => patch("tenant", GUARD, { data: { operator: "tenant" } })));
-    it("cannot delete who says so, nor a member", async () => {
-      for (const target of [GUARD, MEMBER]) await isRefused(target, () => remove("tenant", target));
+    it("cannot delete a member, nor say so in a ConfigMap that it has deleted", async () => {
+      await isRefused(MEMBER, () => remove("tenant", MEMBER));
+      await remove("tenant", GUARD);
+      await isRefused(MEMBER, () => remove("tenant", MEMBER));
+      const own = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: GUARD.name }, data: { operator: "tenant" } };
+      await expect(create("tenant", GUARD.of, own)).rejects.toThrow(BY_POLICY);
+      await expect(apply("tenant", GUARD, own)).rejects.toThrow(BY_POLICY);
+      await apply("operator", GUARD, membersOf("some"));
     });
   });
 
