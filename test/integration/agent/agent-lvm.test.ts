@@ -12,6 +12,7 @@ import { NODE_STORAGES, type NodeStorageStatus } from "../../../src/api/node-sto
 import { EVENTS } from "../../../src/kube/resources.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
 import { type FakeLvmd, startFakeLvmd } from "../../fakes/fake-lvmd.ts";
+import { freshMetrics } from "../../harness/fresh-metrics.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
@@ -345,7 +346,7 @@ describeReal("an agent with an lvmd", STACK_PARTS, () => {
       const { items } = await agent.client.list(EVENTS, { namespace: "default" });
       return items.some(({ reason, message }) => reason === "LogicalVolumeOrphaned" && message?.includes("lost"));
     });
-    const metrics = await (await fetch(agent.metricsUrl)).text();
+    const metrics = await freshMetrics(agent.metricsUrl);
     expect(metrics).toContain('tidemark_agent_orphaned_logical_volumes{device_class="thick"} 1');
     expect(lvmd.lvm.volumeOf("thick", "lost").name).toBe("lost");
   });

@@ -8,6 +8,7 @@ import type { NodeRecord } from "../../../src/agent/node-records.ts";
 import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
 import { fsidOf } from "../../../src/api/identity.ts";
 import { GIB, parseQuantity } from "../../../src/units/quantity.ts";
+import { freshMetrics } from "../../harness/fresh-metrics.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
@@ -26,7 +27,7 @@ describeReal("a running shrink", STACK_PARTS, () => {
   let frozen: FrozenFilesystem;
   const statusNow = async () => (await volume.layout()).status;
   const counted = async (labels: string): Promise<number> => {
-    const text = await (await fetch(agent.metricsUrl)).text();
+    const text = await freshMetrics(agent.metricsUrl);
     const line = text.split("\n").find((one) => one.startsWith(`tidemark_filesystem_operations_total{${labels}`));
     return Number(line?.split(" ").at(-1) ?? 0);
   };

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import { formatQuantity, GIB, MIB, parseQuantity } from "../../../src/units/quantity.ts";
+import { freshMetrics } from "../../harness/fresh-metrics.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
@@ -52,7 +53,7 @@ describeReal("a filesystem that is remounted read-only", STACK_PARTS, () => {
     expect(message).toContain(`"mount -o remount,rw ${volume.stagingPath}"`);
     const since = Date.parse(/since (\S+),/.exec(message)?.[1] ?? "");
     expect(since).toBeGreaterThanOrEqual(before);
-    expect(await (await fetch(agent.metricsUrl)).text()).toContain("tidemark_agent_read_only_filesystems 1\n");
+    expect(await freshMetrics(agent.metricsUrl)).toContain("tidemark_agent_read_only_filesystems 1\n");
 
     await volume.applyLayout({ target: target("7Gi", "6Gi") });
     await pause(QUIET_MS);

@@ -12,6 +12,7 @@ import { LOGICAL_VOLUMES } from "../../../src/api/logical-volume.ts";
 import { API_VERSION } from "../../../src/api/names.ts";
 import { MIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { type FakeLvmd, startFakeLvmd } from "../../fakes/fake-lvmd.ts";
+import { freshMetrics } from "../../harness/fresh-metrics.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";
 import {
   type AgentUnderTest,
@@ -32,7 +33,7 @@ describeReal("an agent whose layouts ask for trims", STACK_PARTS, () => {
   let lvmd: FakeLvmd;
   const startAgent = (): Promise<void> => agent.startAgent({}, { "lvmd-socket": lvmd.socketPath });
   const metric = async (name: string): Promise<number> => {
-    const text = await (await fetch(agent.metricsUrl)).text();
+    const text = await freshMetrics(agent.metricsUrl);
     const line = text.split("\n").find((one) => one.startsWith(`${name} `) || one.startsWith(`${name}{`));
     return Number(line?.split(" ").at(-1) ?? 0);
   };

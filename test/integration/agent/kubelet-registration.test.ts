@@ -63,7 +63,8 @@ describe("an agent on a node with a kubelet", () => {
   it("is ready once kubelet has registered it", async () => {
     await asKubelet(socketPath, notify(true, ""));
     expect((await readiness()).status).toBe(200);
-    expect(await scrape()).toContain(`tidemark_agent_kubelet_registered{driver="${DRIVER}"} 1`);
+    const registered = `tidemark_agent_kubelet_registered{driver="${DRIVER}"} 1`;
+    await waitFor("a page of metrics that says so", async () => (await scrape()).includes(registered) || undefined);
   });
 
   it("leaves the socket when it is killed, and the next agent puts a new one in its place", async () => {
