@@ -64,7 +64,7 @@ describe("an agent on a node with a kubelet", () => {
     await asKubelet(socketPath, notify(true, ""));
     expect((await readiness()).status).toBe(200);
     const registered = `tidemark_agent_kubelet_registered{driver="${DRIVER}"} 1`;
-    await waitFor("a page of metrics that says so", async () => (await scrape()).includes(registered) || undefined);
+    await waitFor("a page of metrics that says so", async () => (await scrape()).includes(registered));
   });
 
   it("leaves the socket when it is killed, and the next agent puts a new one in its place", async () => {
