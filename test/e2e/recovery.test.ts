@@ -46,7 +46,6 @@ const LIMIT_MS = 600_000;
 const SPAN_CLASS = "e2e-span";
 const RETAIN_CLASS = "e2e-span-kept";
 const LOCAL_CLASS = "e2e-loop";
-const GUARDS = ["tidemark-member-guard", "tidemark-root-guard", "tidemark-definitions-guard", "tidemark-node-scope"];
 const SLOW_MS = 5000;
 const LIMITS = { min: "1Gi", max: "4Gi", minAvailable: "128Mi" };
 
@@ -153,7 +152,7 @@ async function putBack({ metadata, spec, ...volume }: PersistentVolume): Promise
 async function withoutGuards(...command: readonly string[]): Promise<void> {
   const kinds = "validatingadmissionpolicies,validatingadmissionpolicybindings";
   const found = await tested.kubectl("get", kinds, "--selector=app.kubernetes.io/part-of=tidemark", "--output=name");
-  const guards = found.split("\n").filter((name) => GUARDS.some((guard) => name.endsWith(`/${guard}`)));
+  const guards = found.split("\n").filter((name) => name !== "");
   for (const guard of guards)
     await tested.kubectl("patch", guard, "--type=merge", '--patch={"metadata":{"finalizers":null}}');
   await tested.kubectl("delete", "--ignore-not-found", ...guards);
