@@ -8,7 +8,7 @@ interface Level {
 }
 
 const TOKEN =
-  /\\[pPx](?:\{[^}]*\}|[\s\S])|\\[\s\S]|\[\^?\]?(?:\\.|\[:[^\]]*:\]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/gu;
+  /\(\?[a-zA-Z-]*\)|\\[pPx](?:\{[^}]*\}|[\s\S])|\\[\s\S]|\[\^?\]?(?:\\.|\[:[^\]]*:\]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/gu;
 
 /** Instructions: at least 1 for each character, class or escape. */
 export function patternSize(pattern: string): number {
@@ -19,29 +19,36 @@ export function patternSize(pattern: string): number {
 const UNICODE_CLASS_RANGES = 750;
 /** The most ranges that a class of ASCII has, such as \W or [:punct:]. */
 const ASCII_CLASS_RANGES = 5;
-/** Where case is ignored, a character stands for up to four: k, K and the sign of Kelvin. */
+/** Where case is ignored, a character stands for up to four, such as Greek theta's, and a range of ASCII becomes up to four. */
 const CASES = 4;
+/** The most that one range becomes where case is ignored, by all of them tried: [\x{13F9}-\x{10594}]. */
+const FOLDED_RANGES = 48;
 
 /**
  * Ranges of characters that its classes hold, repetitions counted; a character is one, too. They are what a pattern takes of memory:
  * RE2 copies the ranges of a class into each instruction.
  */
 export function patternRanges(pattern: string): number {
-  const cases = /\(\?[a-zA-Z]*i/.test(pattern) ? CASES : 1;
-  return sizeOf(pattern, (token) => cases * rangesOf(token));
+  const ignoresCase = /\(\?[a-zA-Z]*i/.test(pattern);
+  return sizeOf(pattern, (token) => rangesOf(token, ignoresCase));
 }
 
-/** What a class is made of: classes of Unicode, of ASCII, and ranges from one character to another. */
-const MEMBER = /\\([pP])(?:\{[^}]*\}|[\s\S])|(\\[dDsSwW]|\[:[^\]]*:\])|CHAR(?:-CHAR)?/;
+/** What a class is made of: classes of Unicode, of ASCII, ranges from one character to another, and characters. */
+const MEMBER = /\\([pP])(?:\{[^}]*\}|[\s\S])|(\\[dDsSwW]|\[:[^\]]*:\])|CHAR(-CHAR)?/;
 const CHAR = /(?:\\x\{[^}]*\}|\\[\s\S]|[\s\S])/;
+const ASCII_RANGE = /^[0-9A-Za-z]-[0-9A-Za-z]$/;
 const MEMBERS = new RegExp(MEMBER.source.replaceAll("CHAR", CHAR.source), "gu");
 
-function rangesOf(token: string): number {
+function rangesOf(token: string, ignoresCase: boolean): number {
+  const cases = ignoresCase ? CASES : 1;
   if (token === ".") return 2;
   const [, negation, members = token] = /^\[(\^?)([\s\S]+)\]$/u.exec(token) ?? [];
   let ranges = negation === "^" ? 1 : 0;
-  for (const [, unicode, ascii] of members.matchAll(MEMBERS))
-    ranges += unicode !== undefined ? UNICODE_CLASS_RANGES : ascii !== undefined ? ASCII_CLASS_RANGES : 1;
+  for (const [member, unicode, ascii, to] of members.matchAll(MEMBERS))
+    if (unicode !== undefined) ranges += cases * UNICODE_CLASS_RANGES;
+    else if (ascii !== undefined) ranges += cases * ASCII_CLASS_RANGES;
+    else if (to !== undefined && ignoresCase && !ASCII_RANGE.test(member)) ranges += FOLDED_RANGES;
+    else ranges += cases;
   return ranges;
 }
 
@@ -49,10 +56,15 @@ function sizeOf(pattern: string, tokenSize: (token: string) => number): number {
   const levels: [Level, ...Level[]] = [{ size: 0, last: 0 }];
   for (const [token, least, most] of pattern.matchAll(TOKEN)) {
     const level = levels.at(-1) ?? levels[0];
+    // Flags such as (?i) are no item: a repetition after them belongs to what is before them.
+    if (token.startsWith("(?")) continue;
     if (token === "(") levels.push({ size: 0, last: 0 });
     else if (token === ")" && levels.length > 1) {
       levels.pop();
       append(levels.at(-1) ?? levels[0], 2 + level.size);
+    } else if (/^[*+?]$/.test(token)) {
+      level.size += 1;
+      level.last += 1;
     } else if (least !== undefined) repeat(level, Math.max(Number(least), Number(most || 0), 1));
     else append(level, tokenSize(token));
   }

@@ -52,7 +52,11 @@ describe("the ranges that a pattern holds, counted before it is compiled", () =>
     ["\\x{212A}{3}", 3],
     ["\\pL", 750],
     ["[\\p{Greek}a]{10}", 7510],
-    ["(?i)a{5}", 30],
+    ["\\pL(?s){5}", 3750],
+    ["\\pL?(?s){5}", 3755],
+    ["(?i)a{5}", 20],
+    ["(?i)[a-z]", 4],
+    ["(?i)[\\x{100}-\\x{24F}]", 48],
   ])("%j is %d", (pattern, ranges) => {
     expect(patternRanges(pattern)).toBe(ranges);
   });
@@ -87,6 +91,19 @@ describe("the ranges that a pattern holds, counted before it is compiled", () =>
       expect(patternRanges(pattern)).toBeGreaterThanOrEqual(compiledRanges(pattern));
     },
   );
+
+  it.each([
+    "[\\x{13F9}-\\x{10594}]",
+    "[\\x{100}-\\x{24F}]",
+    "[^\\x{370}-\\x{52F}]",
+    "[!-~]",
+    "[0-z]",
+    "[K-k]",
+    "[k-s]",
+  ])("holds for the range %s where case is ignored", (range) => {
+    for (const pattern of [`(?i)${range}`, `(?i)(${range}){7}`, `(?i)${range}${range}`])
+      expect(patternRanges(pattern)).toBeGreaterThanOrEqual(compiledRanges(pattern));
+  });
 
   it("holds for the largest classes that there are", () => {
     for (const name of ["C", "Cn", "L", "Lo", "Lu", "M", "N", "P", "S", "Assigned", "Common", "Han"])
