@@ -1,5 +1,5 @@
 // The import rules of docs/architecture: what may know what. `make check` enforces them.
-const PROCESSES = "policy-engine|operator|agent|extender|lvmd";
+const PROCESSES = "policy-engine|operator|agent|extender|ca-publisher|lvmd";
 const FOUNDATIONS = "units|api|kube|process|gen|csi";
 /** The policy-engine's core, and where operator, agent and lvmd decide. */
 const DECIDING = [

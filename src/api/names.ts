@@ -21,6 +21,7 @@ export const FIELD_MANAGERS = {
   policyEngine: "tidemark-policy-engine",
   operator: "tidemark-operator",
   agent: "tidemark-agent",
+  caPublisher: "tidemark-ca-publisher",
   claimRequest: "tidemark-claim-request",
 } as const;
 

@@ -35,6 +35,10 @@ const COMMANDS: Readonly<Record<string, Command>> = {
     summary: "the process that tells the scheduler where volumes fit",
     run: async (args) => (await import("../extender/main.ts")).runExtender(args),
   },
+  "ca-publisher": {
+    summary: "the process that says to the API server which CA has signed the pod webhook's certificate",
+    run: async (args) => (await import("../ca-publisher/main.ts")).runCaPublisher(args),
+  },
   lvmd: {
     summary: "the process that runs LVM, on each node that has volume groups",
     run: async (args) => (await import("../lvmd/main.ts")).runLvmd(args),

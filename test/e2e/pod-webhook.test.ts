@@ -136,7 +136,7 @@ describeOn("ours", "the pod webhook", ["bundle"], () => {
       const { metadata } = JSON.parse(await tested.kubectl(...args)) as {
         metadata: { managedFields: { manager: string; fieldsV1: object }[] };
       };
-      const own = metadata.managedFields.find(({ manager }) => manager === "tidemark-operator");
+      const own = metadata.managedFields.find(({ manager }) => manager === "tidemark-ca-publisher");
       const webhook = `k:${JSON.stringify({ name: POD_WEBHOOK.webhook })}`;
       expect(own?.fieldsV1).toEqual({
         "f:webhooks": { [webhook]: { ".": {}, "f:clientConfig": { "f:caBundle": {} }, "f:name": {} } },

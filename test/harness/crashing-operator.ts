@@ -1,4 +1,4 @@
-// The operator as a process that dies by SIGKILL where faults are planted, and a life that is lived through all of its deaths, several in
+// The operator, or the ca-publisher, as a process that dies by SIGKILL where faults are planted, and a life that is lived through all of its deaths, several in
 // each life.
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -27,6 +27,15 @@ export interface CrashingOperatorOptions {
   readonly args: readonly string[];
 }
 
+const PROGRAMS = {
+  operator: {
+    main: "./src/operator/main.ts",
+    run: "runOperator",
+    args: ["--http-host", "127.0.0.1", "--http-port", "0"],
+  },
+  "ca-publisher": { main: "./src/ca-publisher/main.ts", run: "runCaPublisher", args: [] },
+} as const;
+
 const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 const RETRY_MS = 50;
 const RETRIES_LIMIT = 600;
@@ -43,21 +52,21 @@ const NOT_OF_A_LIFE = /^(lease\/(renew|take)|event|member-guard)\/|^member\/crea
 /** Of the long run, in each suite. */
 const PAIRS = 30;
 
-/** Its Lease is taken away when it starts, since nobody waits for that here. */
-export async function createCrashingOperator(options: CrashingOperatorOptions): Promise<CrashingOperator> {
+/** The operator's Lease is taken away when it starts, since nobody waits for that here. */
+export async function createCrashingOperator(
+  options: CrashingOperatorOptions,
+  name: keyof typeof PROGRAMS = "operator",
+): Promise<CrashingOperator> {
   const { directory, serverUrl, client } = options;
-  const bundle = join(directory, "operator.mjs");
-  await writeBundle(bundle);
-  const args = [
-    bundle,
-    ...["--server", serverUrl, "--http-host", "127.0.0.1", "--http-port", "0", "--log-level", "error"],
-    ...options.args,
-  ];
+  const bundle = join(directory, `${name}.mjs`);
+  const program = PROGRAMS[name];
+  await writeBundle(bundle, program);
+  const args = [bundle, "--server", serverUrl, "--log-level", "error", ...program.args, ...options.args];
   let child: ReturnType<typeof spawn> | undefined;
   let ended: Promise<ProcessEnd> = Promise.resolve({ code: 0, signal: null });
   return {
     directory,
-    name: "operator",
+    name,
     start: async (environment) => {
       await client.delete("test/lease", LEASES, { namespace: "tidemark-system", name: "tidemark-operator" });
       const started = spawn(process.execPath, args, {
@@ -78,8 +87,8 @@ export async function createCrashingOperator(options: CrashingOperatorOptions): 
   };
 }
 
-async function writeBundle(outfile: string): Promise<void> {
-  const contents = `import { runOperator } from "./src/operator/main.ts"; await runOperator(process.argv.slice(2));`;
+async function writeBundle(outfile: string, { main, run }: (typeof PROGRAMS)[keyof typeof PROGRAMS]): Promise<void> {
+  const contents = `import { ${run} } from "${main}"; await ${run}(process.argv.slice(2));`;
   const banner =
     "import { createRequire as bundleRequire } from 'node:module'; const require = bundleRequire(import.meta.url);";
   await build({

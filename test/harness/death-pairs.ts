@@ -6,7 +6,13 @@ import { seedOfRun } from "../vm/power-cut/seeds.ts";
 import { takesAll } from "./sample.ts";
 
 /** Those that live with pairs, as test/seeds.json names them. */
-export const SUITES_OF_PAIRS = ["kill-matrix", "lvm-operator-crash", "pod-webhook-crash", "span-operator-crash"];
+export const SUITES_OF_PAIRS = [
+  "ca-publisher-crash",
+  "kill-matrix",
+  "lvm-operator-crash",
+  "pod-webhook-crash",
+  "span-operator-crash",
+];
 const SEEDS = "test/seeds.json";
 
 export interface KeptPair {

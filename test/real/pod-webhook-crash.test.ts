@@ -1,5 +1,5 @@
-// The operator dies by SIGKILL at each write that makes or mends the pod webhook's certificates: the next one goes on, and in the end the
-// API server trusts what the webhook shows.
+// The operator dies by SIGKILL at each write that makes or mends the pod webhook's certificates, and the ca-publisher at its own: the next
+// one goes on, and in the end the API server trusts what the webhook shows.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,7 +17,9 @@ import {
   admit,
   applyConfiguration,
   pairOf,
+  type Replica,
   SYSTEM_NAMESPACE,
+  startReplica,
   startWebhookCluster,
   type WebhookCluster,
 } from "../integration/operator/webhook-under-test.ts";
@@ -25,7 +27,7 @@ import {
 const MATRIX_LIMIT_MS = 2_400_000;
 /** The operator dies several times on the way, and a busy machine takes its time to start it again. */
 const ANSWER_LIMIT_MS = 300_000;
-const OWN_POINTS = ["certificates/update-secret", "pod-webhook/publish-authority"];
+const OWN_POINTS = ["certificates/update-secret"];
 
 let directory: string;
 let cluster: WebhookCluster;
@@ -97,6 +99,42 @@ it(
       expect.arrayContaining(OWN_POINTS.flatMap((point) => [`${point}/before`, `${point}/after`])),
     );
     expect(failures).toEqual([]);
+  },
+  MATRIX_LIMIT_MS,
+);
+
+it(
+  "the webhook is trusted in the end, wherever the ca-publisher dies on the way",
+  async () => {
+    await closeWorld();
+    let leader: Replica | undefined;
+    const open = async (): Promise<CrashingOperator> => {
+      directory = mkdtempSync(join(tmpdir(), "tidemark-ca-publisher-crash-"));
+      cluster = await startWebhookCluster({ publishes: false });
+      leader = await startReplica(cluster);
+      leader.duty.begin();
+      port = leader.port;
+      operator = await createCrashingOperator(
+        { directory, serverUrl: cluster.url, client: cluster.client, args: [] },
+        "ca-publisher",
+      );
+      return operator;
+    };
+    const publish = async (): Promise<void> => {
+      const name = POD_WEBHOOK.configuration;
+      await cluster.client.delete("test/configuration", MUTATING_WEBHOOK_CONFIGURATIONS, { name });
+      await applyConfiguration(cluster.client);
+      await untilAnswers();
+    };
+    const lived = await liveWithEachDeath("ca-publisher-crash", await open(), publish, async () => {
+      await leader?.stop();
+      await closeWorld();
+      return open();
+    });
+    await leader?.stop();
+    noteDeaths("ca-publisher-crash", lived);
+    expect(lived.points).toEqual(["ca-publisher/publish/before", "ca-publisher/publish/after"]);
+    expect(lived.failures).toEqual([]);
   },
   MATRIX_LIMIT_MS,
 );

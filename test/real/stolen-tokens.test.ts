@@ -1,10 +1,14 @@
 // What a thief can do who has the token of one of our processes: the manifests as they are installed, on a kube-apiserver with RBAC. Each
 // process' own writes go through, in its own name; each attack is refused, and nothing has changed.
 import { execFile } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { KubeObject } from "../../src/kube/object.ts";
 import type { ApiUnderTest } from "../harness/api-under-test.ts";
+import { kustomizeWith } from "../harness/kustomize.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { startKubeApiServer } from "../real-api/kube-apiserver.ts";
 
@@ -20,6 +24,15 @@ let api: ApiUnderTest;
 
 async function kubectl(...args: readonly string[]): Promise<void> {
   await promisify(execFile)("kubectl", ["--server", api.url, ...args], { maxBuffer: 1 << 26 });
+}
+
+/** As a team has it that places pods by free room. */
+async function installWithPlacement(): Promise<void> {
+  const directory = mkdtempSync(join(tmpdir(), "tidemark-placement-"));
+  const file = join(directory, "all.yaml");
+  writeFileSync(file, kustomizeWith("overlays/minimal", {}, ["components/placement"]));
+  await kubectl("apply", "--server-side", "-f", file);
+  rmSync(directory, { recursive: true });
 }
 
 interface Call {
@@ -97,6 +110,10 @@ const FOREIGN_VOLUME: Target = { of: VOLUMES, name: "foreign" };
 const OWN_VOLUME: Target = { of: VOLUMES, name: "own" };
 const MEMBER_VOLUME: Target = { of: VOLUMES, name: "of-a-member" };
 const FOREIGN_ATTACHMENT: Target = { of: ATTACHMENTS, name: "foreign" };
+const POD_WEBHOOK: Target = {
+  of: "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+  name: "tidemark-pod-placement",
+};
 const FOREIGN_EVENT: Target = { of: EVENTS, name: "foreign" };
 
 /** As the namespace's Pod Security level asks. */
@@ -157,7 +174,7 @@ describeReal("who steals the token of one of our processes", ["cluster"], () => 
   beforeAll(async () => {
     api = await startKubeApiServer(0, "RBAC");
     await kubectl("apply", "--server-side", "-k", "kustomize/foundation");
-    await kubectl("apply", "--server-side", "-k", "kustomize/overlays/minimal");
+    await installWithPlacement();
     await kubectl("create", "namespace", "shop");
     const definitions = ["filesystems", "filesystemlayouts"].map((name) => `crd/${name}.tidemark.dev`);
     await kubectl("wait", "--for=condition=Established", ...definitions);
@@ -278,6 +295,9 @@ describeReal("who steals the token of one of our processes", ["cluster"], () => 
       ["a foreign attachment", FOREIGN_ATTACHMENT, { metadata: { labels: { "tidemark.dev/volume-uid": UID } } }],
     ])("cannot change %s", (_what, target, change) => isRefused(target, () => patch("operator", target, change)));
 
+    it("cannot turn the pod webhook against other objects", () =>
+      isRefused(POD_WEBHOOK, () => patch("operator", POD_WEBHOOK, { webhooks: null }), BY_ROLE));
+
     it.each<[string, Target]>([
       ["a claim that does not ask for it", CLAIM],
       ["a foreign volume", FOREIGN_VOLUME],
@@ -292,6 +312,23 @@ describeReal("who steals the token of one of our processes", ["cluster"], () => 
       ["a foreign attachment", ATTACHMENTS, attachmentOf("stolen")],
     ])("cannot make %s", async (_what, of, object) => {
       await expect(create("operator", of, object)).rejects.toThrow(BY_POLICY);
+    });
+  });
+
+  describe("the ca-publisher's", () => {
+    const webhook = { name: "pods.placement.tidemark.dev", clientConfig: { caBundle: "" } };
+    it("writes the one field, as the ca-publisher does", async () => {
+      const body = { apiVersion: "admissionregistration.k8s.io/v1", kind: "MutatingWebhookConfiguration" };
+      await apply("ca-publisher", POD_WEBHOOK, { ...body, metadata: { name: POD_WEBHOOK.name }, webhooks: [webhook] });
+    });
+
+    it.each<[string, string]>([
+      ["the key of the webhook's CA", `${SECRETS}/tidemark-pod-webhook-ca`],
+      ["all Secrets", SECRETS],
+      ["claims", CLAIMS],
+      ["layouts", LAYOUTS],
+    ])("cannot read %s", async (_what, path) => {
+      await expect(call({ as: "ca-publisher", method: "GET", path })).rejects.toThrow(BY_ROLE);
     });
   });
 

@@ -53,7 +53,7 @@ describeWithKubectl("the pod webhook of the component placement", () => {
     expect(new Set(ports.map(({ containerPort }) => containerPort)).size).toBe(ports.length);
   });
 
-  it("has no CA, which is the operator's to write", () => {
+  it("has no CA, which is the ca-publisher's to write", () => {
     expect(webhooks()[0]?.clientConfig.caBundle).toBeUndefined();
   });
 
@@ -76,6 +76,7 @@ describeWithKubectl("the pod webhook of the component placement", () => {
     const rules = manifests.flatMap((one) => one.rules ?? []);
     const of = (resource: string) => rules.filter(({ resources }) => resources.includes(resource));
     expect(of("mutatingwebhookconfigurations").map(({ resourceNames }) => resourceNames)).toEqual([
+      [POD_WEBHOOK.configuration],
       [POD_WEBHOOK.configuration],
     ]);
     const secrets = of("secrets").flatMap(({ resourceNames = [] }) => resourceNames);

@@ -141,7 +141,25 @@ describeWithKubectl("the roles in kustomize/base", () => {
       "operator",
     );
     expect([...allowed(rules)].sort()).toEqual([...calls, ...MARKS.operator].sort());
-    expect(calls).toContain("patch mutatingwebhookconfigurations");
+    expect(calls).toContain("watch mutatingwebhookconfigurations");
+  });
+
+  it("let the ca-publisher alone write webhooks' configurations, and do nothing else", () => {
+    const calls = callsIn(sourceOf("src/ca-publisher"), []);
+    expect([...calls].sort()).toEqual([
+      "list mutatingwebhookconfigurations",
+      "list secrets",
+      "patch mutatingwebhookconfigurations",
+      "watch mutatingwebhookconfigurations",
+      "watch secrets",
+    ]);
+    expect([...allowed(rulesOf(placementManifests, "ca-publisher"))].sort()).toEqual([...calls].sort());
+    const writing = placementManifests.filter(({ rules = [] }) =>
+      rules.some(
+        ({ resources, verbs }) => /webhook/.test(resources.join()) && /patch|update|create|delete/.test(verbs.join()),
+      ),
+    );
+    expect(writing.map(({ metadata }) => metadata.name)).toEqual(["tidemark-ca-publisher"]);
   });
 
   it("have no wildcard, and no verb that gives rights away", () => {

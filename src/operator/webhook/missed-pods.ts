@@ -18,7 +18,6 @@ import type { Logger } from "../../process/log.ts";
 import { createLedQueue, type Duty } from "../led-queue.ts";
 import { missedPlacement } from "./decide-placement.ts";
 import { type ClaimSources, claimsOfPod, isClaiming } from "./pod-claims.ts";
-import { webhookOf } from "./publish-authority.ts";
 
 export interface MissedPodsHandling {
   readonly client: Pick<KubeClient, "list">;
@@ -106,7 +105,8 @@ async function look(handling: MissedPodsHandling, told: Set<string>, key: string
 function isLeftOut({ namespaces, configurations, ownNamespace }: MissedPodsHandling, { metadata }: Pod): boolean {
   const { namespace = "", labels = {} } = metadata;
   if (namespace === ownNamespace) return true;
-  const webhook = webhookOf(configurations.store.get(POD_WEBHOOK.configuration));
+  const configuration = configurations.store.get(POD_WEBHOOK.configuration);
+  const webhook = configuration?.webhooks?.find((one) => one.name === POD_WEBHOOK.webhook);
   const namespaceLabels = namespaces.store.get(namespace)?.metadata.labels ?? {};
   return (
     !matchesSelector(webhook?.namespaceSelector, namespaceLabels) || !matchesSelector(webhook?.objectSelector, labels)

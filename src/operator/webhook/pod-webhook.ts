@@ -1,5 +1,5 @@
 // The pod webhook of one replica: its server, its certificates, and what only the leader does for it. Every replica serves; the leader
-// makes the certificates, tells the API server whom to trust, and looks for pods that were missed.
+// makes the certificates, and looks for pods that were missed. Whom to trust the API server learns from the ca-publisher.
 import { setTimeout } from "node:timers/promises";
 import {
   EXTENDER_CERTIFICATE_NAME,
@@ -17,7 +17,6 @@ import { MUTATING_WEBHOOK_CONFIGURATIONS, PODS, type Secret } from "../../kube/r
 import { type CertificateKeeper, createCertificateKeeper } from "../../process/certificates/certificate-keeper.ts";
 import type { Leaf } from "../../process/certificates/certificate-round.ts";
 import { CERTIFICATE_TIMES } from "../../process/certificates/certificate-times.ts";
-import { storedPair } from "../../process/certificates/pair-secret.ts";
 import { showSecret } from "../../process/certificates/shown-pair.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
@@ -28,7 +27,6 @@ import type { OperatorMetrics } from "../metrics.ts";
 import { admitPod, READ_LIMIT_MS } from "./admit-pod.ts";
 import { limitReads } from "./limited-reads.ts";
 import { claimKeysOf, createMissedPods } from "./missed-pods.ts";
-import { createAuthorityPublisher } from "./publish-authority.ts";
 import { registerPodWebhook } from "./webhook-metrics.ts";
 import { createWebhookServer } from "./webhook-server.ts";
 
@@ -69,7 +67,6 @@ export function createPodWebhook(options: PodWebhookOptions): PodWebhook {
   const asking = new Set([TIDEMARK_SCHEDULER, ...config.schedulersWithExtender]);
   const sources = { ...caches, client: limitReads(client, READ_LIMITS, clock) };
   const watched = createWebhookCaches(client, log);
-  const publisher = createAuthorityPublisher(client, watched.configurations, log);
   const synced = Promise.all([caches.synced, watched.synced]).then(() => undefined);
   const missed = createMissedPods(
     { ...caches, ...watched, client, sources, asking, ownNamespace, events },
@@ -92,21 +89,19 @@ export function createPodWebhook(options: PodWebhookOptions): PodWebhook {
     options,
     () => leading,
     (secret) => {
-      if (secret.metadata.name !== POD_WEBHOOK_SECRETS.server || !showSecret(secret, server.replace, log)) return;
-      publisher.take(storedPair(secret).bundlePem);
+      if (secret.metadata.name === POD_WEBHOOK_SECRETS.server) showSecret(secret, server.replace, log);
     },
   );
   return {
     duty: {
       begin: () => {
         leading = true;
-        publisher.begin();
         missed.begin();
         keeper.wake();
       },
       end: async () => {
         leading = false;
-        await Promise.all([publisher.end(), missed.end()]);
+        await missed.end();
       },
     },
     start: async () => {

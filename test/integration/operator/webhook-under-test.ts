@@ -2,6 +2,7 @@
 // server. The test plays that server's webhook client: it trusts what stands in the configuration, and nothing else.
 import { request } from "node:https";
 import { EXTENDER_SECRETS, POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../../src/api/placement.ts";
+import { createCaPublisher } from "../../../src/ca-publisher/publisher.ts";
 import { createEventRecorder } from "../../../src/kube/events.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
 import { createReflector } from "../../../src/kube/reflector.ts";
@@ -29,7 +30,8 @@ import { waitFor } from "../../harness/wait-for.ts";
 export const SYSTEM_NAMESPACE = "tidemark-system";
 const SERVER_NAME = `${POD_WEBHOOK.service}.${SYSTEM_NAMESPACE}.svc`;
 
-export async function startWebhookCluster() {
+/** With a ca-publisher in this process, unless the test has one elsewhere. */
+export async function startWebhookCluster({ publishes = true } = {}) {
   const { log } = createRecordingLog();
   const controlPlane = await startApiUnderTest({ port: 0, log });
   const client = createKubeClient({ connection: { server: controlPlane.url }, effects: directEffects, log });
@@ -43,10 +45,13 @@ export async function startWebhookCluster() {
     ...Object.values(POD_WEBHOOK_SECRETS),
     ...Object.values(EXTENDER_SECRETS),
   ]);
+  const publisher = createCaPublisher(client, SYSTEM_NAMESPACE, log);
+  if (publishes) publisher.start();
   return {
     url: controlPlane.url,
     client,
     stop: async () => {
+      await publisher.stop();
       await client.close();
       await controlPlane.close();
     },

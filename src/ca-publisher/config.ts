@@ -1,0 +1,29 @@
+// What the ca-publisher is given from outside: flags, and the environment for the pod's cluster and for faults. It has no port. The only file of
+// this process that reads either.
+import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
+import type { ConnectionSettings } from "../kube/kube-config.ts";
+import { type FaultSettings, parsePlantedFaults } from "../process/fault-effects.ts";
+import { oneOfFlag, PROCESS_FLAGS, readFlags } from "../process/flags.ts";
+import { LOG_LEVELS, type LogLevel } from "../process/log.ts";
+import { ownNamespace } from "../process/pod-environment.ts";
+
+export interface CaPublisherConfig extends FaultSettings {
+  readonly connection: ConnectionSettings;
+  /** Where the Secret of the webhook's certificate is. */
+  readonly namespace: string;
+  readonly logLevel: LogLevel;
+}
+
+const FLAGS = { ...CONNECTION_FLAGS, "log-level": PROCESS_FLAGS["log-level"] } as const;
+
+/** Throws with a sentence for the user on anything it cannot read. */
+export function readConfig(args: readonly string[], environment: NodeJS.ProcessEnv = process.env): CaPublisherConfig {
+  const values = readFlags(FLAGS, args);
+  return {
+    connection: readConnectionSettings(values, environment),
+    namespace: ownNamespace(environment),
+    logLevel: oneOfFlag("log-level", values["log-level"], LOG_LEVELS),
+    faults: parsePlantedFaults(environment["TIDEMARK_FAULT"]),
+    effectLog: environment["TIDEMARK_EFFECT_LOG"],
+  };
+}
