@@ -39,19 +39,22 @@ const RUNS_LIMIT_MS = 240_000;
 const GRACE_SECONDS = 30;
 const VERIFY = "cd /data; [ ! -s /records/sums ] || sha256sum -c /records/sums 2>&1 | grep -v ': OK$' || true";
 
-/** The reference is taken before the file is written: nothing that the volume says of itself counts. */
+/**
+ * The reference is taken before the file is written: nothing that the volume says of itself counts. Each pod has files of its own: a Job's
+ * controller that was restarted may start a second pod, and on one node both have the volume.
+ */
 function writeOne(): string {
   return [
-    "n=$((n + 1)); dd if=/dev/urandom of=/tmp/block bs=64k count=2 2>/dev/null",
+    "n=$((n + 1)); file=w$n-$run; dd if=/dev/urandom of=/tmp/block bs=64k count=2 2>/dev/null",
     "sum=$(sha256sum < /tmp/block)",
-    "if dd if=/tmp/block of=/data/w$n bs=64k conv=fsync 2>/dev/null && sync /data",
-    'then echo "${sum%% *}  w$n" >> /records/sums; else echo "w$n could not be written" >> /records/failures; fi',
+    "if dd if=/tmp/block of=/data/$file bs=64k conv=fsync 2>/dev/null && sync /data",
+    'then echo "${sum%% *}  $file" >> /records/sums; else echo "$file could not be written" >> /records/failures; fi',
   ].join("\n");
 }
 
 function script(kind: SteadyOptions["run"], stopSeconds: number): string {
   const verify = `bad=$(${VERIFY}); [ -z "$bad" ] || { echo "at its start: $bad" >> /records/failures; exit 1; }`;
-  const begin = `touch /records/sums\n${verify}\nn=$(wc -l < /records/sums)`;
+  const begin = `run=$(hostname)-$(date +%s)\ntouch /records/sums\n${verify}\nn=$(wc -l < /records/sums)`;
   if (kind === "CronJob") return `${begin}\n${writeOne()}`;
   const asked = `trap 'wc -l < /records/sums > /records/asked; end=$(($(date +%s) + ${stopSeconds}))' TERM`;
   return `end=\n${asked}\n${begin}\necho writing\nwhile [ -z "$end" ] || [ "$(date +%s)" -lt "$end" ]; do\n${writeOne()}\nsleep 0.3\ndone\nwc -l < /records/sums > /records/ended`;
