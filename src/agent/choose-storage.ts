@@ -1,7 +1,7 @@
 // Which disks this node has: real loop devices, logical volumes and other drivers' members, or the simulated disk where there is no
 // root. Only wiring.
 
-import { mkdirSync } from "node:fs";
+import { mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { SPAN_DRIVER } from "../api/names.ts";
 import type { KubeClient } from "../kube/client.ts";
@@ -11,6 +11,7 @@ import type { Effects } from "../process/effects.ts";
 import type { FilePort } from "../process/file-port.ts";
 import type { Logger } from "../process/log.ts";
 import type { AgentConfig } from "./config.ts";
+import { evictionReserveBytes } from "./eviction-reserve.ts";
 import type { NodeLvm } from "./lvm/node-lvm.ts";
 import { createMemberDevices } from "./member/member-devices.ts";
 import { createMemberSecrets } from "./member/member-secrets.ts";
@@ -51,7 +52,12 @@ export function chooseStorage(
   switch (config.storage) {
     case "real": {
       const recordDirectory = join(memberDirectory, RECORD_DIRECTORY);
-      const loop = createLoopStorage({ memberDirectory, recordDirectory, commands, files, clock, log });
+      const reserveBytes = (diskBytes: number): number =>
+        isOnKubeletsDisk(config) ? evictionReserveBytes(config.evictionReserve, diskBytes) : 0;
+      const loop = createLoopStorage({
+        ...{ memberDirectory, recordDirectory, commands, files, clock, log },
+        reserveBytes,
+      });
       return {
         storage: storageByBackend(loop, { lvm: lvmStorage(config, parts), span: spanStorage(config, parts) }),
         podMounts: createBindMounts(commands, files),
@@ -62,6 +68,12 @@ export function chooseStorage(
       return { storage: storageByBackend(simulated, NO_OTHERS), podMounts: createPodLinks(commands, files) };
     }
   }
+}
+
+/** Asked each time: either may be mounted later. Where kubelet's directory is not there, no kubelet evicts anything. */
+function isOnKubeletsDisk({ memberDirectory, kubeletDirectory }: AgentConfig): boolean {
+  const kubelets = statSync(kubeletDirectory, { throwIfNoEntry: false });
+  return kubelets?.dev === statSync(memberDirectory).dev;
 }
 
 function lvmStorage(

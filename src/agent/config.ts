@@ -8,6 +8,7 @@ import { addressFlag, isLoopback } from "../process/address.ts";
 import { oneOfFlag, PROCESS_FLAGS, type ProcessSettings, readFlags, readProcessSettings } from "../process/flags.ts";
 import { ownNamespace, ownNodeName } from "../process/pod-environment.ts";
 import type { ServiceReference } from "./engine-endpoints.ts";
+import { type EvictionReserve, readEvictionReserve } from "./eviction-reserve.ts";
 
 const STORAGE_KINDS = ["real", "simulated"] as const;
 
@@ -36,6 +37,8 @@ export interface AgentConfig extends ProcessSettings {
   readonly memberDirectory: string;
   /** Every path of a CSI request must lie under it. */
   readonly kubeletDirectory: string;
+  /** What member files leave free on the disk that kubelet's directory is on, too. */
+  readonly evictionReserve: EvictionReserve;
   readonly storage: (typeof STORAGE_KINDS)[number];
   /** The bundled sampling thread. */
   readonly samplerWorkerPath: string;
@@ -57,6 +60,7 @@ const FLAGS = {
   "state-directory": { type: "string", default: "/var/lib/tidemark/state" },
   "member-directory": { type: "string", default: "/var/lib/tidemark/members" },
   "kubelet-directory": { type: "string", default: "/var/lib/kubelet" },
+  "eviction-reserve": { type: "string", default: "10%" },
   storage: { type: "string", default: "real" },
   "sampler-worker": { type: "string", default: fileURLToPath(new URL("./sampler-worker.mjs", import.meta.url)) },
 } as const;
@@ -99,6 +103,7 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
     stateDirectory: values["state-directory"],
     memberDirectory: values["member-directory"],
     kubeletDirectory: values["kubelet-directory"],
+    evictionReserve: readEvictionReserve(values["eviction-reserve"]),
     storage,
     samplerWorkerPath: values["sampler-worker"],
   };

@@ -33,6 +33,7 @@ const policyColumns: PrinterColumn[] = [
   { name: "Min", type: "string", jsonPath: ".spec.limits.min" },
   { name: "Max", type: "string", jsonPath: ".spec.limits.max" },
   { name: "Matched", type: "integer", jsonPath: ".status.matchedFilesystems" },
+  { name: "Reach", type: "string", jsonPath: ".status.reach", priority: 1 },
   READY,
   READY_REASON,
   AGE,

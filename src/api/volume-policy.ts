@@ -242,6 +242,17 @@ export const policyStatus = z
   .object({
     observedGeneration: observedGeneration.optional(),
     matchedFilesystems: z.int().min(0).meta({ description: "How many filesystems this policy decides." }).optional(),
+    reach: quantity(
+      "The most that these filesystems may have in all, by limits, ceilings and classes. Quotas and the room that there is may leave less.",
+    ).optional(),
+    withoutCeiling: z
+      .int()
+      .min(0)
+      .meta({
+        description:
+          "How many of these filesystems no ClusterVolumePolicy bounds, by ceilings.max or bytesPerNamespace.",
+      })
+      .optional(),
     conditions: conditions.optional(),
   })
   .meta({ description: "What the policy-engine makes of the policy." });

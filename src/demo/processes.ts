@@ -84,7 +84,8 @@ export async function startProcesses(options: ProcessOptions): Promise<Processes
       ...common("agent"),
       ...["--node-name", NODE_NAME, "--csi-socket", sockets.agent, "--engine", `unix://${sockets.samples}`],
       ...["--state-directory", inRun("state"), "--member-directory", memberDirectory],
-      ...["--kubelet-directory", kubeletDirectory, "--storage", options.storage],
+      // There is no kubelet that would evict anything.
+      ...["--kubelet-directory", kubeletDirectory, "--eviction-reserve", "0", "--storage", options.storage],
     ]);
   start("policy-engine", [...common("policy-engine"), "--samples-socket", sockets.samples]);
   start("operator", [...common("operator"), "--csi-socket", sockets.operator]);

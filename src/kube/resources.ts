@@ -39,9 +39,10 @@ export interface ConfigMap extends KubeObject {
   data?: Record<string, string>;
 }
 
-/** Of a class' storage: "CLASS.storageclass.storage.k8s.io/requests.storage". */
+/** Of storage it limits the keys of src/api/storage-quota.ts. */
 export interface ResourceQuota extends KubeObject {
-  spec?: { hard?: Record<string, string> };
+  /** With either of the last two it counts some claims only. */
+  spec?: { hard?: Record<string, string>; scopes?: string[]; scopeSelector?: object };
   status?: { hard?: Record<string, string>; used?: Record<string, string> };
 }
 

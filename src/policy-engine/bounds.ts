@@ -1,9 +1,10 @@
-// How large and how small a filesystem may become: limits, ceilings, budgets and the space there is. Bounds are sizes of the
+// How large and how small a filesystem may become: limits, ceilings, budgets, quotas and the space there is. Bounds are sizes of the
 // member devices; nothing ever changes a size beyond them.
 import type { HoldReason } from "../api/reasons.ts";
 import { formatBytes } from "../units/quantity.ts";
-import type { Ceiling } from "./ceilings.ts";
-import type { Facts } from "./facts.ts";
+import type { Ceiling, Ceilings } from "./ceilings.ts";
+import type { CompiledPolicy } from "./compiled-policy.ts";
+import type { ClaimFacts, Facts } from "./facts.ts";
 import type { Question } from "./question.ts";
 
 export interface UpperBound {
@@ -29,11 +30,20 @@ export function writtenBound(question: Question): UpperBound {
   return lowest(writtenBounds(question));
 }
 
+/** The most that a volume may have by what people wrote down, in bytes, whatever room there is. */
+export function reachBytes(claim: ClaimFacts, policy: CompiledPolicy, ceilings: Ceilings): number {
+  return lowest(writtenBounds({ facts: { claim }, policy, ceilings })).bytes;
+}
+
 function lowest([first, ...rest]: Bounds): UpperBound {
   return rest.reduce((least, bound) => (bound.bytes < least.bytes ? bound : least), first);
 }
 
-function writtenBounds({ facts: { claim }, policy, ceilings }: Question): Bounds {
+interface Written extends Pick<Question, "policy" | "ceilings"> {
+  readonly facts: Pick<Facts, "claim">;
+}
+
+function writtenBounds({ facts: { claim }, policy, ceilings }: Written): Bounds {
   const bounds: Bounds = [limitOrDefault(policy?.limits.maxBytes, claim.nominalBytes)];
   if (ceilings.maxBytes !== undefined)
     bounds.push(ceiling(ceilings.maxBytes.value, `the ceiling of ClusterVolumePolicy ${ceilings.maxBytes.policy}`));
@@ -49,6 +59,10 @@ function measuredBounds({ facts, ceilings }: Question): UpperBound[] {
   if (ceilings.namespaceBytes !== undefined) {
     const leftBytes = budgetLeft(ceilings.namespaceBytes.value, facts.namespaceBytes);
     bounds.push(ceiling(filesystem.sizeBytes + leftBytes, describeBudget(facts, ceilings.namespaceBytes)));
+  }
+  if (facts.quota !== undefined) {
+    const { name, key, limitBytes, bytes } = facts.quota;
+    bounds.push(maximum(bytes, `what ResourceQuota ${name} leaves of ${formatBytes(limitBytes)} ${key}`));
   }
   if (node !== undefined)
     bounds.push(maximum(filesystem.sizeBytes + node.freeBytes, `the free space of node ${node.name}`));

@@ -16,11 +16,22 @@ export interface Facts {
   readonly node: NodeFacts | undefined;
   /** What a budget has to bear in the claim's namespace: this filesystem's size, and all that is promised to the others. */
   readonly namespaceBytes: number;
+  /** The ResourceQuota that lets this filesystem have the least; absent: none limits it. */
+  readonly quota?: QuotaFacts | undefined;
   /** A configured Prometheus gave no fresh answer. False where none is configured. */
   readonly metricsStale: boolean;
   /** Since when each rule has held: kept by the process from one decision to the next. */
   readonly ruleTimers: RuleTimers;
   readonly changes: RecentChanges;
+}
+
+export interface QuotaFacts {
+  readonly name: string;
+  /** What it limits: "requests.storage", or the same of the claim's class. */
+  readonly key: string;
+  readonly limitBytes: number;
+  /** What it leaves to this filesystem in all. */
+  readonly bytes: number;
 }
 
 export interface ClaimFacts {

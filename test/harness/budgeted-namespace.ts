@@ -232,6 +232,7 @@ export class BudgetedNamespace {
       filesystems: cacheOf<Filesystem>(),
       layouts: cacheOf<FilesystemLayout>(),
       storageClasses: cacheOf(),
+      quotas: cacheOf(),
     };
     const registry = createVolumeRegistry();
     const apply = (_point: string, _kind: unknown, object: KubeObject) => this.#answerTo(object);
@@ -425,6 +426,7 @@ export function cacheOf<T extends KubeObject>() {
       const { claimRef } = (object as unknown as FilesystemLayout).spec ?? {};
       return claimRef === undefined ? [] : [`${claimRef.namespace}/${claimRef.name}`];
     },
+    namespace: ({ metadata: { namespace = "" } }) => [namespace],
   });
   const subscribers = createSubscribers<T>("cache", createRecordingLog().log);
   return {

@@ -6,7 +6,7 @@ import { Sample } from "../../src/gen/tidemark/samples/v1/samples.ts";
 import type { KubeClient } from "../../src/kube/client.ts";
 import type { KubeError } from "../../src/kube/kube-error.ts";
 import type { KubeObject } from "../../src/kube/object.ts";
-import type { PersistentVolumeClaim, StorageClass } from "../../src/kube/resources.ts";
+import type { PersistentVolumeClaim, ResourceQuota, StorageClass } from "../../src/kube/resources.ts";
 import { NO_CEILINGS } from "../../src/policy-engine/index.ts";
 import { createEngine } from "../../src/policy-engine/process/engine.ts";
 import type { World } from "../../src/policy-engine/process/gather.ts";
@@ -38,6 +38,7 @@ export function watchClaim(metrics: EngineMetrics) {
     filesystems: cacheOf<Filesystem>(),
     layouts: cacheOf<FilesystemLayout>(),
     storageClasses: cacheOf<StorageClass>(),
+    quotas: cacheOf<ResourceQuota>(),
   };
   const registry = createVolumeRegistry();
   const targets: SizeTarget[] = [];

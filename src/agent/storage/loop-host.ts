@@ -17,6 +17,8 @@ export interface LoopHost {
   readonly recordDirectory: string;
   readonly tools: Tools;
   readonly files: FilePort;
+  /** Left free on the host's disk, in bytes, of a disk of so many: kubelet evicts pods from one that is nearly full. */
+  readonly reserveBytes: (diskBytes: number) => number;
   /** Growth that was allowed and is not in the members' lengths yet. */
   readonly room: { claimedBytes: number };
 }
@@ -67,15 +69,15 @@ export function hostRoom(host: LoopHost, volume: LoopVolume): MemberRoom | undef
 }
 
 /**
- * Bytes that a member may still be made of: free on the host, less the holes of the members that are there. A filesystem that
- * fills its holes on a full host loses writes, so what is promised once is not promised again.
+ * Bytes that a member may still be made of: free on the host, less what is left to others and the holes of the members that are there. A
+ * filesystem that fills its holes on a full host loses writes, so what is promised once is not promised again.
  */
 export function hostFreeBytes(host: LoopHost): number {
-  const { bavail, bsize } = statfsSync(host.memberDirectory);
+  const { bavail, blocks, bsize } = statfsSync(host.memberDirectory);
   const promised = readdirSync(host.memberDirectory)
     .map((name) => memberExtent(join(host.memberDirectory, name)))
     .reduce((sum, extent) => sum + (extent === undefined ? 0 : extent.sizeBytes - extent.allocatedBytes), 0);
-  return Math.max(0, bavail * bsize - promised - host.room.claimedBytes);
+  return Math.max(0, bavail * bsize - host.reserveBytes(blocks * bsize) - promised - host.room.claimedBytes);
 }
 
 /** Makes a member longer by growthBytes, where the host has room for that. Volumes that grow at the same time share what is left. */
@@ -100,6 +102,6 @@ function assertHostHasRoom(host: LoopHost, volume: LoopVolume, growthBytes: numb
   throw new StorageError(
     "DiskFull",
     `member ${volume.memberFile} of ${volume.handle} needs ${formatBytes(growthBytes)} more, but ${host.memberDirectory} has ` +
-      `${formatBytes(freeBytes)} left that no other member may claim; free space there or lower the policy's max`,
+      `${formatBytes(freeBytes)} left that no other member may claim, and that --eviction-reserve does not keep for kubelet; free space there or lower the policy's max`,
   );
 }

@@ -17,6 +17,8 @@ export interface LoopStorageParts {
   readonly memberDirectory: string;
   /** Where their records are kept; on the same disk, so that neither survives the other. */
   readonly recordDirectory: string;
+  /** Left free on their disk, in bytes, of a disk of so many. Absent: nothing is. */
+  readonly reserveBytes?: (diskBytes: number) => number;
   readonly commands: CommandPort;
   readonly files: FilePort;
   readonly clock: Clock;
@@ -24,10 +26,11 @@ export interface LoopStorageParts {
 }
 
 export function createLoopStorage(parts: LoopStorageParts): Storage<LoopVolume> {
-  const { memberDirectory, recordDirectory, commands, files, clock, log } = parts;
+  const { memberDirectory, recordDirectory, reserveBytes = () => 0, commands, files, clock, log } = parts;
   const tools = createTools(commands);
   const memberDisk = statSync(memberDirectory).dev;
-  const host: LoopHost = { memberDirectory, memberDisk, recordDirectory, tools, files, room: { claimedBytes: 0 } };
+  const room = { claimedBytes: 0 };
+  const host: LoopHost = { memberDirectory, memberDisk, recordDirectory, reserveBytes, tools, files, room };
   const members = createLoopMembers(host);
   return createBlockStorage<LoopVolume>(
     { members, recordDirectory, tools, files, clock, log, moving: createMovingRoom() },

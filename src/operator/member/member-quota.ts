@@ -1,6 +1,7 @@
 // What a namespace may have of the members' class. Members are claims in another namespace, where its ResourceQuota does not count
 // them, so they are counted here: beside what the namespace's own claims have of the class. Where no ResourceQuota limits the class a
 // default budget does, for spans alone. Pure.
+import { storageKeyOf } from "../../api/storage-quota.ts";
 import type { ResourceQuota } from "../../kube/resources.ts";
 import { formatBytes, parseQuantity } from "../../units/quantity.ts";
 
@@ -14,10 +15,6 @@ export interface MemberQuota {
   readonly takenBytes: number;
 }
 
-export function quotaKey(className: string): string {
-  return `${className}.storageclass.storage.k8s.io/requests.storage`;
-}
-
 /** The quota that leaves the least; undefined: none limits the class. `othersBytes`: of the members of its other volumes. */
 export function tightestQuota(
   quotas: readonly ResourceQuota[],
@@ -25,7 +22,7 @@ export function tightestQuota(
   className: string,
   othersBytes: number,
 ): MemberQuota | undefined {
-  const key = quotaKey(className);
+  const key = storageKeyOf(className);
   return quotas
     .flatMap(({ metadata: { name }, spec, status }) => {
       const limit = spec?.hard?.[key];

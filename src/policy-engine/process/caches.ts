@@ -7,7 +7,7 @@ import type { KubeClient } from "../../kube/client.ts";
 import type { KubeObject, Resource } from "../../kube/object.ts";
 import { createReflector, type Reflector } from "../../kube/reflector.ts";
 import { reflectorSet } from "../../kube/reflector-set.ts";
-import { NAMESPACES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES } from "../../kube/resources.ts";
+import { NAMESPACES, PERSISTENT_VOLUME_CLAIMS, RESOURCE_QUOTAS, STORAGE_CLASSES } from "../../kube/resources.ts";
 import type { Logger } from "../../process/log.ts";
 
 export type Caches = ReturnType<typeof createCaches>;
@@ -30,6 +30,12 @@ export function createCaches(client: KubeClient, log: Logger) {
     claims: of(PERSISTENT_VOLUME_CLAIMS),
     storageClasses: of(STORAGE_CLASSES),
     namespaces: of(NAMESPACES),
+    quotas: createReflector({
+      client,
+      resource: RESOURCE_QUOTAS,
+      log,
+      indexes: { namespace: ({ metadata: { namespace = "" } }) => [namespace] },
+    }),
     policies: ofPolicies(VOLUME_POLICIES),
     clusterPolicies: ofPolicies(CLUSTER_VOLUME_POLICIES),
   };

@@ -19,8 +19,10 @@ import {
   type FilesystemFacts,
   type LastOperationFacts,
   type PlannedShrink,
+  type QuotaFacts,
   type RefusedShrink,
 } from "../facts.ts";
+import { tightestQuota } from "../quota.ts";
 import type { Caches } from "./caches.ts";
 import { datedAtMs, recentChanges } from "./changes.ts";
 import { consolidationFacts } from "./consolidation-facts.ts";
@@ -28,11 +30,12 @@ import type { NamespacePromises } from "./namespace-promises.ts";
 import { endInTime } from "./place-in-time.ts";
 import { policyShrinkOf } from "./policy-shrink.ts";
 import { raisedRequestBytes } from "./raised-request.ts";
+import { storageQuotas } from "./storage-quotas.ts";
 import type { PendingTarget, VolumeState } from "./volume-registry.ts";
 
 /** The caches that a decision reads. */
 export interface World {
-  readonly caches: Pick<Caches, "layouts" | "filesystems" | "claims" | "storageClasses">;
+  readonly caches: Pick<Caches, "layouts" | "filesystems" | "claims" | "storageClasses" | "quotas">;
   readonly promises: NamespacePromises;
   /** A configured Prometheus has not answered for several intervals. */
   metricsStale(monotonicMs: number): boolean;
@@ -74,11 +77,24 @@ export function gather(world: World, state: VolumeState, at: Instant): Gathered 
     },
     node: state.node,
     namespaceBytes: sizeBytes + world.promises.othersBytes(state.handle),
+    quota: quotaOf(world, claim, state.handle),
     metricsStale: world.metricsStale(monotonicMs),
     ruleTimers: state.timers,
     changes: recentChanges(state),
   };
   return { facts, filesystem, layout };
+}
+
+function quotaOf({ caches, promises }: World, claim: ClaimFacts, handle: string): QuotaFacts | undefined {
+  const quotas = storageQuotas(caches, claim.namespace);
+  if (quotas.length === 0) return undefined;
+  const object = caches.claims.store.get(claimKey(claim));
+  const ownBytes = object === undefined ? claim.nominalBytes : requestBytes(object);
+  return tightestQuota(
+    quotas,
+    { storageClassName: claim.storageClassName, requestBytes: ownBytes },
+    promises.othersOver(handle),
+  );
 }
 
 function resizeOf({ claims }: Pick<Caches, "claims">, claim: ClaimFacts): ClaimResize | undefined {

@@ -8,12 +8,15 @@ import type { PersistentVolumeClaim } from "../../kube/resources.ts";
 import type { ReadableStore } from "../../kube/store.ts";
 import type { Clock } from "../../process/clock.ts";
 import { promisedBytes, type Stake, shareOf, type Wish } from "../budget.ts";
+import type { OverRequests } from "../quota.ts";
 import type { Caches } from "./caches.ts";
-import { type HeldGrant, standingGrant, takenBytes } from "./volume-stake.ts";
+import { type HeldGrant, requestedBytes, standingGrant, takenBytes } from "./volume-stake.ts";
 
 export interface NamespacePromises {
   /** What the other filesystems of its namespace can grow to without asking again, all together. */
   othersBytes(handle: string): number;
+  /** By how much that is more than their claims request. */
+  othersOver(handle: string): OverRequests;
   /** The largest size that the budget lets this one's grant have. */
   grantShare(handle: string, budgetBytes: number): number;
   /** A decision begins: what is still on its way to the API server, and what time has ended. */
@@ -44,6 +47,12 @@ interface OtherGrant extends HeldGrant {
 
 interface Account extends Stake {
   readonly namespace: NamespaceSum;
+  /** Of its claim's StorageClass, in its namespace. */
+  ofClass: OverSum;
+  /** What its claim requests. */
+  requestBytes: number;
+  /** What it is promised more than that. */
+  overBytes: number;
   recordedBytes: number;
   /** Decided or being written; 0: nothing is. */
   extendingBytes: number;
@@ -55,8 +64,13 @@ interface Account extends Stake {
   urgency: number;
 }
 
-interface NamespaceSum {
+interface OverSum {
+  overBytes: number;
+}
+
+interface NamespaceSum extends OverSum {
   readonly name: string;
+  readonly classes: Map<string, OverSum>;
   readonly accounts: Set<Account>;
   promisedBytes: number;
   /** The same if each had its wish. */
@@ -83,8 +97,7 @@ export function createNamespacePromises(
     for (const layout of layouts.store.byIndex("claim", `${namespace}/${name}`)) seeLayout(book, layout);
   };
   const requestSeen = ({ metadata: { namespace, name } }: PersistentVolumeClaim): void => {
-    for (const layout of layouts.store.byIndex("claim", `${namespace}/${name}`))
-      if (layout.spec.backend === "claim") seeLayout(book, layout);
+    for (const layout of layouts.store.byIndex("claim", `${namespace}/${name}`)) seeLayout(book, layout);
   };
   filesystems.subscribe({ added: targetSeen, updated: targetSeen, deleted: targetSeen });
   claims.subscribe({ added: requestSeen, updated: requestSeen });
@@ -96,6 +109,12 @@ export function createNamespacePromises(
     othersBytes: (handle) => {
       const account = book.accounts.get(handle);
       return account === undefined ? Number.NaN : account.namespace.promisedBytes - promisedBytes(account);
+    },
+    othersOver: (handle) => {
+      const account = book.accounts.get(handle);
+      if (account === undefined) return { allBytes: Number.NaN, classBytes: Number.NaN };
+      const { namespace, ofClass, overBytes } = account;
+      return { allBytes: namespace.overBytes - overBytes, classBytes: ofClass.overBytes - overBytes };
     },
     grantShare: (handle, budgetBytes) => {
       const account = book.accounts.get(handle);
@@ -150,9 +169,23 @@ function seeLayout(book: Book, layout: FilesystemLayout): void {
   const standing = standingGrant(layout);
   account.others = otherGrants(account, standing, layout, book.monotonicMs());
   account.standing = standing;
-  const claim = `${namespace}/${claimRef?.name}`;
-  account.recordedBytes = takenBytes(layout, book.filesystems.get(claim), book.claims.get(claim));
+  const key = `${namespace}/${claimRef?.name}`;
+  const claim = book.claims.get(key);
+  account.recordedBytes = takenBytes(layout, book.filesystems.get(key), claim);
+  account.requestBytes = requestedBytes(layout, claim);
+  putInClass(account, claim?.spec.storageClassName ?? "");
   addUp(account);
+}
+
+/** Its claim may be seen after its layout. */
+function putInClass(account: Account, className: string): void {
+  const { classes } = account.namespace;
+  const ofClass = classes.get(className) ?? { overBytes: 0 };
+  classes.set(className, ofClass);
+  if (account.ofClass === ofClass) return;
+  account.ofClass.overBytes -= account.overBytes;
+  ofClass.overBytes += account.overBytes;
+  account.ofClass = ofClass;
 }
 
 /** What the node may hold beside the grant that stands now. */
@@ -198,10 +231,20 @@ function isWhatStands({ goneAtGeneration, sizeBytes, epoch }: OtherGrant, standi
 }
 
 function open(book: Book, handle: string, name: string): Account {
-  const namespace = book.sums.get(name) ?? { name, accounts: new Set(), promisedBytes: 0, wantedBytes: 0 };
+  const namespace = book.sums.get(name) ?? {
+    name,
+    accounts: new Set(),
+    classes: new Map(),
+    promisedBytes: 0,
+    wantedBytes: 0,
+    overBytes: 0,
+  };
   const account: Account = {
     handle,
     namespace,
+    ofClass: { overBytes: 0 },
+    requestBytes: 0,
+    overBytes: 0,
     recordedBytes: 0,
     extendingBytes: 0,
     standing: undefined,
@@ -225,6 +268,8 @@ function close(book: Book, handle: string): void {
   namespace.accounts.delete(account);
   namespace.promisedBytes -= promisedBytes(account);
   namespace.wantedBytes -= wantedBytes(account);
+  namespace.overBytes -= account.overBytes;
+  account.ofClass.overBytes -= account.overBytes;
   if (namespace.accounts.size === 0) book.sums.delete(namespace.name);
 }
 
@@ -244,9 +289,14 @@ function addUp(account: Account, wishedBytes = account.wishedBytes, urgency = ac
   const after: Promised = { takenBytes: takenNow, grantedBytes: grantedNow, wishedBytes };
   const promisedMore = promisedBytes(after) - promisedBytes(account);
   const wantedMore = wantedBytes(after) - wantedBytes(account);
-  const { namespace } = account;
+  const overNow = Math.max(0, promisedBytes(after) - account.requestBytes);
+  const overMore = overNow - account.overBytes;
+  const { namespace, ofClass } = account;
   namespace.promisedBytes += promisedMore;
   namespace.wantedBytes += wantedMore;
+  namespace.overBytes += overMore;
+  ofClass.overBytes += overMore;
+  account.overBytes = overNow;
   account.takenBytes = takenNow;
   account.grantedBytes = grantedNow;
   account.wishedBytes = wishedBytes;

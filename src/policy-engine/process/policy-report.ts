@@ -9,12 +9,16 @@ import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import type { Resource } from "../../kube/object.ts";
 import { onLatest, sameObject, versionOf } from "../../kube/on-latest.ts";
+import { formatQuantity } from "../../units/quantity.ts";
 import type { AnyPolicy } from "../compile-policy.ts";
 import type { PolicyProblem } from "../compiled-policy.ts";
 import type { PolicyEntry } from "../scope-policies.ts";
 
 export interface PolicyUse {
   readonly matchedFilesystems: number;
+  /** The most that these may have in all, in bytes, and how many of them no ceiling bounds. */
+  readonly reachBytes: number;
+  readonly withoutCeiling: number;
   readonly conflicts: ReadonlySet<string>;
 }
 
@@ -72,6 +76,8 @@ function policyStatus(
   return {
     observedGeneration: generation,
     matchedFilesystems: use.matchedFilesystems,
+    reach: formatQuantity(Math.min(use.reachBytes, Number.MAX_SAFE_INTEGER)),
+    withoutCeiling: use.withoutCeiling,
     conditions: [
       condition("Ready", valid, reason, message),
       condition("Stalled", !valid, reason, message),
@@ -114,5 +120,6 @@ function essence(status: PolicyStatus | undefined): unknown {
       message,
       observedGeneration,
     ]);
-  return [status?.observedGeneration, status?.matchedFilesystems, conditions];
+  const { observedGeneration, matchedFilesystems, reach, withoutCeiling } = status ?? {};
+  return [observedGeneration, matchedFilesystems, reach, withoutCeiling, conditions];
 }

@@ -2,6 +2,7 @@
 import type { KubeClient } from "../../kube/client.ts";
 import type { EventRecorder } from "../../kube/events.ts";
 import type { Logger } from "../../process/log.ts";
+import { reachBytes } from "../bounds.ts";
 import type { Caches } from "./caches.ts";
 import { claimFactsOf } from "./gather.ts";
 import type { PolicyBook } from "./policy-book.ts";
@@ -33,7 +34,7 @@ export function createPolicyReports(
     const uses = policyUses(caches, policies);
     let failure: Error | undefined;
     for (const entry of policies.entries()) {
-      const use = uses.get(entry.compiled.key) ?? { matchedFilesystems: 0, conflicts: new Set<string>() };
+      const use = uses.get(entry.compiled.key) ?? unused();
       // One that cannot be reported keeps no other from being.
       await reportPolicy(client, events, entry, use, isLeader, nowMs()).catch((error: unknown) => {
         failure = error as Error;
@@ -63,19 +64,26 @@ export function createPolicyReports(
   };
 }
 
+function unused() {
+  return { matchedFilesystems: 0, reachBytes: 0, withoutCeiling: 0, conflicts: new Set<string>() };
+}
+
 function policyUses(caches: Caches, policies: PolicyBook): Map<string, PolicyUse> {
-  const uses = new Map<string, { matchedFilesystems: number; conflicts: Set<string> }>();
+  const uses = new Map<string, ReturnType<typeof unused>>();
   const useOf = (key: string) => {
-    const use = uses.get(key) ?? { matchedFilesystems: 0, conflicts: new Set<string>() };
+    const use = uses.get(key) ?? unused();
     uses.set(key, use);
     return use;
   };
   for (const layout of caches.layouts.store.list()) {
     const claim = claimFactsOf(caches, layout);
-    const selected = claim && policies.forClaim(claim);
-    if (selected?.policy === undefined) continue;
-    const { policy, conflicts } = selected;
-    useOf(policy.key).matchedFilesystems += 1;
+    if (claim === undefined) continue;
+    const { policy, conflicts, ceilings } = policies.forClaim(claim);
+    if (policy === undefined) continue;
+    const use = useOf(policy.key);
+    use.matchedFilesystems += 1;
+    use.reachBytes += reachBytes(claim, policy, ceilings);
+    if (ceilings.maxBytes === undefined && ceilings.namespaceBytes === undefined) use.withoutCeiling += 1;
     for (const key of conflicts) {
       useOf(policy.key).conflicts.add(key);
       useOf(key).conflicts.add(policy.key);

@@ -39,6 +39,15 @@ export function takenBytes(
   );
 }
 
+/** What its claim requests, which a ResourceQuota counts; 0: it has no claim any more. */
+export function requestedBytes(
+  { spec: { claimRef } }: FilesystemLayout,
+  claim: PersistentVolumeClaim | undefined,
+): number {
+  if (claim === undefined || claim.metadata.uid !== claimRef?.uid) return 0;
+  return readableBytes(claim.spec.resources?.requests?.["storage"]);
+}
+
 /** The grant that stands on the layout. */
 export function standingGrant(layout: FilesystemLayout): HeldGrant | undefined {
   const { emergency } = layout.spec;

@@ -129,7 +129,12 @@ describe("what became of a policy", () => {
     return policy;
   };
   const tell = (client: KubeClient, object: VolumePolicy, matched: number, isLeader = () => true): Promise<void> => {
-    const use = { matchedFilesystems: matched, conflicts: new Set<string>() };
+    const use = {
+      matchedFilesystems: matched,
+      reachBytes: matched * GIB,
+      withoutCeiling: matched,
+      conflicts: new Set<string>(),
+    };
     return reportPolicy(client, NO_EVENTS, { object, compiled: compilePolicy(object) }, use, isLeader, Date.now());
   };
   const meanwhile = (act: () => Promise<unknown>) =>
@@ -143,14 +148,18 @@ describe("what became of a policy", () => {
       cluster.client.mergePatch("test/label", VOLUME_POLICIES, { namespace: "default", name: "labelled" }, label),
     );
     await tell(late.client, object, 3);
-    expect((await livePolicy("labelled")).status?.matchedFilesystems).toBe(3);
+    expect((await livePolicy("labelled")).status).toMatchObject({
+      matchedFilesystems: 3,
+      reach: "3Gi",
+      withoutCeiling: 3,
+    });
   });
 
   it("names the first few of those that it conflicts with, however many there are", async () => {
     await applyPolicy(cluster, "one-of-many", SPEC);
     const object = await livePolicy("one-of-many");
     const conflicts = new Set(Array.from({ length: 2000 }, (_, i) => `default/${"long-name-".repeat(10)}${1000 + i}`));
-    const use = { matchedFilesystems: 1, conflicts };
+    const use = { matchedFilesystems: 1, reachBytes: GIB, withoutCeiling: 1, conflicts };
     const entry = { object, compiled: compilePolicy(object) };
     await reportPolicy(cluster.client, NO_EVENTS, entry, use, () => true, Date.now());
     const { status } = await livePolicy("one-of-many");

@@ -2,8 +2,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/glob
 import { FILESYSTEMS, type Filesystem } from "../../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
 import { EPOCH_MAX } from "../../../src/api/schema.ts";
-import { VOLUME_POLICIES } from "../../../src/api/volume-policy.ts";
-import { EVENTS } from "../../../src/kube/resources.ts";
+import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../../src/api/volume-policy.ts";
+import { EVENTS, RESOURCE_QUOTAS } from "../../../src/kube/resources.ts";
 import { applyTarget } from "../../../src/policy-engine/process/apply.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
@@ -30,6 +30,9 @@ const BREATHING = {
   ],
   behavior: { extend: { minStep: "256Mi" }, shrink: { cooldown: "1s", minStep: "256Mi" } },
 };
+
+/** What the claims of these volumes request. */
+const REQUEST = 10 * GIB;
 
 describe("the policy-engine", () => {
   let cluster: Cluster;
@@ -73,6 +76,54 @@ describe("the policy-engine", () => {
     await waitFor("the event", async () => {
       const { items } = await cluster.client.list(EVENTS, { namespace: "default" });
       return items.find(({ reason, involvedObject }) => reason === "Extending" && involvedObject.name === "crossing");
+    });
+  });
+
+  it("says on a policy how far it reaches, and how many of its volumes no ceiling bounds", async () => {
+    await applyPolicy(cluster, "breathing", BREATHING);
+    await makeVolume(cluster, "reached", GIB);
+    await leader();
+    const reach = (gib: number, isBounded: boolean) =>
+      waitFor(`a reach of ${gib} GiB for each volume`, async () => {
+        const policy = await cluster.client.get(VOLUME_POLICIES, { namespace: "default", name: "breathing" });
+        const { matchedFilesystems = 0, reach: reached, withoutCeiling } = policy?.status ?? {};
+        const isSo =
+          reached === `${matchedFilesystems * gib}Gi` && withoutCeiling === (isBounded ? 0 : matchedFilesystems);
+        return (matchedFilesystems > 0 && isSo) || undefined;
+      });
+    await reach(10, false);
+    const name = { name: "guard" };
+    const guard = { apiVersion: "tidemark.dev/v1alpha1", kind: "ClusterVolumePolicy", metadata: name } as const;
+    const ceilings = { max: "4Gi" };
+    await cluster.client.create("test/ceiling", CLUSTER_VOLUME_POLICIES, { ...guard, spec: { ceilings } });
+    await reach(4, true);
+    await cluster.client.delete("test/ceiling", CLUSTER_VOLUME_POLICIES, name);
+    await reach(10, false);
+  });
+
+  it("grows nothing over a ResourceQuota of its namespace, says so, and goes on once there is more", async () => {
+    await applyPolicy(cluster, "breathing", { ...BREATHING, limits: { ...BREATHING.limits, max: "40Gi" } });
+    const handle = await makeVolume(cluster, "limited", REQUEST);
+    const name = { namespace: "default", name: "team" };
+    const hard = { "requests.storage": "30Gi" };
+    const quota = { apiVersion: "v1", kind: "ResourceQuota", metadata: name };
+    await cluster.client.create("test/quota", RESOURCE_QUOTAS, { ...quota, spec: { hard } });
+    // As the controller of a cluster counts it.
+    await cluster.client.mergePatch("test/quota", RESOURCE_QUOTAS, name, { status: { hard, used: hard } }, "status");
+    const started = await leader();
+    started.send(handle, { sizeBytes: REQUEST, usedBytes: 8704 * MIB });
+    const held = await untilFilesystem(
+      cluster,
+      "limited",
+      "a hold",
+      ({ status }) => status?.scaling?.reason === "AtMaximum",
+    );
+    expect(held.status?.scaling?.message).toContain("what ResourceQuota team leaves of 30Gi requests.storage (10Gi)");
+    expect(held.spec.target).toBeUndefined();
+    await cluster.client.delete("test/quota", RESOURCE_QUOTAS, name);
+    await untilFilesystem(cluster, "limited", "an extend", ({ spec }) => {
+      started.send(handle, { sizeBytes: REQUEST, usedBytes: 8806 * MIB });
+      return spec.target !== undefined;
     });
   });
 

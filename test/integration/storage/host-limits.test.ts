@@ -16,6 +16,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import { evictionReserveBytes } from "../../../src/agent/eviction-reserve.ts";
 import { readExt4Bytes } from "../../../src/agent/storage/ext4-superblock.ts";
 import { openReader } from "../../../src/agent/storage/read-filesystem.ts";
 import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
@@ -55,6 +56,19 @@ describeReal("storage on a node", LOOP_PARTS, () => {
     });
     expect(await fixture.storage.sizeBytes(second)).toBeUndefined();
     expect(await fixture.storage.extend(mounted, 768 * MIB)).toBe(768 * MIB);
+    await fixture.storage.unstage(volume, mounted.mountPath);
+    rmSync(fixture.memberPathOf(volume));
+  });
+
+  it("leaves free on the host what kubelet's eviction threshold needs, and says so", async () => {
+    fixture = onDiskOf(fixture, "800M", (diskBytes) => evictionReserveBytes({ ratio: 0.5 }, diskBytes));
+    const volume = makeVolume();
+    const mounted = await fixture.storage.stage(volume, 256 * MIB, fixture.mountPathOf(volume));
+    const { bavail, bsize } = statfsSync(fixture.memberDirectory);
+    expect(bavail * bsize).toBeGreaterThan(700 * MIB);
+    expect(await fixture.storage.freeBytes()).toBeLessThan(200 * MIB);
+    await expect(fixture.storage.extend(mounted, 600 * MIB)).rejects.toThrow(/--eviction-reserve/);
+    await fixture.storage.extend(mounted, 384 * MIB);
     await fixture.storage.unstage(volume, mounted.mountPath);
     rmSync(fixture.memberPathOf(volume));
   });
@@ -311,9 +325,13 @@ describeReal("storage on a node", LOOP_PARTS, () => {
 });
 
 /** Its members on a disk of their own, with which its storage begins. */
-function onDiskOf({ directory, memberDirectory }: StorageFixture, size: string): StorageFixture {
+function onDiskOf(
+  { directory, memberDirectory }: StorageFixture,
+  size: string,
+  reserveBytes?: (diskBytes: number) => number,
+): StorageFixture {
   execFileSync("mount", ["-t", "tmpfs", "-o", `size=${size}`, "tidemark-test", memberDirectory]);
-  return createStorageFixture(directEffects, directory);
+  return createStorageFixture(directEffects, directory, reserveBytes);
 }
 
 /** Data chunks take all of the device, and four of five files in them are gone again: of each chunk, which has more than five, one stays. */

@@ -29,7 +29,11 @@ export interface StorageFixture {
 }
 
 /** `directory` gives the fixture of another process; its owner cleans up. */
-export function createStorageFixture(effects: Effects = directEffects, directory = makeDirectory()): StorageFixture {
+export function createStorageFixture(
+  effects: Effects = directEffects,
+  directory = makeDirectory(),
+  reserveBytes?: (diskBytes: number) => number,
+): StorageFixture {
   const memberDirectory = join(directory, "members");
   const recordDirectory = join(directory, "records");
   mkdirSync(memberDirectory, { recursive: true });
@@ -39,6 +43,7 @@ export function createStorageFixture(effects: Effects = directEffects, directory
     storage: createLoopStorage({
       memberDirectory,
       recordDirectory,
+      ...(reserveBytes && { reserveBytes }),
       commands: createCommandPort(effects),
       files: createFilePort(effects),
       clock: systemClock,

@@ -579,6 +579,26 @@ const cases: Record<string, Case> = {
     plan: "hold",
     reason: "CeilingReached",
   },
+  "never extends over what a ResourceQuota leaves it": {
+    facts: aVolume({
+      ...full,
+      facts: { quota: { name: "team", key: "requests.storage", limitBytes: 30 * GIB, bytes: 11 * GIB } },
+    }),
+    ceilings: ceilings({ max: "1Ti" }),
+    plan: "extend",
+    reason: "RuleFired",
+    sizeBytes: 11 * GIB,
+  },
+  "holds where a ResourceQuota leaves nothing, and says which": {
+    facts: aVolume({
+      ...full,
+      facts: { quota: { name: "team", key: "requests.storage", limitBytes: 30 * GIB, bytes: 10 * GIB } },
+    }),
+    ceilings: ceilings({ max: "1Ti" }),
+    plan: "hold",
+    reason: "AtMaximum",
+    message: /what ResourceQuota team leaves of 30Gi requests\.storage \(10Gi\)/,
+  },
   "changes nothing of a class that the ceilings leave out": {
     facts: aVolume(empty),
     ceilings: ceilings({ storageClassNames: ["other"] }),

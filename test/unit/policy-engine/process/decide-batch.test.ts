@@ -48,6 +48,7 @@ function worldOf(names: readonly string[]): World {
       filesystems: storeOf(names.map(filesystem)),
       layouts: storeOf(names.map(layout)),
       storageClasses: storeOf([]),
+      quotas: { store: { byIndex: () => [] } },
     } as unknown as World["caches"],
     promises: NOTHING_PROMISED,
     metricsStale: () => false,
@@ -55,6 +56,7 @@ function worldOf(names: readonly string[]): World {
 }
 
 const NOTHING_PROMISED: World["promises"] = {
+  othersOver: () => ({ allBytes: 0, classBytes: 0 }),
   othersBytes: () => 0,
   grantShare: () => Number.POSITIVE_INFINITY,
   begin: () => {},

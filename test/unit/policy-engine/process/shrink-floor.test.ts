@@ -52,6 +52,7 @@ function startEngine() {
     filesystems: cacheOf<Filesystem>(),
     layouts: cacheOf<FilesystemLayout>(),
     storageClasses: cacheOf(),
+    quotas: cacheOf(),
   };
   const registry = createVolumeRegistry();
   const apply = async (point: string, _kind: unknown, object: KubeObject & Partial<Filesystem>): Promise<void> => {
