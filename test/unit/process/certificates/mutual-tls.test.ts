@@ -24,8 +24,8 @@ function portOf(server: Server): number | undefined {
 
 describe("a port with mutual TLS", () => {
   let open: MutualTls[] = [];
-  const makePort = (log: Logger): MutualTls => {
-    const made = createMutualTls(log);
+  const makePort = (log: Logger, ...limits: [{ strangers: number; known: number }?]): MutualTls => {
+    const made = createMutualTls(log, ...limits);
     open.push(made);
     return made;
   };
@@ -137,6 +137,26 @@ describe("a port with mutual TLS", () => {
     await connectAs({}, session);
     expect(reused).toHaveLength(2);
     expect(lines).toEqual([expect.objectContaining({ reason: expect.stringContaining("no good certificate") })]);
+  });
+
+  it("closes the one used longest ago of those whom it has let in, for one more than it has room for", async () => {
+    const tls = makePort(createRecordingLog().log, { strangers: 8, known: 2 });
+    const ours = await makeAuthority("ours", Date.now(), CERTIFICATE_TIMES);
+    const served = await issueLeaf(ours, { commonName: "localhost", usage: "server" }, Date.now(), CERTIFICATE_TIMES);
+    const agent = await issueLeaf(ours, { commonName: "agent", usage: "client" }, Date.now(), CERTIFICATE_TIMES);
+    tls.replace({ ...served, bundlePem: ours.certificatePem });
+    const port = await tls.listen({ host: "127.0.0.1", port: 0 }, (connection) => connection.write("welcome"));
+    const pair = { ca: ours.certificatePem, cert: agent.certificatePem, key: agent.keyPem };
+    const letIn = async () => {
+      const client = connect({ port, host: "127.0.0.1", ...pair, checkServerIdentity: () => undefined });
+      client.on("error", () => {});
+      await new Promise((resolve) => client.once("data", resolve));
+      return client;
+    };
+    const clients = [await letIn(), await letIn(), await letIn()];
+    await waitFor("the first to be closed", () => clients[0]?.closed || undefined);
+    expect(clients.map(({ closed }) => closed)).toEqual([true, false, false]);
+    for (const client of clients) client.destroy();
   });
 
   it("is not there when its address is taken, and says so", async () => {
