@@ -3,7 +3,10 @@
 import type { Server as HttpServer } from "node:http";
 import type { Server, Socket } from "node:net";
 
+type Peer = Pick<Socket, "remoteAddress" | "remotePort">;
+
 interface Connection {
+  readonly key: string;
   readonly socket: Socket;
   readonly address: string;
   /** A request has come on it, at any time: of mutual TLS, only from holders of a certificate. */
@@ -12,35 +15,41 @@ interface Connection {
   underWay: number;
 }
 
+export interface ConnectionLimit {
+  /** One more: where that is one too many, another one is closed. */
+  opened(socket: Socket): void;
+  /** Its peer has shown that it is no silent one. */
+  heard(socket: Peer): void;
+  /** It counts no more, and goes on. */
+  left(socket: Peer): void;
+}
+
+/** Of connections on which anything is spoken. */
+export function createConnectionLimit(limit: number): ConnectionLimit {
+  const { opened, find, use, left } = createConnections(limit);
+  return {
+    opened,
+    left,
+    heard: (socket) => {
+      const connection = find(socket);
+      if (connection === undefined) return;
+      connection.hasAsked = true;
+      use(connection);
+    },
+  };
+}
+
 /** `accepting`: where connections come in, before any handshake. `answering`: where requests are heard; of plain HTTP the same server. */
 export function limitConnections(accepting: Server, answering: Pick<HttpServer, "on">, limit: number): void {
-  /** In order of use. */
-  const connections = new Map<string, Connection>();
-  const use = (key: string, connection: Connection): void => {
-    connections.delete(key);
-    connections.set(key, connection);
-  };
-  accepting.on("connection", (socket: Socket) => {
-    const key = keyOf(socket);
-    // Gone already.
-    if (key === undefined) return void socket.destroy();
-    connections.set(key, { socket, address: socket.remoteAddress ?? "", hasAsked: false, underWay: 0 });
-    socket.once("close", () => {
-      if (connections.get(key)?.socket === socket) connections.delete(key);
-    });
-    if (connections.size <= limit) return;
-    const closed = leastNeeded([...connections.values()], socket);
-    connections.delete(keyOf(closed.socket) ?? "");
-    closed.socket.destroy();
-  });
+  const { opened, find, use } = createConnections(limit);
+  accepting.on("connection", opened);
   answering.on("request", (request, response) => {
-    const key = keyOf(request.socket) ?? "";
-    const connection = connections.get(key);
+    const connection = find(request.socket);
     if (connection === undefined) return;
     connection.hasAsked = true;
-    use(key, connection);
+    use(connection);
     request.once("end", () => {
-      if (response.writableEnded || connections.get(key) !== connection) return;
+      if (response.writableEnded || find(request.socket) !== connection) return;
       connection.underWay += 1;
       const answered = (): void => {
         response.off("prefinish", answered).off("close", answered);
@@ -50,6 +59,34 @@ export function limitConnections(accepting: Server, answering: Pick<HttpServer, 
       response.once("prefinish", answered).once("close", answered);
     });
   });
+}
+
+function createConnections(limit: number) {
+  /** In order of use. */
+  const connections = new Map<string, Connection>();
+  const find = (socket: Peer): Connection | undefined => connections.get(keyOf(socket) ?? "");
+  const left = (socket: Peer): void => void connections.delete(keyOf(socket) ?? "");
+  return {
+    find,
+    left,
+    use: (connection: Connection): void => {
+      connections.delete(connection.key);
+      connections.set(connection.key, connection);
+    },
+    opened: (socket: Socket): void => {
+      const key = keyOf(socket);
+      // Gone already.
+      if (key === undefined) return void socket.destroy();
+      connections.set(key, { key, socket, address: socket.remoteAddress ?? "", hasAsked: false, underWay: 0 });
+      socket.once("close", () => {
+        if (connections.get(key)?.socket === socket) connections.delete(key);
+      });
+      if (connections.size <= limit) return;
+      const closed = leastNeeded([...connections.values()], socket);
+      connections.delete(closed.key);
+      closed.socket.destroy();
+    },
+  };
 }
 
 /**
@@ -68,6 +105,6 @@ function leastNeeded(connections: readonly Connection[], newest: Socket): Connec
 }
 
 /** The same of a connection and of the TLS on it. */
-function keyOf({ remoteAddress, remotePort }: Socket): string | undefined {
+export function keyOf({ remoteAddress, remotePort }: Peer): string | undefined {
   return remoteAddress === undefined ? undefined : `${remoteAddress} ${remotePort}`;
 }

@@ -23,6 +23,8 @@ export const OVERLAY = overlay("e2e");
 export const LVM_OVERLAY = overlay("e2e-lvm");
 /** That one with the second scheduler and the extender. */
 export const PLACEMENT_OVERLAY = overlay("e2e-placement");
+/** That one with the component network-policies. */
+export const NETWORK_POLICIES_OVERLAY = overlay("e2e-network-policies");
 /** The first one with the component placement: its scheduler has no image there, and none is asked for. */
 export const POD_WEBHOOK_OVERLAY = overlay("e2e-pod-webhook");
 /** The same with csi-snapshotter, on a cluster that test/e2e/snapshots-in-cluster.ts has prepared. */

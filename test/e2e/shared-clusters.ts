@@ -49,6 +49,7 @@ export const SHARED_CLUSTERS: readonly SharedCluster[] = [
       "test/e2e/node-loss.test.ts",
       "test/e2e/snapshots.test.ts",
       "test/e2e/placement.test.ts",
+      "test/e2e/network-policies.test.ts",
     ],
     settings: SETTINGS,
     overlay: LVM_OVERLAY,

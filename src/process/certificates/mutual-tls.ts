@@ -1,12 +1,16 @@
 // The server's side of mutual TLS: a port at which only holders of a certificate of our CAs are let in. Certificates are replaced
-// while it listens: new connections get the new ones, established ones go on. It knows nothing of what is spoken inside.
+// while it listens: new connections get the new ones, established ones go on. Whoever reaches the port keeps nobody else out. It knows
+// nothing of what is spoken inside.
 
 import { constants } from "node:crypto";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createAcceptingServer } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
 import type { Address } from "../address.ts";
+import { systemClock } from "../clock.ts";
+import { createConnectionLimit } from "../limited-connections.ts";
 import type { Logger } from "../log.ts";
 import type { StoredPair } from "./decide-certificates.ts";
+import { createHandshakeLine } from "./handshake-line.ts";
 import { showPair } from "./shown-pair.ts";
 
 export interface MutualTls {
@@ -25,10 +29,17 @@ const TLS_OPTIONS = {
   secureOptions: constants.SSL_OP_NO_TICKET,
 } as const;
 const HANDSHAKE_LIMIT_MS = 10_000;
+/** How many connections there are at once; one more closes another, of the address that has the most. */
+const CONNECTION_LIMITS = {
+  /** That have shown no certificate yet. All agents may come at once. */
+  strangers: 1024,
+  /** With a good certificate: far more than there are agents. */
+  known: 16_384,
+};
 /** Refusals that are told once only; then all are forgotten. */
 const TOLD_LIMIT = 1000;
 
-export function createMutualTls(log: Logger): MutualTls {
+export function createMutualTls(log: Logger, limits = CONNECTION_LIMITS): MutualTls {
   const told = new Set<string>();
   // Not rejectUnauthorized, which ends a connection without a word about why: `authorized` is looked at below.
   const server = createServer({
@@ -43,27 +54,45 @@ export function createMutualTls(log: Logger): MutualTls {
     told.add(`${peer} ${reason}`);
     log[isNews ? "warn" : "debug"]({ peer, reason }, "a connection was refused");
   };
-  server.on("tlsClientError", (error, { remoteAddress }) => refused(remoteAddress, reasonOf(error)));
+  const [strangers, known] = [createConnectionLimit(limits.strangers), createConnectionLimit(limits.known)];
+  const line = createHandshakeLine({
+    begin: (socket) => server.emit("connection", socket),
+    heard: strangers.heard,
+    monotonicMs: () => systemClock.monotonicMs(),
+  });
+  const accepting = createAcceptingServer({ pauseOnConnect: true }, (socket) => {
+    strangers.opened(socket);
+    if (!socket.destroyed) line.add(socket);
+  });
+  server.on("tlsClientError", (error, socket) => {
+    line.ended(socket);
+    refused(socket.remoteAddress, reasonOf(error));
+  });
   return {
     replace: (pair) => showPair(server, pair, TLS_OPTIONS),
     listen: ({ host, port }, accepted) =>
       new Promise((resolve, reject) => {
         server.on("secureConnection", (connection) => {
           connection.on("error", () => {}); // whoever speaks on it hears of its end
-          if (connection.authorized) return accepted(connection);
+          line.ended(connection);
+          if (connection.authorized) {
+            strangers.left(connection);
+            known.opened(connection);
+            return accepted(connection);
+          }
           refused(connection.remoteAddress, `no good certificate: ${String(connection.authorizationError)}`);
           connection.destroy();
         });
-        server.once("error", reject);
-        server.listen(port, host, () => {
+        accepting.once("error", reject);
+        accepting.listen(port, host, () => {
           // From here on an error is a connection's that could not be taken: unheard, it would end the process.
-          server.off("error", reject);
-          server.on("error", (err) => log.warn({ err }, "a connection was not accepted"));
-          resolve((server.address() as AddressInfo).port);
+          accepting.off("error", reject);
+          accepting.on("error", (err) => log.warn({ err }, "a connection was not accepted"));
+          resolve((accepting.address() as AddressInfo).port);
         });
       }),
     close: () => {
-      server.close();
+      accepting.close();
     },
   };
 }

@@ -1,4 +1,4 @@
-import { Server } from "node:net";
+import { connect as connectSocket, Server, type Socket } from "node:net";
 import { connect } from "node:tls";
 import { afterEach, describe, expect, it } from "@jest/globals";
 import { CERTIFICATE_TIMES } from "../../../../src/process/certificates/certificate-times.ts";
@@ -24,8 +24,8 @@ function portOf(server: Server): number | undefined {
 
 describe("a port with mutual TLS", () => {
   let open: MutualTls[] = [];
-  const makePort = (log: Logger): MutualTls => {
-    const made = createMutualTls(log);
+  const makePort = (log: Logger, ...limits: [{ strangers: number; known: number }?]): MutualTls => {
+    const made = createMutualTls(log, ...limits);
     open.push(made);
     return made;
   };
@@ -137,6 +137,50 @@ describe("a port with mutual TLS", () => {
     await connectAs({}, session);
     expect(reused).toHaveLength(2);
     expect(lines).toEqual([expect.objectContaining({ reason: expect.stringContaining("no good certificate") })]);
+  });
+
+  describe("with room for few connections", () => {
+    let clients: Socket[] = [];
+    afterEach(() => {
+      for (const client of clients) client.destroy();
+      clients = [];
+    });
+    const opened = (client: Socket): Socket => {
+      clients.push(client);
+      // Reading shows its end.
+      return client.on("error", () => {}).resume();
+    };
+    const whichClosed = async (): Promise<readonly boolean[]> => {
+      // Sooner than silence ends a connection by itself.
+      const limits = { limitMs: 5000 };
+      await waitFor("one to be closed", () => clients.some(({ closed }) => closed) || undefined, limits);
+      return clients.map(({ closed }) => closed);
+    };
+
+    it("closes the first that says nothing, for one more", async () => {
+      const port = await makePort(createRecordingLog().log, { strangers: 2, known: 8 }).listen(
+        { host: "127.0.0.1", port: 0 },
+        () => {},
+      );
+      for (let count = 1; count <= 3; count += 1)
+        await new Promise((resolve) => opened(connectSocket({ port, host: "127.0.0.1" })).once("connect", resolve));
+      expect(await whichClosed()).toEqual([true, false, false]);
+    });
+
+    it("closes the first of those whom it has let in, for one more", async () => {
+      const tls = makePort(createRecordingLog().log, { strangers: 8, known: 2 });
+      const ours = await makeAuthority("ours", Date.now(), CERTIFICATE_TIMES);
+      const served = await issueLeaf(ours, { commonName: "localhost", usage: "server" }, Date.now(), CERTIFICATE_TIMES);
+      const agent = await issueLeaf(ours, { commonName: "agent", usage: "client" }, Date.now(), CERTIFICATE_TIMES);
+      tls.replace({ ...served, bundlePem: ours.certificatePem });
+      const port = await tls.listen({ host: "127.0.0.1", port: 0 }, (connection) => connection.write("welcome"));
+      const pair = { ca: ours.certificatePem, cert: agent.certificatePem, key: agent.keyPem };
+      for (let count = 1; count <= 3; count += 1) {
+        const client = connect({ port, host: "127.0.0.1", ...pair, checkServerIdentity: () => undefined });
+        await new Promise((resolve) => opened(client).once("data", resolve));
+      }
+      expect(await whichClosed()).toEqual([true, false, false]);
+    });
   });
 
   it("is not there when its address is taken, and says so", async () => {
