@@ -33,8 +33,13 @@ export interface YamlReader {
   refuse(entry: Entry, problem: string): never;
 }
 
+/** Hundreds of classes. What YAML takes to read grows with the square of the length. */
+const LIMIT_CHARACTERS = 32_768;
+
 /** `file` is its name in messages. Throws SettingsError where the text is no YAML. */
 export function createYamlReader(file: string, text: string): YamlReader {
+  if (text.length > LIMIT_CHARACTERS)
+    throw new SettingsError(`${file}: it has ${text.length} characters, over the limit of ${LIMIT_CHARACTERS}`);
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines });
   const refuseAt = (offset: number, problem: string): never => {
