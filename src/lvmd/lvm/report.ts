@@ -104,9 +104,9 @@ export function parseReport(json: string): Report {
   return new Map(groups.map((group) => [group.name, group]));
 }
 
-/** None where the section is missing. */
+/** None where a section is missing; what has no report is none: a node would seem to have lost its groups. */
 function rowsOf(sections: unknown, name: keyof typeof SECTIONS | "report"): readonly Row[] {
-  const rows = isRow(sections) ? (sections[name] ?? []) : undefined;
+  const rows = isRow(sections) ? (sections[name] ?? (name === "report" ? undefined : [])) : undefined;
   if (Array.isArray(rows) && rows.every(isRow)) return rows;
   throw new LvmError("Unreadable", `LVM's report has no rows of ${name}`);
 }

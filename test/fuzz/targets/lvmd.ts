@@ -147,7 +147,7 @@ function volume(fields: Record<string, string>): Record<string, string> {
   };
 }
 
-const COUNT = /^(0|[1-9]\d*)$/;
+const COUNT = /^\d+$/;
 
 /** A row says the same as the volume that was read of it. */
 function assertVolume(row: Record<string, string>, read: ReportedVolume): void {
@@ -193,15 +193,17 @@ const report: FuzzTarget = {
   start: pure((input) => {
     const text = input.toString("utf8");
     const groups = parseReport(text);
-    const { report: sections = [] } = JSON.parse(text) as { report?: Record<string, Record<string, string>[]>[] };
-    for (const { vg = [], lv = [] } of sections)
-      for (const { vg_name: name = "", vg_free: free } of vg) {
+    const { report: sections } = JSON.parse(text) as {
+      report: Record<string, Record<string, string>[] | null>[] | null;
+    };
+    for (const { vg, lv } of sections ?? [])
+      for (const { vg_name: name = "", vg_free: free } of vg ?? []) {
         const group = groups.get(name);
         // Two groups of a name: the later.
         if (group === undefined || String(group.freeBytes) !== free) continue;
-        for (const row of lv) {
+        for (const row of lv ?? []) {
           const read = group.volumes.get(row["lv_name"] ?? "");
-          if (read !== undefined && lv.filter((one) => one["lv_name"] === read.name).length === 1)
+          if (read !== undefined && lv?.filter((one) => one["lv_name"] === read.name).length === 1)
             assertVolume(row, read);
         }
       }

@@ -179,6 +179,7 @@ function superblocks(type: KnownFilesystem): FuzzTarget {
           assertAgentsReading(type, path, input);
           const endBytes = await readFilesystemEnd(device, type, place + 4096);
           assert.ok(Number.isSafeInteger(endBytes) && endBytes > 0, `it ends at ${endBytes}`);
+          assert.ok(hasRightChecksum(type, input), "a wrong checksum");
         },
         end: async () => {
           closeSync(writing);
@@ -201,7 +202,7 @@ function assertAgentsReading(type: KnownFilesystem, path: string, input: Buffer)
 
 function assertBtrfs(path: string, input: Buffer): void {
   const committed = readCommittedSize(path, PLACES.btrfs + 4096);
-  if (committed !== undefined) assert.ok(committed.deviceBytes >= 0);
+  if (committed !== undefined) assert.ok(hasRightChecksum("btrfs", input), "a wrong checksum");
   if (input.length < 4096) return;
   assert.ok(deviceOfBlock(input) === undefined || deviceOfBlock(input)?.fsid.length === 36);
   if (problemOfSuperblock(input, PLACES.btrfs) !== undefined) return;
