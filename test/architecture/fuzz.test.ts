@@ -44,6 +44,11 @@ describe("the table of fuzzed parsers", () => {
     expect(reading.filter((path) => !fuzzed.has(path) && REASONS[path] === undefined)).toEqual([]);
   });
 
+  it("is in the fast run as a whole", () => {
+    const targets = readdirSync("test/fuzz/targets").map((name) => name.replace(/\.ts$/, ".test.ts"));
+    expect(readdirSync("test/integration/fuzz").sort()).toEqual(targets.sort());
+  });
+
   it("names files that are there, and each target once", () => {
     expect([...fuzzed, ...Object.keys(REASONS)].filter((path) => !existsSync(path))).toEqual([]);
     expect(Object.keys(REASONS).filter((path) => fuzzed.has(path))).toEqual([]);

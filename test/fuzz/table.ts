@@ -1,5 +1,6 @@
 // All fuzzed parsers. A new one: a row in the file of its process, and that is all.
 import type { FuzzTarget } from "./target.ts";
+import { CSI_TARGETS } from "./targets/csi.ts";
 import { LVMD_TARGETS } from "./targets/lvmd.ts";
 import { NODE_TARGETS } from "./targets/node.ts";
 import { POLICY_TARGETS } from "./targets/policies.ts";
@@ -10,6 +11,7 @@ import { UNIT_TARGETS } from "./targets/units.ts";
 export const FUZZ_TARGETS: readonly FuzzTarget[] = [
   ...UNIT_TARGETS,
   ...POLICY_TARGETS,
+  ...CSI_TARGETS,
   ...REQUEST_TARGETS,
   ...LVMD_TARGETS,
   ...NODE_TARGETS,

@@ -1,4 +1,4 @@
-// A million inputs for each parser that reads what others write. In `make soak` alone; test/integration/fuzz.test.ts has some of them every time.
+// A million inputs for each parser that reads what others write. In `make soak` alone; test/integration/fuzz has some of them every time.
 import { describe, expect, it } from "@jest/globals";
 import { fuzz } from "../fuzz/run-target.ts";
 import { FUZZ_TARGETS } from "../fuzz/table.ts";

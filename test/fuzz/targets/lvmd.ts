@@ -85,7 +85,7 @@ const settings: FuzzTarget = {
     }
     for (const { name } of optionClasses) assert.match(name, /^[\w.-]+$/);
   }),
-  cost: 10,
+  cost: 20,
 };
 
 const REPORT = {

@@ -117,6 +117,8 @@ const btrfsTools: FuzzTarget = {
     "key (1 DEV_EXTENT 7)\n".repeat(20_000),
     USAGE.replace("Device slack:                     0", "Device slack:            1073741825"),
     CHUNKS.replace("268435456", "9".repeat(20)),
+    // Once device -1, or 0 of a superblock that names none.
+    ...["-1", ""].map((devid) => SUPER.replace("devid\t\t1", `devid\t\t${devid}`)),
     "Balance on '/mnt' is running\n  DATA (flags 0x2): balancing, usage=25\n",
   ],
   mutate: textMutator([

@@ -117,7 +117,7 @@ const cel: FuzzTarget = {
     };
     return { take };
   },
-  cost: 30,
+  cost: 4,
 };
 
 function policySeeds(): Buffer[] {
@@ -183,7 +183,7 @@ const policies: FuzzTarget = {
     assert.ok(trimEvery === undefined || /^[\d.a-z]+$/.test(trimEvery));
     assert.ok(Number.isSafeInteger(size.chars) && Number.isSafeInteger(size.ranges));
   }),
-  cost: 50,
+  cost: 6,
 };
 
 export const POLICY_TARGETS: readonly FuzzTarget[] = [cel, policies];

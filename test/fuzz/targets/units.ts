@@ -133,7 +133,7 @@ const windows: FuzzTarget = {
     assert.ok(nextMs !== undefined && nextMs > nowMs, `it opens at ${nextMs}, which is not after ${nowMs}`);
     assert.ok(window.isOpen(nextMs) && window.closesMs(nextMs) !== undefined, "it is shut when it opens");
   }),
-  cost: 40,
+  cost: 4,
 };
 
 export const UNIT_TARGETS: readonly FuzzTarget[] = [quantities, durations, percentages, windows];
