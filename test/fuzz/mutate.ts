@@ -181,7 +181,7 @@ function changedJson(random: Random, root: Json, other: Json, values: readonly J
       break;
     case 1:
       if (Array.isArray(object)) object.push(copy(object[key] ?? null));
-      else object[String(random.pick(values))] = copy(object[key] ?? null);
+      else object[keyOf(random.pick(values))] = copy(object[key] ?? null);
       break;
     case 2: {
       const [from, name] = random.pick(places);
@@ -199,6 +199,10 @@ function changedJson(random: Random, root: Json, other: Json, values: readonly J
       object[key] = copy(random.pick(values));
   }
   return root;
+}
+
+function keyOf(value: Json): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 function collect(value: Json, places: (readonly [object: Record<string, Json>, key: string])[]): void {

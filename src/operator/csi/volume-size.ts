@@ -24,22 +24,11 @@ export function planSizes(
   fsType: FsType | undefined,
   { backend, initialBytes, maxBytes }: Pick<VolumeParameters, "backend" | "initialBytes" | "maxBytes">,
 ): PlannedSizes | Refusal {
-  const limitBytes = range?.limitBytes ?? 0;
-  if (limitBytes < 0 || (range?.requiredBytes ?? 0) < 0)
-    return outOfRange(
-      `a size of ${Math.min(limitBytes, range?.requiredBytes ?? 0)} bytes is asked for; it cannot be negative`,
-    );
-  const defaultBytes = limitBytes > 0 ? Math.min(DEFAULT_REQUEST_BYTES, limitBytes) : DEFAULT_REQUEST_BYTES;
-  const requestedBytes = range?.requiredBytes || defaultBytes;
-  if (limitBytes > 0 && requestedBytes > limitBytes)
-    return outOfRange(`${formatBytes(requestedBytes)} is over the limit of ${formatBytes(limitBytes)} in the request`);
+  const requestedBytes = requestedIn(range);
+  if (requestedBytes instanceof Refusal) return requestedBytes;
   if (maxBytes !== undefined && requestedBytes > maxBytes)
     return outOfRange(
       `the request of ${formatBytes(requestedBytes)} is over the StorageClass' maxSize of ${formatBytes(maxBytes)}`,
-    );
-  if (requestedBytes > LARGEST_BYTES)
-    return outOfRange(
-      `${formatBytes(requestedBytes)} is over ${formatBytes(LARGEST_BYTES)}, the largest size there is`,
     );
   const firstBytes = initialBytes ?? requestedBytes;
   if (firstBytes > requestedBytes)
@@ -52,6 +41,23 @@ export function planSizes(
       `${formatBytes(firstBytes)} is too small for ${fsType ?? "a volume"}, which needs at least ${formatBytes(minimumBytes)}`,
     );
   return { requestedBytes, memberBytes: backend === "span" ? wholeGiB(firstBytes) : roundUpToBlock(firstBytes) };
+}
+
+function requestedIn(range: CapacityRange | undefined): number | Refusal {
+  const limitBytes = range?.limitBytes ?? 0;
+  if (limitBytes < 0 || (range?.requiredBytes ?? 0) < 0)
+    return outOfRange(
+      `a size of ${Math.min(limitBytes, range?.requiredBytes ?? 0)} bytes is asked for; it cannot be negative`,
+    );
+  const defaultBytes = limitBytes > 0 ? Math.min(DEFAULT_REQUEST_BYTES, limitBytes) : DEFAULT_REQUEST_BYTES;
+  const requestedBytes = range?.requiredBytes || defaultBytes;
+  if (limitBytes > 0 && requestedBytes > limitBytes)
+    return outOfRange(`${formatBytes(requestedBytes)} is over the limit of ${formatBytes(limitBytes)} in the request`);
+  if (requestedBytes > LARGEST_BYTES)
+    return outOfRange(
+      `${formatBytes(requestedBytes)} is over ${formatBytes(LARGEST_BYTES)}, the largest size there is`,
+    );
+  return requestedBytes;
 }
 
 /**

@@ -122,7 +122,7 @@ const cel: FuzzTarget = {
 
 function policySeeds(): Buffer[] {
   const names = readdirSync("policies").filter((name) => !name.endsWith(".scenarios.yaml"));
-  const ready: unknown[] = names.map((name) => parse(readFileSync(join("policies", name), "utf8")));
+  const ready: unknown[] = names.map((name) => parse(readFileSync(join("policies", name), "utf8")) as unknown);
   const windows = [{ cron: "0 2 * * *", duration: "3h", timeZone: "Europe/Berlin" }];
   const built = [aVolumePolicy(), aClusterPolicy({ behavior: { shrink: { windows } }, trim: { every: "24h" } })];
   return [...ready, ...built].map((policy) => Buffer.from(JSON.stringify(policy)));

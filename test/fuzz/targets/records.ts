@@ -199,7 +199,11 @@ const kubeletRecords: FuzzTarget = {
         writeFileSync(join(directory, "pod/vol_data.json"), input);
         const mount = { mountPath } as Parameters<typeof isPersistentMount>[0];
         if (!isPersistentMount(mount, source)) throw new Refused("another volume");
-        const { driverName, volumeHandle, volumeLifecycleMode = "Persistent" } = JSON.parse(input.toString("utf8"));
+        const {
+          driverName,
+          volumeHandle,
+          volumeLifecycleMode = "Persistent",
+        } = JSON.parse(input.toString("utf8")) as Record<string, string>;
         assert.deepEqual(
           [driverName, volumeHandle, volumeLifecycleMode],
           [SOURCE.driver, SOURCE.volumeHandle, "Persistent"],
