@@ -43,7 +43,8 @@ export function errorOfStatus(
   body: string,
   retryAfter: string | undefined,
 ): KubeError {
-  const message = (status?.message ?? body.trim()).slice(0, MESSAGE_LIMIT_CHARACTERS);
+  const said = typeof status?.message === "string" ? status.message : body.trim();
+  const message = said.slice(0, MESSAGE_LIMIT_CHARACTERS);
   return new KubeError(reasonOf(httpStatus, status), httpStatus, `${subject}: ${message} (HTTP ${httpStatus})`, {
     retryAfterMs: retryAfterMs(retryAfter, status),
   });
@@ -56,5 +57,5 @@ function reasonOf(httpStatus: number, status: ApiStatus | undefined): KubeErrorR
 
 function retryAfterMs(header: string | undefined, status: ApiStatus | undefined): number | undefined {
   const seconds = header === undefined ? status?.details?.retryAfterSeconds : Number(header);
-  return seconds !== undefined && Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined;
+  return typeof seconds === "number" && Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined;
 }

@@ -25,19 +25,26 @@ function eventOf<T extends KubeObject>(line: string, subject: string, complete: 
     case "ADDED":
     case "MODIFIED":
     case "DELETED":
-      return { type: event.type, object: complete(event.object as T) };
+      return { type: event.type, object: complete(withMetadata(event.object as T, subject)) };
     case "BOOKMARK": {
-      const { resourceVersion } = (event.object as T).metadata;
-      if (resourceVersion === undefined) throw new KubeError("Internal", 200, `${subject}: a bookmark marks nothing`);
+      const { resourceVersion } = withMetadata(event.object as T, subject).metadata;
+      if (typeof resourceVersion !== "string")
+        throw new KubeError("Internal", 200, `${subject}: a bookmark marks nothing`);
       return { type: "BOOKMARK", resourceVersion };
     }
     case "ERROR": {
       const status = event.object as ApiStatus;
-      throw errorOfStatus(subject, status.code ?? 500, status, "", undefined);
+      const code = typeof status.code === "number" ? status.code : 500;
+      throw errorOfStatus(subject, code, status, "", undefined);
     }
     default:
       throw new KubeError("Internal", 200, `${subject}: unknown event type "${event.type}"`);
   }
+}
+
+function withMetadata<T extends KubeObject>(object: T, subject: string): T {
+  if (typeof object.metadata === "object" && object.metadata !== null) return object;
+  throw new KubeError("Internal", 200, `${subject}: an event's object has no metadata`);
 }
 
 function parseEvent(line: string, subject: string): { type: string; object: unknown } {

@@ -15,6 +15,8 @@ const PATH = "/proc/diskstats";
 const FIELDS_OF_IDENTITY = 3;
 /** Those that every kernel has. */
 const FIGURES_MIN = 11;
+/** The kernel's counters have 64 bits. */
+const FIGURE = /^\d{1,20}$/;
 /** Here, whatever the device's own is. */
 const SECTOR_BYTES = 512;
 
@@ -49,6 +51,8 @@ export function readFiguresOf(device: DeviceNumber | undefined): DeviceFigures |
 
 function deviceFigures(fields: readonly string[]): DeviceFigures | undefined {
   if (fields.length < FIGURES_MIN) return undefined;
+  // What is no figure is not counted as one: the device is left out.
+  if (!fields.every((field) => FIGURE.test(field))) return undefined;
   const number = (index: number): number => Number(fields[index] ?? 0);
   return {
     reads: number(0),

@@ -3,6 +3,8 @@
 
 const BINARY_SUFFIXES = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] as const;
 const DECIMAL_POWERS: Readonly<Record<string, number>> = { "": 0, k: 3, M: 6, G: 9, T: 12, P: 15, E: 18 };
+/** Kubernetes writes none that is half as long. */
+const MAX_CHARACTERS = 64;
 const PATTERN = /^([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:([KMGTPE]i)|([kMGTPE])|[eE]([+-]?\d{1,2}))?$/;
 
 /** A quantity that cannot be read; the message names the text. */
@@ -12,15 +14,24 @@ export class QuantityError extends Error {
 
 /** Bytes of a Kubernetes quantity ("10Gi", "500M", "1e9"), rounded up to a whole byte. Throws QuantityError. */
 export function parseQuantity(text: string): number {
-  const match = PATTERN.exec(text);
-  if (match === null) throw new QuantityError(`"${text}" is not a quantity such as 500Mi, 10Gi or 1500000000`);
-  const [, digits = "0", binary, decimal, exponent] = match;
-  const bytes = Number(digits) * multiplier(binary, decimal, exponent);
-  const whole = Math.ceil(bytes);
-  if (!Number.isSafeInteger(whole))
+  const match = text.length <= MAX_CHARACTERS ? PATTERN.exec(text) : null;
+  if (match === null)
+    throw new QuantityError(`"${text.slice(0, MAX_CHARACTERS)}" is not a quantity such as 500Mi, 10Gi or 1500000000`);
+  const [, digits = "0", binary, decimal, exponent = "0"] = match;
+  const [base, power] = multiplier(binary, decimal);
+  const [whole = "", fraction = ""] = digits.split(".");
+  const bytes = scaled(BigInt(`${whole}${fraction}`) * base ** power, Number(exponent) - fraction.length);
+  if (bytes < 0n) throw new QuantityError(`"${text}" is negative; a size cannot be`);
+  if (bytes > BigInt(Number.MAX_SAFE_INTEGER))
     throw new QuantityError(`"${text}" is more than 8Pi, the largest size Tidemark handles`);
-  if (whole < 0) throw new QuantityError(`"${text}" is negative; a size cannot be`);
-  return whole;
+  return Number(bytes);
+}
+
+/** In whole numbers: 4.3Pi as a product of two floats is a byte less than it is. Rounded away from 0. */
+function scaled(value: bigint, tens: number): bigint {
+  if (tens >= 0) return value * 10n ** BigInt(tens);
+  const divisor = 10n ** BigInt(-tens);
+  return value < 0n ? -((-value + divisor - 1n) / divisor) : (value + divisor - 1n) / divisor;
 }
 
 /** The same; undefined where there is none, or one that cannot be read. */
@@ -33,10 +44,9 @@ export function readQuantity(text: string | undefined): number | undefined {
   }
 }
 
-function multiplier(binary: string | undefined, decimal: string | undefined, exponent: string | undefined): number {
-  if (binary !== undefined) return 1024 ** BINARY_SUFFIXES.indexOf(binary as (typeof BINARY_SUFFIXES)[number]);
-  if (exponent !== undefined) return 10 ** Number(exponent);
-  return 10 ** (DECIMAL_POWERS[decimal ?? ""] ?? 0);
+function multiplier(binary: string | undefined, decimal: string | undefined): [base: bigint, power: bigint] {
+  const power = BINARY_SUFFIXES.findIndex((suffix) => suffix === binary);
+  return power > 0 ? [1024n, BigInt(power)] : [10n, BigInt(DECIMAL_POWERS[decimal ?? ""] ?? 0)];
 }
 
 /** The canonical quantity of whole bytes: the largest binary suffix that divides it, else plain bytes. */

@@ -9,9 +9,10 @@ export class PercentError extends Error {
 
 /** The ratio of a percentage: "60%" → 0.6. Throws PercentError. */
 export function parsePercent(text: string): number {
-  const match = PERCENT.exec(text);
-  if (match === null) throw new PercentError(`"${text}" is not a percentage such as 60%`);
-  return Number(match[1]) / 100;
+  const ratio = Number(PERCENT.exec(text)?.[1] ?? Number.NaN) / 100;
+  // Of more than 300 digits it would be infinite.
+  if (!Number.isFinite(ratio)) throw new PercentError(`"${text.slice(0, 64)}" is not a percentage such as 60%`);
+  return ratio;
 }
 
 /** A ratio for people: 0.8 → "80%", 0.8137 → "81.4%". */

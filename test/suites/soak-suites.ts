@@ -1,6 +1,7 @@
 // The suites of the long run, in the order in which they are begun when all of them are equally old: the longest first.
 export const SOAK_SUITES = [
   "test/soak/under-load.test.ts",
+  "test/soak/fuzz.test.ts",
   "test/soak/mutants.test.ts",
   "test/soak/real-api.test.ts",
   "test/real/power-cut.test.ts",

@@ -1,7 +1,7 @@
 // Another fsid for a btrfs that is not mounted, by its superblocks alone: its blocks keep the one that they were written with, which from
 // then on is the metadata UUID (feature metadata_uuid, kernel 5.0). btrfstune does the same through a commit of its own, after which the
 // kernel cannot replay the log of what was fsynced last: a copy of a mounted filesystem would be lost. Pure.
-import { crc32c } from "./crc32c.ts";
+import { crc32c } from "../../units/crc32c.ts";
 
 // On-disk format: struct btrfs_super_block.
 const CHECKSUM_BYTES = 32;

@@ -45,10 +45,21 @@ export async function lastChunkEnd(tools: Tools, { handle, device, fsid }: Mount
   }
 }
 
-const EXTENT = /key \(\d+ DEV_EXTENT (\d+)\)[^]*?chunk_offset \d+ length (\d+)/g;
+const EXTENT = /item \d+ key \(\d+ DEV_EXTENT (\d+)\)/;
+const LENGTH = /chunk_offset \d+ length (\d+)/;
 
-/** Undefined where it names none: a btrfs always has some. */
+/** Undefined where it names none, since a btrfs always has some, or one without its length: nothing is then known to be free. */
 export function parseLastChunkEnd(text: string): number | undefined {
-  const ends = [...text.matchAll(EXTENT)].map(([, offset, length]) => Number(offset) + Number(length));
-  return ends.length === 0 ? undefined : ends.reduce((last, end) => Math.max(last, end));
+  let offset: number | undefined;
+  let lastEnd: number | undefined;
+  for (const line of text.split("\n")) {
+    const begin = EXTENT.exec(line)?.[1];
+    if (begin !== undefined && offset !== undefined) return undefined;
+    offset = begin === undefined ? offset : Number(begin);
+    const length = LENGTH.exec(line)?.[1];
+    if (length === undefined || offset === undefined) continue;
+    lastEnd = Math.max(lastEnd ?? 0, offset + Number(length));
+    offset = undefined;
+  }
+  return offset === undefined && Number.isSafeInteger(lastEnd) ? lastEnd : undefined;
 }

@@ -97,7 +97,7 @@ function linesOf(name: string, table: MountTable): MountTable {
   return PLAIN.test(name) ? table.filter((line) => line.includes(name)) : table;
 }
 
-/** As the kernel escapes blanks in paths. */
+/** As the kernel escapes blanks in paths: each is one byte. */
 export function unescapeOctal(text: string): string {
-  return text.replaceAll(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
+  return text.replaceAll(/\\([0-3][0-7]{2})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
 }

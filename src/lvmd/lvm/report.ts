@@ -88,22 +88,35 @@ export const REPORT_ARGUMENTS: readonly string[] = [
   }),
 ];
 
-type Row = Readonly<Record<string, string>>;
-type Sections = Partial<Record<keyof typeof SECTIONS, Row[]>>;
+type Row = Readonly<Record<string, unknown>>;
 
 /** Throws LvmError "Unreadable". */
 export function parseReport(json: string): Report {
-  let parsed: { report?: Sections[] };
+  let parsed: unknown;
   try {
-    parsed = JSON.parse(json) as typeof parsed;
+    parsed = JSON.parse(json);
   } catch (error) {
     throw new LvmError("Unreadable", `LVM's report is no JSON: ${(error as Error).message}`, error);
   }
-  const groups = (parsed.report ?? []).flatMap((sections) => (sections.vg ?? []).map((row) => groupOf(row, sections)));
+  const groups = rowsOf(parsed, "report").flatMap((sections) =>
+    rowsOf(sections, "vg").map((row) => groupOf(row, sections)),
+  );
   return new Map(groups.map((group) => [group.name, group]));
 }
 
-function groupOf(row: Row, { pv = [], lv = [], seg = [] }: Sections): ReportedGroup {
+/** None where a section is missing; what has no report is none: a node would seem to have lost its groups. */
+function rowsOf(sections: unknown, name: keyof typeof SECTIONS | "report"): readonly Row[] {
+  const rows = isRow(sections) ? (sections[name] ?? (name === "report" ? undefined : [])) : undefined;
+  if (Array.isArray(rows) && rows.every(isRow)) return rows;
+  throw new LvmError("Unreadable", `LVM's report has no rows of ${name}`);
+}
+
+function isRow(value: unknown): value is Row {
+  return typeof value === "object" && value !== null;
+}
+
+function groupOf(row: Row, sections: Row): ReportedGroup {
+  const [pv, lv, seg] = [rowsOf(sections, "pv"), rowsOf(sections, "lv"), rowsOf(sections, "seg")];
   const segments = new Map(seg.map((segment) => [textOf(segment, "lv_uuid"), segment]));
   const volumes = lv.map((volume) => volumeOf(volume, segments.get(textOf(volume, "lv_uuid"))));
   return {
@@ -124,9 +137,11 @@ function isSpread(segment: Row): boolean {
 }
 
 function volumeOf(row: Row, segment: Row | undefined): ReportedVolume {
-  const major = Number(textOf(row, "lv_kernel_major"));
+  // -1: not active.
+  const isActive = textOf(row, "lv_kernel_major") !== "-1";
+  const major = isActive ? countOf(row, "lv_kernel_major") : 0;
   const pool = textOf(row, "pool_lv");
-  const originBytes = Number(row["origin_size"] ?? 0);
+  const originBytes = countOrNone(row, "origin_size");
   return {
     name: textOf(row, "lv_name"),
     uuid: textOf(row, "lv_uuid"),
@@ -140,7 +155,7 @@ function volumeOf(row: Row, segment: Row | undefined): ReportedVolume {
     origin: textOf(row, "origin"),
     dataPercent: percentOf(row, "data_percent"),
     metadataPercent: percentOf(row, "metadata_percent"),
-    metadataSizeBytes: Number(row["lv_metadata_size"] ?? 0),
+    metadataSizeBytes: countOrNone(row, "lv_metadata_size"),
     dataColumns: segment !== undefined && isSpread(segment) ? countOf(segment, "data_stripes") : 1,
     chunkBytes:
       segment !== undefined && textOf(segment, "segtype") === "thin-pool" ? countOf(segment, "chunk_size") : 0,
@@ -149,9 +164,10 @@ function volumeOf(row: Row, segment: Row | undefined): ReportedVolume {
 
 /** Of a volume that has no such figure 0; of a thin pool no figure is none, and never 0. */
 function percentOf(row: Row, field: string): number {
-  const text = row[field] ?? "";
+  const text = row[field] === undefined ? "" : textOf(row, field);
   if (text === "") return textOf(row, "lv_attr").startsWith("t") ? Number.NaN : 0;
-  return Number(text);
+  if (PERCENT.test(text) && Number(text) <= 100) return Number(text);
+  throw new LvmError("Unreadable", `LVM reports "${text}" as ${field}`);
 }
 
 function textOf(row: Row, field: string): string {
@@ -163,7 +179,15 @@ function textOf(row: Row, field: string): string {
 function countOf(row: Row, field: string): number {
   const text = textOf(row, field);
   const count = Number(text);
-  if (text === "" || !Number.isSafeInteger(count) || count < 0)
+  if (!COUNT.test(text) || !Number.isSafeInteger(count))
     throw new LvmError("Unreadable", `LVM reports "${text}" as ${field}`);
   return count;
 }
+
+/** Of a volume that has no such figure 0. */
+function countOrNone(row: Row, field: string): number {
+  return (row[field] ?? "") === "" ? 0 : countOf(row, field);
+}
+
+const COUNT = /^\d+$/;
+const PERCENT = /^\d+(\.\d+)?$/;

@@ -6,6 +6,8 @@ import { createYamlReader, type Entry, type YamlReader } from "./yaml-reader.ts"
 const DEFAULT_SOCKET = "/run/tidemark/lvmd.sock";
 const DEFAULT_SPARE_GIB = 10;
 const GIB = 2 ** 30;
+/** 1 PiB in GiB. */
+const MOST = 2 ** 20;
 /** LVM in the host's namespaces, whether lvmd itself runs in a container or on the host. */
 const DEFAULT_PREFIX = ["/usr/bin/nsenter", "-m", "-u", "-i", "-n", "-p", "-t", "1", "/sbin/lvm"] as const;
 const CLASS_NAME = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
@@ -132,7 +134,8 @@ function absolutePath(reader: YamlReader, entry: Entry | undefined, otherwise: `
 function countOf(reader: YamlReader, entry: Entry | undefined, least: number, otherwise: number): number {
   if (entry === undefined) return otherwise;
   const count = reader.number(entry);
-  if (!Number.isInteger(count) || count < least) reader.refuse(entry, `${count} is no whole number from ${least}`);
+  if (!Number.isInteger(count) || count < least || count > MOST)
+    reader.refuse(entry, `${count} is no whole number from ${least} to ${MOST}`);
   return count;
 }
 

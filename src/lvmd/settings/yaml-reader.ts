@@ -33,10 +33,16 @@ export interface YamlReader {
   refuse(entry: Entry, problem: string): never;
 }
 
+/** A hundred classes. */
+const LIMIT_CHARACTERS = 16_384;
+
 /** `file` is its name in messages. Throws SettingsError where the text is no YAML. */
 export function createYamlReader(file: string, text: string): YamlReader {
+  if (text.length > LIMIT_CHARACTERS)
+    throw new SettingsError(`${file}: it has ${text.length} characters, over the limit of ${LIMIT_CHARACTERS}`);
   const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines });
+  // Which keys are there twice is asked of the known ones alone: among all it takes the square of their number.
+  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: false });
   const refuseAt = (offset: number, problem: string): never => {
     throw new SettingsError(`${file}:${lines.linePos(offset).line}: ${problem}`);
   };
@@ -76,11 +82,14 @@ function fieldsOf<Key extends string>(
 ): Partial<Record<Key, Entry>> {
   if (!isMap(entry.node)) return refuse(entry, "is no mapping");
   const found: Partial<Record<Key, Entry>> = {};
+  const seen = new Set<Key>();
   for (const { key, value } of entry.node.items as Pair<ParsedNode, ParsedNode | null>[]) {
     const name = String(isScalar(key) ? key.value : key);
     const here: Entry = { name: `"${name}"`, node: key };
     const field = known.find((candidate) => candidate === name);
     if (field === undefined) return refuse(here, `is not known here; known are ${known.join(", ")}`);
+    if (seen.has(field)) return refuse(here, "is there twice");
+    seen.add(field);
     if (value === null || (isScalar(value) && value.value === null)) continue; // as if it were not there
     if (isAlias(value)) return refuse(here, "is an alias; write the value itself");
     found[field] = { name, node: value };

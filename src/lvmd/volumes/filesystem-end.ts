@@ -1,6 +1,7 @@
 // Where the filesystem on a device ends, by its superblocks on the device itself: the proof that precedes every cut. No cached value and
-// nobody's word replaces it. Pure but for the reads.
+// nobody's word replaces it, and one whose checksum is wrong is no proof. Pure but for the reads.
 import type { FileHandle } from "node:fs/promises";
+import { crc32c } from "../../units/crc32c.ts";
 
 export const KNOWN_FILESYSTEMS = ["btrfs", "ext4", "xfs"] as const;
 export type KnownFilesystem = (typeof KNOWN_FILESYSTEMS)[number];
@@ -38,6 +39,9 @@ const BTRFS_MAGIC = "_BHRfS_M";
 const BTRFS_FSID = 0x20;
 const BTRFS_OWN_PLACE = 0x30;
 const BTRFS_MAGIC_PLACE = 0x40;
+const BTRFS_CHECKSUM_TYPE = 0xc4;
+const BTRFS_CRC32C = 0;
+const BTRFS_CHECKED_PLACE = 0x20;
 const BTRFS_DEVICE_BYTES = 0xc9 + 8;
 
 /** The largest of all copies: a rescue may fall back to any of them. */
@@ -45,8 +49,8 @@ async function btrfsEnd(device: FileHandle, reachBytes: number): Promise<number>
   const copies: Buffer[] = [];
   for (const place of BTRFS_COPIES) {
     if (place + BTRFS_BYTES > reachBytes) continue;
-    const block = await readBlock(device, place, BTRFS_BYTES);
-    if (block.toString("latin1", BTRFS_MAGIC_PLACE, BTRFS_MAGIC_PLACE + BTRFS_MAGIC.length) !== BTRFS_MAGIC) continue;
+    const block = await readChecked(device, place, BTRFS_BYTES, (read) => !isBtrfs(read) || isRightBtrfs(read));
+    if (!isBtrfs(block)) continue;
     if (block.readBigUInt64LE(BTRFS_OWN_PLACE) !== BigInt(place))
       throw new SuperblockError(`the btrfs superblock at ${place} belongs to another place`);
     copies.push(block);
@@ -59,27 +63,81 @@ async function btrfsEnd(device: FileHandle, reachBytes: number): Promise<number>
   return Math.max(...copies.map((copy) => Number(copy.readBigUInt64LE(BTRFS_DEVICE_BYTES))));
 }
 
+function isBtrfs(block: Buffer): boolean {
+  return block.toString("latin1", BTRFS_MAGIC_PLACE, BTRFS_MAGIC_PLACE + BTRFS_MAGIC.length) === BTRFS_MAGIC;
+}
+
+/** Of the kind that mkfs.btrfs gives where it is not asked for another. */
+function isRightBtrfs(block: Buffer): boolean {
+  const type = block.readUInt16LE(BTRFS_CHECKSUM_TYPE);
+  return type === BTRFS_CRC32C && block.readUInt32LE(0) === crc32c(block.subarray(BTRFS_CHECKED_PLACE));
+}
+
 // struct ext4_super_block, at 1 KiB.
 const EXT4_PLACE = 1024;
 const EXT4_MAGIC = 0xef53;
 const EXT4_64BIT = 0x80;
+const EXT4_CHECKSUMS = 0x400;
+const EXT4_CHECKSUM_PLACE = 0x3fc;
 
 async function ext4End(device: FileHandle): Promise<number> {
-  const block = await readBlock(device, EXT4_PLACE, 1024);
-  if (block.readUInt16LE(0x38) !== EXT4_MAGIC) throw new SuperblockError("it has no ext4 superblock");
+  const block = await readChecked(device, EXT4_PLACE, 1024, (read) => !isExt4(read) || isRightExt4(read));
+  if (!isExt4(block)) throw new SuperblockError("it has no ext4 superblock");
   const is64Bit = (block.readUInt32LE(0x60) & EXT4_64BIT) !== 0;
   const blocks = block.readUInt32LE(0x4) + (is64Bit ? block.readUInt32LE(0x150) * 2 ** 32 : 0);
   return blocks * 1024 * 2 ** block.readUInt32LE(0x18);
 }
 
-// struct xfs_dsb, at 0; big-endian.
+function isExt4(block: Buffer): boolean {
+  return block.readUInt16LE(0x38) === EXT4_MAGIC;
+}
+
+/** Of one without checksums nothing says more; theirs is not inverted at its end. */
+function isRightExt4(block: Buffer): boolean {
+  if ((block.readUInt32LE(0x64) & EXT4_CHECKSUMS) === 0) return true;
+  return block.readUInt32LE(EXT4_CHECKSUM_PLACE) === ~crc32c(block.subarray(0, EXT4_CHECKSUM_PLACE)) >>> 0;
+}
+
+// struct xfs_dsb, at 0; big-endian but for the checksum, which is of the whole sector.
 const XFS_MAGIC = "XFSB";
+const XFS_VERSION = 100;
+const XFS_SECTOR_BYTES = 102;
+const XFS_CHECKSUM_PLACE = 224;
+const XFS_SECTORS = [1024, 2048, 4096] as const;
 
 async function xfsEnd(device: FileHandle): Promise<number> {
-  const block = await readBlock(device, 0, 512);
-  if (block.toString("latin1", 0, XFS_MAGIC.length) !== XFS_MAGIC)
-    throw new SuperblockError("it has no xfs superblock");
+  const first = await readBlock(device, 0, 512);
+  if (!isXfs(first)) throw new SuperblockError("it has no xfs superblock");
+  const sectorBytes = XFS_SECTORS.find((bytes) => bytes === first.readUInt16BE(XFS_SECTOR_BYTES)) ?? first.length;
+  const block = await readChecked(device, 0, sectorBytes, (read) => isXfs(read) && isRightXfs(read));
   return block.readUInt32BE(4) * Number(block.readBigUInt64BE(8));
+}
+
+function isXfs(block: Buffer): boolean {
+  return block.toString("latin1", 0, XFS_MAGIC.length) === XFS_MAGIC;
+}
+
+/** Before version 5 there are no checksums. */
+function isRightXfs(block: Buffer): boolean {
+  if ((block.readUInt16BE(XFS_VERSION) & 0xf) < 5) return true;
+  const checked = Buffer.from(block).fill(0, XFS_CHECKSUM_PLACE, XFS_CHECKSUM_PLACE + 4);
+  return block.readUInt32LE(XFS_CHECKSUM_PLACE) === crc32c(checked);
+}
+
+/** The kernel may write it while it is read. */
+const READ_ATTEMPTS = 3;
+
+async function readChecked(
+  device: FileHandle,
+  place: number,
+  bytes: number,
+  isRight: (block: Buffer) => boolean,
+): Promise<Buffer> {
+  for (let attempt = 0; attempt < READ_ATTEMPTS; attempt += 1) {
+    const block = await readBlock(device, place, bytes);
+    if (isRight(block)) return block;
+  }
+  throw new SuperblockError(`the checksum of its superblock at ${place} is wrong, or of a kind that is not known here`);
 }
 
 async function readBlock(device: FileHandle, place: number, bytes: number): Promise<Buffer> {

@@ -1,5 +1,6 @@
 // What is on a volume, asked of the device itself: every signature that libblkid knows, and where the one filesystem ends.
 import { open } from "node:fs/promises";
+import { z } from "zod";
 import type { CommandPort } from "../../process/command-port.ts";
 import { LvmError, toolOutput } from "../lvm/lvm-error.ts";
 import { KNOWN_FILESYSTEMS, readFilesystemEnd, SuperblockError } from "./filesystem-end.ts";
@@ -31,8 +32,17 @@ async function signatureTypes(commands: CommandPort, path: string): Promise<stri
   const args = ["--no-act", "--json", path];
   const stdout = await toolOutput(`wipefs of ${path}`, commands.query(WIPEFS, args, { timeLimitMs: TIME_LIMIT_MS }));
   if (stdout.trim() === "") return [];
-  const { signatures = [] } = JSON.parse(stdout) as { signatures?: { type?: string }[] };
-  return [...new Set(signatures.map(({ type = "something" }) => type))];
+  return [...new Set(listOf(stdout, path).map(({ type = "something" }) => type))];
+}
+
+const listed = z.object({ signatures: z.array(z.object({ type: z.string().optional() })).default([]) });
+
+function listOf(stdout: string, path: string): z.infer<typeof listed>["signatures"] {
+  try {
+    return listed.parse(JSON.parse(stdout)).signatures;
+  } catch (error) {
+    throw new LvmError("Unreadable", `wipefs of ${path} gave no list of signatures: ${stdout.slice(0, 200)}`, error);
+  }
 }
 
 async function readEnd(path: string, type: (typeof KNOWN_FILESYSTEMS)[number], reachBytes: number): Promise<number> {

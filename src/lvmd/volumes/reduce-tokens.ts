@@ -2,7 +2,8 @@
 // so that a reduction that arrives late or twice does nothing.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { RefusalCode } from "../../csi/refusal.ts";
+import { z } from "zod";
+import { REFUSAL_CODES } from "../../csi/refusal.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { FilePort } from "../../process/file-port.ts";
 
@@ -14,18 +15,30 @@ export interface ReduceRequest {
   readonly token: string;
 }
 
-export type ReduceEnd =
+const bytes = z.int().min(0);
+const reduceEnd = z.discriminatedUnion("state", [
   /** It may have been carried out or not: the size tells. */
-  | { readonly state: "Begun"; readonly targetBytes: number }
-  | { readonly state: "Reduced"; readonly sizeBytes: number }
-  | { readonly state: "Refused"; readonly code: RefusalCode; readonly message: string }
-  | { readonly state: "Burnt" };
+  z.object({ state: z.literal("Begun"), targetBytes: bytes }),
+  z.object({ state: z.literal("Reduced"), sizeBytes: bytes }),
+  z.object({ state: z.literal("Refused"), code: z.enum(REFUSAL_CODES), message: z.string() }),
+  z.object({ state: z.literal("Burnt") }),
+]);
+export type ReduceEnd = z.infer<typeof reduceEnd>;
 
 /** A burnt token may never have been seen with a request. */
-export interface ReduceRecord extends Partial<ReduceRequest> {
-  readonly token: string;
-  readonly end: ReduceEnd;
-  readonly atMs: number;
+const reduceRecord = z.object({
+  token: z.string(),
+  volumeUUID: z.string().optional(),
+  fromBytes: bytes.optional(),
+  toBytes: bytes.optional(),
+  end: reduceEnd,
+  atMs: z.number(),
+});
+export type ReduceRecord = z.infer<typeof reduceRecord>;
+
+/** A record of a token cannot be understood; the message names it. */
+export class ReduceTokenError extends Error {
+  override name = "ReduceTokenError";
 }
 
 export interface ReduceTokens {
@@ -38,16 +51,28 @@ export interface ReduceTokens {
   burn(token: string): Promise<void>;
 }
 
+function readRecord(path: string): ReduceRecord {
+  const text = readFileSync(path, "utf8");
+  try {
+    return reduceRecord.parse(JSON.parse(text));
+  } catch (error) {
+    throw new ReduceTokenError(
+      `the record ${path} cannot be understood, so a reduction could be carried out twice; restore it`,
+      { cause: error },
+    );
+  }
+}
+
 /** A token may be "..", a file's name not. */
 const fileOf = (token: string): string => `token-${token}.json`;
 const KEPT_MS = 30 * 24 * 3_600_000;
 
-/** Ends that are older than 30 days are forgotten; what has no end never is. Throws where a record cannot be read. */
+/** Ends that are older than 30 days are forgotten; what has no end never is. Throws ReduceTokenError where one cannot be read. */
 export function loadReduceTokens(directory: string, files: FilePort, clock: Clock): ReduceTokens {
   const records = new Map<string, ReduceRecord>();
   for (const name of readdirSync(directory)) {
     if (!/^token-.*\.json$/.test(name)) continue;
-    const record = JSON.parse(readFileSync(join(directory, name), "utf8")) as ReduceRecord;
+    const record = readRecord(join(directory, name));
     records.set(record.token, record);
   }
   const open = (): ReduceRecord[] => [...records.values()].filter(({ end }) => end.state === "Begun");

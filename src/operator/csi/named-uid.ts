@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { isUUID, uuidOfHex } from "../../api/identity.ts";
 import { invalidArgument, type Refusal } from "../../csi/refusal.ts";
 
-const NAME_LIMIT_CHARACTERS = 128;
+const NAME_LIMIT_BYTES = 128;
 
 /** `isCarried`: it is the one in the name, behind the sidecar's prefix. */
 export interface NamedUID {
@@ -21,8 +21,15 @@ export function uidOfName(prefix: string, name: string, seed: string): NamedUID 
 
 export function refusalOfName(what: "volume" | "snapshot", name: string): Refusal | undefined {
   if (name === "") return invalidArgument(`the ${what} has no name`);
-  if (name.length <= NAME_LIMIT_CHARACTERS) return undefined;
-  return invalidArgument(
-    `the ${what}'s name has ${name.length} characters, over the limit of ${NAME_LIMIT_CHARACTERS}`,
-  );
+  const bytes = Buffer.byteLength(name);
+  if (bytes > NAME_LIMIT_BYTES)
+    return invalidArgument(`the ${what}'s name has ${bytes} bytes, over the limit of ${NAME_LIMIT_BYTES}`);
+  if ([...name].some(isForbidden)) return invalidArgument(`the ${what}'s name has control characters`);
+  return undefined;
+}
+
+/** By the specification of CSI, in CreateVolumeRequest.name: control characters but tab, line feed and carriage return. */
+function isForbidden(character: string): boolean {
+  const code = character.charCodeAt(0);
+  return (code < 0x20 && !"\t\n\r".includes(character)) || (code >= 0x7f && code <= 0x9f);
 }

@@ -14,6 +14,8 @@ export interface PlannedSizes {
 
 const DEFAULT_REQUEST_BYTES = GIB;
 const BLOCK_BYTES = 4096;
+/** Quantities up to here are whole numbers. */
+const LARGEST_BYTES = 4096 * 1024 * GIB;
 /** mkfs.xfs makes nothing under 300 MiB; the others need 256 MiB to be shrunk and grown safely. */
 export const MINIMUM_BYTES: Readonly<Record<FsType, number>> = { btrfs: 256 * MIB, ext4: 256 * MIB, xfs: 300 * MIB };
 
@@ -22,11 +24,8 @@ export function planSizes(
   fsType: FsType | undefined,
   { backend, initialBytes, maxBytes }: Pick<VolumeParameters, "backend" | "initialBytes" | "maxBytes">,
 ): PlannedSizes | Refusal {
-  const limitBytes = range?.limitBytes ?? 0;
-  const defaultBytes = limitBytes > 0 ? Math.min(DEFAULT_REQUEST_BYTES, limitBytes) : DEFAULT_REQUEST_BYTES;
-  const requestedBytes = range?.requiredBytes || defaultBytes;
-  if (limitBytes > 0 && requestedBytes > limitBytes)
-    return outOfRange(`${formatBytes(requestedBytes)} is over the limit of ${formatBytes(limitBytes)} in the request`);
+  const requestedBytes = requestedIn(range);
+  if (requestedBytes instanceof Refusal) return requestedBytes;
   if (maxBytes !== undefined && requestedBytes > maxBytes)
     return outOfRange(
       `the request of ${formatBytes(requestedBytes)} is over the StorageClass' maxSize of ${formatBytes(maxBytes)}`,
@@ -36,16 +35,30 @@ export function planSizes(
     return outOfRange(
       `the StorageClass' initialSize of ${formatBytes(firstBytes)} is over the request of ${formatBytes(requestedBytes)}; request at least that`,
     );
-  const minimumBytes = fsType === undefined ? 0 : MINIMUM_BYTES[fsType];
+  const minimumBytes = fsType === undefined ? 1 : MINIMUM_BYTES[fsType];
   if (firstBytes < minimumBytes)
     return outOfRange(
-      `${formatBytes(firstBytes)} is too small for ${fsType}, which needs at least ${formatBytes(minimumBytes)}`,
+      `${formatBytes(firstBytes)} is too small for ${fsType ?? "a volume"}, which needs at least ${formatBytes(minimumBytes)}`,
     );
   return { requestedBytes, memberBytes: backend === "span" ? wholeGiB(firstBytes) : roundUpToBlock(firstBytes) };
 }
 
-/** Quantities up to here are whole numbers. */
-const LARGEST_BYTES = 4096 * 1024 * GIB;
+function requestedIn(range: CapacityRange | undefined): number | Refusal {
+  const limitBytes = range?.limitBytes ?? 0;
+  if (limitBytes < 0 || (range?.requiredBytes ?? 0) < 0)
+    return outOfRange(
+      `a size of ${Math.min(limitBytes, range?.requiredBytes ?? 0)} bytes is asked for; it cannot be negative`,
+    );
+  const defaultBytes = limitBytes > 0 ? Math.min(DEFAULT_REQUEST_BYTES, limitBytes) : DEFAULT_REQUEST_BYTES;
+  const requestedBytes = range?.requiredBytes || defaultBytes;
+  if (limitBytes > 0 && requestedBytes > limitBytes)
+    return outOfRange(`${formatBytes(requestedBytes)} is over the limit of ${formatBytes(limitBytes)} in the request`);
+  if (requestedBytes > LARGEST_BYTES)
+    return outOfRange(
+      `${formatBytes(requestedBytes)} is over ${formatBytes(LARGEST_BYTES)}, the largest size there is`,
+    );
+  return requestedBytes;
+}
 
 /**
  * The largest request that a node with so many free bytes can meet (CSI's maximum_volume_size): a volume begins with the class'

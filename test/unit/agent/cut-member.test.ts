@@ -1,6 +1,6 @@
 // Nothing is cut off a member before the superblocks that are on it say so: what the kernel shows is in memory, and gone after a power cut.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
@@ -14,6 +14,8 @@ import { MIB } from "../../../src/units/quantity.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
 
 const [PRESENT, END, GRAIN] = [400 * MIB, 300 * MIB, 4 * MIB];
+/** In a superblock: nothing is read of it. */
+const LABEL = 0x12b;
 const volume = volumeOf(recordWithLayout(buildLayout(), undefined)) as LoopVolume;
 
 describe("the cut of a member behind a btrfs", () => {
@@ -44,6 +46,12 @@ describe("the cut of a member behind a btrfs", () => {
     truncateSync(path, PRESENT);
     execFileSync("/usr/sbin/mkfs.btrfs", ["-q", "-U", fsid, "-b", String(endBytes), path]);
     truncateSync(path, PRESENT);
+  }
+
+  function damage(place: number): void {
+    const file = openSync(path, "r+");
+    writeSync(file, "x", place);
+    closeSync(file);
   }
 
   /** `endBytes`: what the kernel shows as the filesystem's size. */
@@ -106,6 +114,8 @@ describe("the cut of a member behind a btrfs", () => {
     ["say an end between the two", () => commit(END + 50 * MIB), "1"],
     ["are another filesystem's", () => commit(END, "0f0e0d0c-0000-4000-8000-000000000001"), "1"],
     ["are another device's of this filesystem", () => commit(END), "2"],
+    ["have a wrong checksum", () => (commit(END), damage(65_536 + LABEL)), "1"],
+    ["have a second copy with a wrong checksum", () => (commit(END), damage((64 << 20) + LABEL)), "1"],
     ["are not there", () => (writeFileSync(path, ""), truncateSync(path, PRESENT)), "1"],
   ])("is not made where the superblocks %s", async (_what, prepare, devid) => {
     prepare();

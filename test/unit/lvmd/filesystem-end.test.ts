@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { type KnownFilesystem, readFilesystemEnd } from "../../../src/lvmd/volumes/filesystem-end.ts";
+import { checksummed } from "../../fuzz/superblocks.ts";
 import { GIB, MIB } from "./lvm-facts.ts";
 
 const COPY = 64 * MIB;
@@ -49,12 +50,15 @@ describe("where a filesystem ends", () => {
     await work(file).finally(() => file.close());
   }
 
-  const writeEnd = (copy: number, bytes: number): Promise<void> =>
+  /** With the checksum that belongs to it. */
+  const edit = (copy: number, work: (block: Buffer) => unknown): Promise<void> =>
     change(async (file) => {
-      const number = Buffer.alloc(8);
-      number.writeBigUInt64LE(BigInt(bytes));
-      await file.write(number, 0, 8, copy + END_PLACE);
+      const { buffer } = await file.read(Buffer.alloc(4096), 0, 4096, copy);
+      work(buffer);
+      await file.write(checksummed("btrfs", buffer), 0, 4096, copy);
     });
+  const writeEnd = (copy: number, bytes: number): Promise<void> =>
+    edit(copy, (block) => block.writeBigUInt64LE(BigInt(bytes), END_PLACE));
 
   it.each([
     ["btrfs", "mkfs.btrfs", ["-q", "-b", "500M", "IMAGE"]],
@@ -75,10 +79,22 @@ describe("where a filesystem ends", () => {
 
   it("is not believed where copies belong to different filesystems, or to another place", async () => {
     format("mkfs.btrfs", "-q", "-b", "500M", "IMAGE");
-    await change((file) => file.write(Buffer.alloc(16, 7), 0, 16, COPY + 0x20));
+    await edit(COPY, (block) => block.fill(7, 0x20, 0x30));
     await expect(end("btrfs")).rejects.toThrow("different filesystems");
-    await change((file) => file.write(Buffer.alloc(8, 7), 0, 8, 65_536 + 0x30));
+    await edit(65_536, (block) => block.fill(7, 0x30, 0x38));
     await expect(end("btrfs")).rejects.toThrow("another place");
+  });
+
+  it.each([
+    ["btrfs", "mkfs.btrfs", "-q"],
+    ["ext4", "mkfs.ext4", "-q"],
+    ["xfs", "mkfs.xfs", "-q"],
+  ] as const)("is not believed where the checksum of %s's superblock is wrong", async (type, program, quiet) => {
+    format(program, quiet, "IMAGE");
+    // The name of the filesystem, or a part of its metadata's UUID.
+    const place = { btrfs: 65_536 + 0x12b, ext4: 1024 + 0x78, xfs: 108 }[type];
+    await change((file) => file.write(Buffer.from("x"), 0, 1, place));
+    await expect(end(type)).rejects.toThrow("checksum");
   });
 
   it.each(["btrfs", "ext4", "xfs"] as const)("is not made up where there is no %s", async (type) => {

@@ -72,7 +72,7 @@ describe("the order of a volume", () => {
   const parameters = (more: Record<string, string>) => ({ parameters: { ...PARAMETERS, ...more } });
   const cases: [string, Partial<CreateVolumeRequest>, RefusalCode, string][] = [
     ["no name", { name: "" }, "INVALID_ARGUMENT", "no name"],
-    ["a name of 129 characters", { name: "x".repeat(129) }, "INVALID_ARGUMENT", "129 characters"],
+    ["a name of 129 characters", { name: "x".repeat(129) }, "INVALID_ARGUMENT", "129 bytes"],
     ["no capability", { volumeCapabilities: [] }, "INVALID_ARGUMENT", "no volume capability"],
     ["a raw block device", { volumeCapabilities: [blockCapability()] }, "INVALID_ARGUMENT", "of the backend lvm alone"],
     [

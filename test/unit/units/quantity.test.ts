@@ -13,14 +13,19 @@ describe("a Kubernetes quantity", () => {
     ["1E3", 1000],
     [".5Ki", 512],
     ["0.1", 1],
+    ["4.3Pi", 4_841_369_599_423_284],
+    ["-0.0", 0],
   ])("%s is %d bytes", (text, bytes) => {
     expect(parseQuantity(text)).toBe(bytes);
   });
 
-  it.each(["", "10 Gi", "10GiB", "ten", "-1Gi", "9Ei", "1m", "NaN", "0x10"])("%p is refused by name", (text) => {
-    expect(() => parseQuantity(text)).toThrow(QuantityError);
-    expect(() => parseQuantity(text)).toThrow(`"${text}"`);
-  });
+  it.each(["", "10 Gi", "10GiB", "ten", "-1Gi", "-0.5", "9Ei", "1m", "NaN", "0x10"])(
+    "%p is refused by name",
+    (text) => {
+      expect(() => parseQuantity(text)).toThrow(QuantityError);
+      expect(() => parseQuantity(text)).toThrow(`"${text}"`);
+    },
+  );
 
   it.each([
     [0, "0"],

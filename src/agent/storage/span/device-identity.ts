@@ -37,10 +37,14 @@ export function parseSuperblock(text: string, fsid: string): DeviceIdentity | un
   }
   const deviceUUID = fields.get("dev_item.uuid");
   const [devid, generation, deviceCount] = ["dev_item.devid", "generation", "num_devices"].map((name) =>
-    Number(fields.get(name) ?? Number.NaN),
+    numberOf(fields.get(name)),
   );
   if (fields.get("fsid") !== fsid || deviceUUID === undefined) return undefined;
   if (devid === undefined || generation === undefined || deviceCount === undefined) return undefined;
   if (![devid, generation, deviceCount].every(Number.isSafeInteger)) return undefined;
   return { devid, deviceUUID, generation, deviceCount, valid: fields.get("magic")?.endsWith("[match]") === true };
+}
+
+function numberOf(text = ""): number {
+  return /^\d+$/.test(text) ? Number(text) : Number.NaN;
 }

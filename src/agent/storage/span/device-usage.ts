@@ -28,7 +28,7 @@ export async function readDeviceUsage(tools: Tools, volume: MountedSpan): Promis
   return devices.map((each) => ({ ...each, deviceName: deviceNameOf(each.path) }));
 }
 
-/** A device of which a figure is missing is left out: what is not known is never 0. */
+/** A device of which a figure is missing, or is none, is left out: what is not known is never 0. */
 export function parseDeviceUsage(text: string): ToldUsage[] {
   const devices: { path: string; devid: number; figures: Map<string, number> }[] = [];
   for (const line of text.split("\n")) {
@@ -42,6 +42,7 @@ export function parseDeviceUsage(text: string): ToldUsage[] {
     const slackBytes = figures.get("Device slack");
     const unallocatedBytes = figures.get("Unallocated");
     if (sizeBytes === undefined || slackBytes === undefined || unallocatedBytes === undefined) return [];
+    if (![devid, sizeBytes, unallocatedBytes].every(Number.isSafeInteger) || slackBytes > sizeBytes) return [];
     return [{ path, devid, sizeBytes: sizeBytes - slackBytes, unallocatedBytes }];
   });
 }

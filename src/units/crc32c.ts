@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), reflected, as btrfs' superblocks have it: RFC 3720, appendix B.4. Pure.
+// CRC-32C (Castagnoli), reflected, as the superblocks of btrfs, ext4 and xfs have it: RFC 3720, appendix B.4. Pure.
 
 const POLYNOMIAL = 0x82f63b78;
 

@@ -1,0 +1,39 @@
+// What mutations go on from: the seeds, inputs that were accepted, and those that were refused in a way that none was before.
+import { SIZE_LIMIT_BYTES } from "./mutate.ts";
+import type { Random } from "./random.ts";
+
+/** Of either kind. */
+const LIMIT = 256;
+
+export class Corpus {
+  readonly #seeds: readonly Buffer[];
+  readonly #random: Random;
+  readonly #accepted: Buffer[] = [];
+  readonly #refused: Buffer[] = [];
+  readonly #answers = new Set<string>();
+
+  constructor(seeds: readonly Buffer[], random: Random) {
+    this.#seeds = seeds;
+    this.#random = random;
+  }
+
+  /** Different ones. */
+  get answers(): number {
+    return this.#answers.size;
+  }
+
+  add(input: Buffer, { isAccepted, answer }: { readonly isAccepted: boolean; readonly answer: string }): void {
+    const isNew = !this.#answers.has(answer);
+    if (isNew) this.#answers.add(answer);
+    if (input.length > SIZE_LIMIT_BYTES || !(isNew || isAccepted)) return;
+    const list = isAccepted ? this.#accepted : this.#refused;
+    if (list.length < LIMIT) list.push(input);
+    else if (isAccepted) list[this.#random.below(LIMIT)] = input;
+  }
+
+  pick(): Buffer {
+    const share = this.#random.below(4);
+    const list = share === 0 ? this.#refused : share === 1 ? this.#accepted : this.#seeds;
+    return this.#random.pick(list.length === 0 ? this.#seeds : list);
+  }
+}

@@ -1,0 +1,23 @@
+// A million inputs for each parser that reads what others write. In `make soak` alone; test/integration/fuzz has some of them every time.
+import { describe, expect, it } from "@jest/globals";
+import { fuzz } from "../fuzz/run-target.ts";
+import { FUZZ_TARGETS } from "../fuzz/table.ts";
+import { seedOf } from "../harness/property.ts";
+import { noteFigures } from "./figures.ts";
+
+const SEED = seedOf(process.env["TIDEMARK_SEED"]);
+const INPUTS = Number(process.env["TIDEMARK_FUZZ_INPUTS"] || 1_000_000);
+const LIMIT_MS = 2 * 3_600_000;
+
+describe("a million inputs", () => {
+  it.each(FUZZ_TARGETS.map((target) => [target.name, target] as const))(
+    "for %s",
+    async (name, target) => {
+      process.stderr.write(`TIDEMARK_SEED=${SEED} repeats the inputs for ${name}\n`);
+      const run = await fuzz(target, SEED, INPUTS);
+      noteFigures("fuzz", { [name]: { seed: SEED, ...run, slowestMs: Math.round(run.slowestMs) } });
+      expect(run.failure).toBeUndefined();
+    },
+    LIMIT_MS,
+  );
+});
