@@ -9,6 +9,9 @@ import { Random } from "./random.ts";
 import { smallest } from "./smallest.ts";
 import type { FuzzTarget, Take } from "./target.ts";
 
+// jest keeps longer stacks, which make each error of a parser cost several times as much.
+Error.stackTraceLimit = 10;
+
 export type FailureKind = "crash" | "wrong acceptance" | "slow" | "pollution";
 
 export interface Failure {
