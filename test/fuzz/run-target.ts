@@ -32,7 +32,7 @@ export interface FuzzRun {
 
 /** Of CPU. What takes longer each time has neither met the garbage collector nor a neighbour on its core. */
 const CPU_LIMIT_MS = 100;
-const RETRIES = 3;
+const RETRIES = 8;
 interface Answer {
   readonly isAccepted: boolean;
   readonly answer: string;
