@@ -36,7 +36,7 @@ describeReal("the installation page's files for Prometheus", ["prometheus"], () 
     expect(check("config", elsewhere)).toContain("SUCCESS");
     expect(scrape).toContain("honor_labels: true\n");
     const endpoints = blockWith("apiVersion: monitoring.coreos.com/v1\n").match(/- \{ port: .*/g);
-    expect(endpoints).toHaveLength(3);
+    expect(endpoints).toHaveLength(2);
     for (const endpoint of endpoints ?? []) expect(endpoint).toContain("honorLabels: true");
   });
 

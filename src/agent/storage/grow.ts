@@ -75,12 +75,15 @@ export function assertWritable(volume: MountedFilesystem): void {
   const mount = mountAt(volume.mountPath);
   if (mount === undefined)
     throw new StorageError("CommandFailed", `${volume.handle} is not mounted at ${volume.mountPath}`);
-  if (mount.readOnly)
-    throw new StorageError(
-      "ReadOnly",
-      `Look at dmesg on the node: after an error, unmount the filesystem, check it, mount it again. If it was remounted by hand: ` +
-        `"mount -o remount,rw ${volume.mountPath}". The ${volume.fsType} of ${volume.handle} is read-only`,
-    );
+  if (mount.readOnly) throw readOnlyError(volume);
+}
+
+export function readOnlyError({ mountPath, fsType, handle }: MountedFilesystem): StorageError {
+  return new StorageError(
+    "ReadOnly",
+    `Look at dmesg on the node: after an error, unmount the filesystem, check it, mount it again. If it was remounted by hand: ` +
+      `"mount -o remount,rw ${mountPath}". The ${fsType} of ${handle} is read-only`,
+  );
 }
 
 /** The filesystem's own number of its only device; a device once replaced is no longer 1. */

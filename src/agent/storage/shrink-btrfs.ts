@@ -8,7 +8,7 @@ import { foreignProfile } from "./btrfs-profiles.ts";
 import { countSubvolumes, lastChunkEnd } from "./btrfs-sharing.ts";
 import { cutMember } from "./cut-member.ts";
 import { syncFilesystem } from "./fresh-reading.ts";
-import { assertWritable, onlyDevid, requireMember } from "./grow.ts";
+import { assertWritable, onlyDevid, readOnlyError, requireMember } from "./grow.ts";
 import { busy, metExclusive, metSwapfile, othersOperation } from "./others-at-work.ts";
 import { type FilesystemReading, openReader, type Reader } from "./read-filesystem.ts";
 import {
@@ -235,6 +235,8 @@ async function judgeStep(shrink: Shrink, step: StepTaken, sizeBytes: number): Pr
   if (metExclusive(finished.stderr)) return busy(shrink.volume, sizeBytes, finished.stderr.trim());
   if (metSwapfile(finished.stderr))
     return foreignFloor(shrink.reader, sizeBytes, describeSwapfiles(shrink.volume.fsid));
+  // The kernel refuses from the beginning of a remount on, and shows it at its end.
+  if (/read-only file system/i.test(finished.stderr)) throw readOnlyError(shrink.volume);
   if (wasForeignCancel(step, finished)) return afterForeignCancel(step.foreignCancels, sizeBytes);
   if (!/no space left/i.test(finished.stderr))
     expectSuccess(finished, `shrinking ${shrink.volume.handle} from ${formatBytes(step.fromBytes)}`);
