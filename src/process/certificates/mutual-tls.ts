@@ -1,5 +1,5 @@
 // The server's side of mutual TLS: a port at which only holders of a certificate of our CAs are let in. Certificates are replaced
-// while it listens: new connections get the new ones, established ones go on. Whoever reaches the port keeps nobody else out. It knows
+// while it listens: new connections get the new ones, established ones go on. No peer keeps the others out. It knows
 // nothing of what is spoken inside.
 
 import { constants } from "node:crypto";

@@ -42,6 +42,8 @@ const withCopies = (dataProfiles: number, usedBytes: number) => ({
 const empty = { usedRatio: 0.1 };
 const extendedAt = (...extendsAtMs: number[]): RecentChanges => ({ extendsAtMs, shrinksAtMs: [] });
 const shrunkAt = (...shrinksAtMs: number[]): RecentChanges => ({ extendsAtMs: [], shrinksAtMs });
+/** Of 30 GiB. */
+const quotaLeaves = (bytes: number) => ({ name: "team", key: "requests.storage", limitBytes: 30 * GIB, bytes });
 const ceilings = (spec: Parameters<typeof readCeilings>[1]): Ceilings => readCeilings("guard", spec);
 const endedAt = (endedAtMs: number): Facts["filesystem"]["lastOperation"] => ({
   kind: "Extend",
@@ -582,7 +584,7 @@ const cases: Record<string, Case> = {
   "never extends over what a ResourceQuota leaves it": {
     facts: aVolume({
       ...full,
-      facts: { quota: { name: "team", key: "requests.storage", limitBytes: 30 * GIB, bytes: 11 * GIB } },
+      facts: { quota: quotaLeaves(11 * GIB) },
     }),
     ceilings: ceilings({ max: "1Ti" }),
     plan: "extend",
@@ -592,7 +594,7 @@ const cases: Record<string, Case> = {
   "holds where a ResourceQuota leaves nothing, and says which": {
     facts: aVolume({
       ...full,
-      facts: { quota: { name: "team", key: "requests.storage", limitBytes: 30 * GIB, bytes: 10 * GIB } },
+      facts: { quota: quotaLeaves(10 * GIB) },
     }),
     ceilings: ceilings({ max: "1Ti" }),
     plan: "hold",
