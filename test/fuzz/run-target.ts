@@ -30,27 +30,42 @@ export interface FuzzRun {
   readonly failure: string | undefined;
 }
 
-/** Of CPU. What takes longer each time has neither met the garbage collector nor a neighbour on its core. */
-const CPU_LIMIT_MS = 100;
+/** What takes longer each of so many times has neither met the garbage collector nor a neighbour on its core. */
 const RETRIES = 8;
+/** What an input of up to this size may take; a larger one in proportion. */
+const SIZE_OF_LIMIT_BYTES = 65_536;
 interface Answer {
   readonly isAccepted: boolean;
   readonly answer: string;
 }
 type Verdict = Answer | Failure;
 
-export async function fuzz(target: FuzzTarget, seed: number, inputs: number): Promise<FuzzRun> {
+export interface FuzzOptions {
+  readonly seed: number;
+  readonly inputs: number;
+  /** Of CPU, for an input of up to 64 KiB. */
+  readonly limitMs: number;
+}
+
+export async function fuzz(target: FuzzTarget, options: FuzzOptions): Promise<FuzzRun> {
   const directory = mkdtempSync(join(tmpdir(), "tidemark-fuzz-"));
   const { take, end } = await target.start(directory);
   try {
-    return await runInputs(target, take, seed, inputs);
+    return await runInputs({ target, take, limitMs: options.limitMs }, options);
   } finally {
     await end?.();
     rmSync(directory, { recursive: true, force: true });
   }
 }
 
-async function runInputs(target: FuzzTarget, take: Take, seed: number, inputs: number): Promise<FuzzRun> {
+interface Judged {
+  readonly target: FuzzTarget;
+  readonly take: Take;
+  readonly limitMs: number;
+}
+
+async function runInputs(judged: Judged, { seed, inputs }: FuzzOptions): Promise<FuzzRun> {
+  const { target } = judged;
   const random = new Random(seed);
   const seeds = target.seeds().map((one) => (typeof one === "string" ? Buffer.from(one) : one));
   const corpus = new Corpus(seeds, random);
@@ -58,10 +73,10 @@ async function runInputs(target: FuzzTarget, take: Take, seed: number, inputs: n
   for (; counts.inputs < inputs; counts.inputs += 1) {
     const input = seeds[counts.inputs] ?? target.mutate(random, corpus.pick(), corpus.pick());
     const startMs = performance.now();
-    const verdict = await judge(target, take, input);
+    const verdict = await judge(judged, input);
     counts.slowestMs = Math.max(counts.slowestMs, performance.now() - startMs);
     if ("kind" in verdict) {
-      const failure = await report(target, take, input, verdict, { seed, index: counts.inputs });
+      const failure = await report(judged, input, verdict, { seed, index: counts.inputs });
       return { ...counts, answers: corpus.answers, failure };
     }
     counts[verdict.isAccepted ? "accepted" : "refused"] += 1;
@@ -71,18 +86,19 @@ async function runInputs(target: FuzzTarget, take: Take, seed: number, inputs: n
 }
 
 /** What one input gets. */
-async function judge(target: FuzzTarget, take: Take, input: Buffer): Promise<Verdict> {
+async function judge({ target, take, limitMs }: Judged, input: Buffer): Promise<Verdict> {
+  const inputLimitMs = limitMs * Math.max(1, input.length / SIZE_OF_LIMIT_BYTES);
   // The wall clock first: it costs less to ask, and no input takes more of the CPU than of it.
   const startMs = performance.now();
   const verdict = await judgeAnswer(target, take, input);
-  if ("kind" in verdict || performance.now() - startMs <= CPU_LIMIT_MS) return verdict;
+  if ("kind" in verdict || performance.now() - startMs <= inputLimitMs) return verdict;
   let leastMs = Number.POSITIVE_INFINITY;
   for (let again = 0; again < RETRIES; again += 1) {
     const before = process.cpuUsage();
     await judgeAnswer(target, take, input);
     const { user, system } = process.cpuUsage(before);
     leastMs = Math.min(leastMs, (user + system) / 1000);
-    if (leastMs <= CPU_LIMIT_MS) return verdict;
+    if (leastMs <= inputLimitMs) return verdict;
   }
   return { kind: "slow", message: `${input.length} bytes take ${Math.round(leastMs)} ms of CPU` };
 }
@@ -128,20 +144,19 @@ function changedPrototypes(): string | undefined {
 }
 
 async function report(
-  target: FuzzTarget,
-  take: Take,
+  judged: Judged,
   input: Buffer,
   failure: Failure,
   { seed, index }: { readonly seed: number; readonly index: number },
 ): Promise<string> {
   const found = await smallest(input, async (candidate) => {
-    const verdict = await judge(target, take, candidate);
+    const verdict = await judge(judged, candidate);
     return "kind" in verdict && verdict.kind === failure.kind ? verdict : undefined;
   });
   const { kind, message } = found.failure ?? failure;
   const text = JSON.stringify(found.input.toString("latin1").slice(0, 2000));
   return [
-    `${target.name}: ${kind}: ${message}`,
+    `${judged.target.name}: ${kind}: ${message}`,
     `the smallest input found, ${found.input.length} bytes: ${text}`,
     `in base64: ${found.input.toString("base64").slice(0, 4000)}`,
     `TIDEMARK_SEED=${seed} repeats it as input ${index}; give the target this input as a seed, so that every run begins with it`,
