@@ -1,5 +1,5 @@
 // Which questions are believed: those about a pod that is there, unbound, with the claims that it has.
-import { beforeEach, describe, expect, it } from "@jest/globals";
+import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { type AskedPods, createAskedPods } from "../../../src/extender/asked-pods.ts";
 import type { Pod } from "../../../src/kube/resources.ts";
 import { MIB } from "../../../src/units/quantity.ts";
@@ -22,7 +22,7 @@ function add(pod: Pod): void {
   pods.changed(pod);
 }
 
-/** The time it took, once the pod was seen or given up. */
+/** The time it took by the timers' clock, once the pod was seen or given up. */
 async function waitedMs(pod: Pod, bytes = SMALL): Promise<number> {
   const startMs = performance.now();
   await pods.seen(pod, bytes);
@@ -80,11 +80,18 @@ describe("a question", () => {
 });
 
 describe("a pod that is not seen yet", () => {
+  beforeEach(() => {
+    jest.useFakeTimers();
+  });
+  afterEach(() => {
+    jest.useRealTimers();
+  });
+
   it("is waited for until it is seen, and no longer", async () => {
     const waiting = waitedMs(buildPod(1));
     add(buildPod(2));
     add(buildPod(1));
-    expect(await waiting).toBeLessThan(150);
+    expect(await waiting).toBe(0);
     expect(pods.find(buildPod(1))).toBeDefined();
   });
 
@@ -94,26 +101,32 @@ describe("a pod that is not seen yet", () => {
     add(before);
     const waiting = waitedMs(buildPod(1));
     add(buildPod(1));
-    expect(await waiting).toBeLessThan(150);
+    expect(await waiting).toBe(0);
   });
 
   it("is waited for 200 ms at most", async () => {
-    expect(await waitedMs(buildPod(1))).toBeGreaterThan(190);
+    const waiting = waitedMs(buildPod(1));
+    await jest.advanceTimersByTimeAsync(1000);
+    expect(await waiting).toBe(200);
     expect(pods.find(buildPod(1))).toBeUndefined();
   });
 
   it("is not waited for where it is there but not as it is asked about", async () => {
     add(buildPod(1, undefined, "node-1"));
-    expect(await waitedMs(buildPod(1))).toBeLessThan(150);
+    expect(await waitedMs(buildPod(1))).toBe(0);
   });
 
   it("waits while others do, until they fill the memory that waiting may take", async () => {
     const many = Array.from({ length: 256 }, (_, index) => waitedMs(buildPod(index)));
-    expect(await waitedMs(buildPod(999))).toBeLessThan(150);
+    expect(await waitedMs(buildPod(999))).toBe(0);
+    await jest.advanceTimersByTimeAsync(200);
     await Promise.all(many);
     const large = waitedMs(buildPod(1), 64 * MIB);
-    expect(await waitedMs(buildPod(2))).toBeLessThan(150);
+    expect(await waitedMs(buildPod(2))).toBe(0);
+    await jest.advanceTimersByTimeAsync(200);
     await large;
-    expect(await waitedMs(buildPod(2))).toBeGreaterThan(190);
+    const small = waitedMs(buildPod(2));
+    await jest.advanceTimersByTimeAsync(200);
+    expect(await small).toBe(200);
   });
 });

@@ -72,7 +72,8 @@ describe("the commands that run on this machine", () => {
     // More questions than the pool has threads, and then one of another kind.
     const startedMs = performance.now();
     for (let asked = 0; asked < 5; asked += 1) expect(await ask()).toEqual(unknown);
-    expect(performance.now() - startedMs).toBeLessThan(1000);
+    // A read of its own for each would take a second each.
+    expect(performance.now() - startedMs).toBeLessThan(5000);
     expect(await readFile(join(directory, "12", "comm"), "utf8")).toBe("btrfs\n");
     await writeFile(unreadable, "btrfs\0filesystem");
     await waitFor("the pending read to end", async () => {
