@@ -41,6 +41,7 @@ const CHECKS: readonly Check[] = [
   metricsAreStale, // from here on only shrinks remain, and in doubt nothing shrinks
   clocksDiffer,
   consolidationRuns,
+  replacementRuns,
   smallerIsWanted,
   ruleStillWaits,
 ];
@@ -209,6 +210,12 @@ function clocksDiffer(question: Question): Plan | undefined {
   const { rule, uncappedBytes } = plan;
   const message = `set the clocks right: that of node ${node?.name ?? "unknown"} ${difference}; until then nothing shrinks`;
   return question.hold("ClockDiffers", message, { rule, uncappedBytes });
+}
+
+// A new target would let go of the member that is being made for the one that stands, and have another made.
+function replacementRuns(question: Question): Plan | undefined {
+  const { replacement } = question.facts.filesystem;
+  return replacement === undefined ? undefined : question.hold("OperationInProgress", replacement);
 }
 
 function smallerIsWanted(question: Question): Plan | undefined {

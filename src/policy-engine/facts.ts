@@ -76,6 +76,8 @@ export interface FilesystemFacts {
   readonly operationInProgress: OperationKind | undefined;
   /** A shrink that a policy has asked for runs, or is about to; "Stopping": it was asked to stop. Absent: none of a policy's. */
   readonly policyShrink?: "Running" | "Stopping" | undefined;
+  /** A smaller member is made for the shrink that stands, and takes a larger one's place, in words. Absent: none is, or no more. */
+  readonly replacement?: string | undefined;
   readonly lastOperation: LastOperationFacts | undefined;
   /** How many extends in a row came to nothing, the last one included; 0: none did. */
   readonly extendsInVain: number;

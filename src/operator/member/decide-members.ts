@@ -268,6 +268,8 @@ function shrink(
       return isReplacing ? changedMeanwhile(target) : giveBack(layout, target, shares, step.immovable);
     case "drop":
       return dropping(layout, shares, step.name);
+    case "keep":
+      return keeping(layout, shares, step, target);
     case "order":
     case "add":
     case "wait":
@@ -276,6 +278,19 @@ function shrink(
       // The small one keeps its mark: should the large one find no way out, that is what is taken back.
       return giveBack(layout, { ...target, from: step.from }, shares);
   }
+}
+
+/** It waits for this target from now on. */
+function keeping(
+  layout: FilesystemLayout,
+  shares: readonly Share[],
+  { name, member: replaced }: Extract<ReplacementStep, { readonly do: "keep" }>,
+  { decidedAt }: SizeTarget,
+): MembersPlan {
+  const members = shares.map(({ member }) =>
+    member.name === name ? { ...member, replaces: { member: replaced, decidedAt } } : member,
+  );
+  return { do: "change", members, nextMember: nextMemberOf(layout) };
 }
 
 /** The target is planned anew without it. */

@@ -15,6 +15,8 @@ export type ReplacementStep =
   /** Nothing to replace, or not now; `immovable`: there would be, and its data is not moved. */
   | { readonly do: "none"; readonly immovable?: string }
   | { readonly do: "order"; readonly sizeBytes: number; readonly member: string }
+  /** The one that was made for a target before this one serves. */
+  | { readonly do: "keep"; readonly name: string; readonly member: string }
   | { readonly do: "wait"; readonly message: string }
   /** Takes what was made in. */
   | { readonly do: "add"; readonly name: string; readonly target: SizeTarget }
@@ -51,7 +53,7 @@ export function takeIn(
   target: SizeTarget,
   made: MemberSpec,
   which: string,
-): Exclude<ReplacementStep, { readonly do: "order" | "drop" }> {
+): Exclude<ReplacementStep, { readonly do: "order" | "keep" | "drop" }> {
   return made.state === "Spare" ? add(layout, target, made, which) : leave(layout, target, made, which);
 }
 
@@ -66,15 +68,27 @@ function order(
   staying: readonly Share[],
   rules: MemberRules,
 ): ReplacementStep {
-  const count = layout.spec.members?.length ?? 0;
-  if (count >= Math.min(rules.maxMembers, MEMBERS_LIMIT) || !isAsDecided(layout, target.from)) return NONE;
+  if (!isAsDecided(layout, target.from)) return NONE;
   const largest = largestMember(staying);
   const surplusBytes = sumOf(staying) - parseQuantity(target.size);
   if (largest === undefined || surplusBytes >= largest.bytes) return NONE;
   const sizeBytes = wholeGiB(largest.bytes - surplusBytes);
   if (largest.bytes - sizeBytes < GAIN_MIN_BYTES) return NONE;
+  const member = largest.member.name;
+  const former = formerFor(layout, member, sizeBytes);
+  const count = layout.spec.members?.length ?? 0;
+  if (former === undefined && count >= Math.min(rules.maxMembers, MEMBERS_LIMIT)) return NONE;
   const immovable = layout.status?.immovable;
-  return immovable === undefined ? { do: "order", sizeBytes, member: largest.member.name } : { do: "none", immovable };
+  if (immovable !== undefined) return { do: "none", immovable };
+  return former === undefined ? { do: "order", sizeBytes, member } : { do: "keep", name: former.name, member };
+}
+
+/** A driver may need longer than a target stands. */
+function formerFor({ spec }: FilesystemLayout, member: string, sizeBytes: number): MemberSpec | undefined {
+  return spec.members?.find(
+    ({ state, size, replaces }) =>
+      state === "Spare" && replaces?.member === member && parseQuantity(size ?? "0") === sizeBytes,
+  );
 }
 
 /** Of equal ones that which holds the least, then the last: the one that will leave. */

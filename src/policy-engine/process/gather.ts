@@ -28,7 +28,7 @@ import { datedAtMs, recentChanges } from "./changes.ts";
 import { consolidationFacts } from "./consolidation-facts.ts";
 import type { NamespacePromises } from "./namespace-promises.ts";
 import { endInTime } from "./place-in-time.ts";
-import { policyShrinkOf } from "./policy-shrink.ts";
+import { policyShrinkOf, replacementOf } from "./policy-shrink.ts";
 import { raisedRequestBytes } from "./raised-request.ts";
 import { storageQuotas } from "./storage-quotas.ts";
 import type { PendingTarget, VolumeState } from "./volume-registry.ts";
@@ -246,6 +246,7 @@ function filesystemFacts(
     // An extend that was asked for while a shrink runs is under way, although the layout still tells of the shrink.
     operationInProgress: pending?.kind === "Extend" ? "Extend" : (status?.operation?.kind ?? operationOf(pending)),
     policyShrink: policyShrinkOf(filesystem, layout, pending),
+    replacement: replacementOf(filesystem, layout, at.nowMs),
     lastOperation: status?.lastOperation && lastOperationFacts(status.lastOperation, filesystem, state, at),
     extendsInVain: status?.lastOperation?.outcome === "Failed" ? 1 : 0,
     shrinksInVain: state.shrinksInVain,

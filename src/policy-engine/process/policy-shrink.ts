@@ -1,10 +1,10 @@
 // The shrink of a policy's that is under way, and the target that stops it: the present size, decided on itself. Pure.
-import { decisionTime } from "../../api/decision-time.ts";
+import { decisionTime, isStepBefore } from "../../api/decision-time.ts";
 import { asksToStay, type Filesystem, type WantedTarget } from "../../api/filesystem.ts";
-import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { highestEpoch } from "../../api/highest-epoch.ts";
-import { parseQuantity } from "../../units/quantity.ts";
+import { formatBytes, parseQuantity } from "../../units/quantity.ts";
 import type { FilesystemFacts } from "../facts.ts";
 import type { TargetToApply } from "./apply.ts";
 import type { Gathered } from "./gather.ts";
@@ -39,10 +39,46 @@ function isAwaited(target: WantedTarget | undefined, layout: FilesystemLayout): 
   );
   const isOvertaken = Date.parse(spec.target?.decidedAt ?? "") > decidedMs;
   if (isOver || isOvertaken) return false;
-  const isReplacing = spec.members?.some(
-    ({ replaces, state }) => replaces?.decidedAt === target.decidedAt && state !== "Removed",
-  );
-  return isReplacing === true || filesystemSizeBytes(layout) === parseQuantity(target.from);
+  return madeFor(target, layout) !== undefined || filesystemSizeBytes(layout) === parseQuantity(target.from);
+}
+
+/** The member that the operator makes for the target, to take a larger one's place. */
+function madeFor({ decidedAt }: WantedTarget, { spec }: FilesystemLayout): MemberSpec | undefined {
+  return spec.members?.find(({ replaces, state }) => replaces?.decidedAt === decidedAt && state !== "Removed");
+}
+
+/** From then on no replacement keeps the rules waiting: it is decided anew, on what there is, and what was made for it is used. */
+export const REPLACEMENT_LIMIT_MS = 600_000;
+
+/**
+ * Of the shrink that stands, why nothing else is decided in its place: a driver may need minutes for the smaller member, and with each new
+ * target that one would have to be made anew. Undefined: none is under way, or its size was changed by somebody else since.
+ */
+export function replacementOf(
+  { spec: { target } }: Filesystem,
+  layout: FilesystemLayout,
+  nowMs: number,
+): string | undefined {
+  if (target === undefined || target.members !== undefined || !isAwaited(target, layout)) return undefined;
+  const made = madeFor(target, layout);
+  const isTooLong = Math.abs(nowMs - Date.parse(target.decidedAt)) >= REPLACEMENT_LIMIT_MS;
+  if (made === undefined || isTooLong || hasFailedFirst(target, layout)) return undefined;
+  const presentBytes = filesystemSizeBytes(layout) ?? 0;
+  const sizes = [0, madeBytes(made, layout)].map((bytes) => parseQuantity(target.from) + bytes);
+  if (!sizes.includes(presentBytes)) return undefined;
+  return `member ${made.name} takes the place of ${made.replaces?.member}, for the ${formatBytes(parseQuantity(target.size))} decided at ${target.decidedAt}`;
+}
+
+/** 0 until its node has taken it in. */
+function madeBytes({ name }: MemberSpec, { status }: FilesystemLayout): number {
+  const reported = status?.members?.find((one) => one.name === name);
+  return reported?.state === "Present" ? parseQuantity(reported.size) : 0;
+}
+
+/** The extend that was to take it in. */
+function hasFailedFirst({ decidedAt }: WantedTarget, { status }: FilesystemLayout): boolean {
+  const last = status?.lastOperation;
+  return last?.decidedAt !== undefined && isStepBefore(last.decidedAt, decidedAt) && last.outcome !== "Succeeded";
 }
 
 export function targetToStay(

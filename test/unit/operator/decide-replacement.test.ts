@@ -206,6 +206,24 @@ describe("what comes between the steps of a replacement", () => {
     expect(after.spec.members?.slice(0, 2).map(({ state }) => state)).toEqual(["Present", "Present"]);
   });
 
+  it.each<[string, FilesystemLayout, number, string]>([
+    ["is still being made", ordered, 4, "5500Mi"],
+    ["is being made, and has the last place", ordered, 3, "5400Mi"],
+    ["is ready", ready, 4, "5500Mi"],
+  ])("a shrink that is decided anew goes on with the member that %s", (_what, layout, most, size) => {
+    const anew = { ...target, size, decidedAt: later };
+    const after = written(layout, decide(layout, anew, most));
+    expect(summary(after)).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Spare");
+    expect(after.spec.members?.[2]?.replaces).toEqual({ member: "m1", decidedAt: later });
+    const taken = written(carriedOut(after), decide(carriedOut(after), anew, most));
+    expect(summary(taken)).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Present");
+  });
+
+  it("a shrink that is decided anew, and asks for another size of it, lets go of it", () => {
+    const after = written(ordered, decide(ordered, { ...target, size: "6500Mi", decidedAt: later }));
+    expect(summary(after)).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Removed, m3 3Gi Spare");
+  });
+
   it("a shrink that cannot be had either lets go of it", () => {
     const after = written(ordered, decide(ordered, { ...target, size: "7900Mi", decidedAt: later }));
     expect(after.spec.members?.[2]).toMatchObject({ name: "m2", state: "Removed" });

@@ -1,7 +1,11 @@
 import { describe, expect, it } from "@jest/globals";
 import type { WantedTarget } from "../../../../src/api/filesystem.ts";
-import type { LastOperation } from "../../../../src/api/filesystem-layout.ts";
-import { policyShrinkOf } from "../../../../src/policy-engine/process/policy-shrink.ts";
+import type { FilesystemLayout, LastOperation } from "../../../../src/api/filesystem-layout.ts";
+import {
+  policyShrinkOf,
+  REPLACEMENT_LIMIT_MS,
+  replacementOf,
+} from "../../../../src/policy-engine/process/policy-shrink.ts";
 import type { PendingTarget } from "../../../../src/policy-engine/process/volume-registry.ts";
 import { GIB } from "../../../../src/units/quantity.ts";
 import { buildFilesystem, buildLayout, reported } from "../../../builders/volume.ts";
@@ -31,7 +35,10 @@ const ended = (decidedAt: string) => {
 const replacing = (size: string, state: "Spare" | "Present") => {
   const layout = buildLayout({ status: reported(size) });
   const made = { name: "m9", size: "3Gi", state, replaces: { member: "m0", decidedAt: DECIDED }, source: {} };
-  return { ...layout, spec: { ...layout.spec, members: [...(layout.spec.members ?? []), made] } };
+  return {
+    ...layout,
+    spec: { ...layout.spec, backend: "span" as const, members: [...(layout.spec.members ?? []), made] },
+  };
 };
 const pending = (change: Partial<PendingTarget> = {}): PendingTarget => ({
   kind: "Shrink",
@@ -84,5 +91,44 @@ describe("the shrink of a policy's that is under way", () => {
     ["is none: an extend comes first", target({ size: "6Gi", decidedAt: LATER }), running(), undefined, undefined],
   ] as const)("%s", (_what, wanted, layout, awaited, expected) => {
     expect(policyShrinkOf(buildFilesystem({ target: wanted }), layout, awaited)).toBe(expected);
+  });
+});
+
+describe("a smaller member that takes a larger one's place", () => {
+  const now = Date.parse(DECIDED) + 90_000;
+  const of = (layout: FilesystemLayout, wanted = target(), nowMs = now) =>
+    replacementOf(buildFilesystem({ target: wanted }), layout, nowMs);
+  const withMember = (size: string, state: "Spare" | "Present", reportedState: "Spare" | "Present" = state) => {
+    const layout = replacing(size, state);
+    const made = { name: "m9", size: "3Gi", state: reportedState };
+    return { ...layout, status: { ...layout.status, members: [...(layout.status?.members ?? []), made] } };
+  };
+  const extended = (outcome: LastOperation["outcome"]): FilesystemLayout => {
+    const layout = withMember("4Gi", "Present");
+    const decidedAt = new Date(Date.parse(DECIDED) - 1).toISOString();
+    const sizes = { from: "4Gi", to: "7Gi", reached: "7Gi", epoch: 1 };
+    const times = { decidedAt, startedAt: DECIDED, endedAt: DECIDED };
+    return { ...layout, status: { ...layout.status, lastOperation: { kind: "Extend", outcome, ...sizes, ...times } } };
+  };
+
+  it.each<[string, FilesystemLayout]>([
+    ["being made", replacing("4Gi", "Spare")],
+    ["ready", withMember("4Gi", "Spare")],
+    ["being taken in", withMember("4Gi", "Present", "Spare")],
+    ["in, and its extend has ended", extended("Succeeded")],
+  ])("keeps other shrinks waiting while it is %s", (_what, layout) => {
+    expect(of(layout)).toMatch(/^member m9 takes the place of m0, for the 2Gi decided at/);
+  });
+
+  it.each<[string, FilesystemLayout, WantedTarget, number]>([
+    ["none is made", idle, target(), now],
+    ["it was made for another target", replacing("4Gi", "Spare"), target({ decidedAt: LATER }), now],
+    ["somebody has changed the size", replacing("5Gi", "Spare"), target(), now],
+    ["it could not be taken in", extended("Failed"), target(), now],
+    ["it is for fewer members", replacing("4Gi", "Spare"), target({ members: 1 }), now],
+    ["it has not come in ten minutes", replacing("4Gi", "Spare"), target(), now - 90_000 + REPLACEMENT_LIMIT_MS],
+    ["the clock of the leader that decided it was ahead", replacing("4Gi", "Spare"), target(), now - 3_600_000],
+  ])("keeps nothing waiting where %s", (_what, layout, wanted, nowMs) => {
+    expect(of(layout, wanted, nowMs)).toBeUndefined();
   });
 });

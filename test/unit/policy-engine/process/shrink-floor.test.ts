@@ -3,11 +3,13 @@
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { Filesystem } from "../../../../src/api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../../../src/api/filesystem-layout.ts";
+import { filesystemSizeBytes } from "../../../../src/api/filesystem-size.ts";
 import type { Condition } from "../../../../src/api/schema.ts";
 import { Sample } from "../../../../src/gen/tidemark/samples/v1/samples.ts";
 import type { KubeClient } from "../../../../src/kube/client.ts";
 import type { KubeObject } from "../../../../src/kube/object.ts";
 import type { PersistentVolumeClaim } from "../../../../src/kube/resources.ts";
+import { decideMembers } from "../../../../src/operator/member/decide-members.ts";
 import { NO_CEILINGS } from "../../../../src/policy-engine/ceilings.ts";
 import { createEngine } from "../../../../src/policy-engine/process/engine.ts";
 import type { World } from "../../../../src/policy-engine/process/gather.ts";
@@ -20,6 +22,7 @@ import { NOW_MS } from "../../../builders/facts.ts";
 import { aPolicy } from "../../../builders/policy.ts";
 import { createRecordingLog } from "../../../fakes/recording-log.ts";
 import { cacheOf } from "../../../harness/budgeted-namespace.ts";
+import { carriedOut, written } from "../../../harness/span-steps.ts";
 
 const HANDLE = "fs-1";
 const NODE = "node-a";
@@ -102,7 +105,7 @@ function startEngine() {
   return { caches, registry, decide: () => started.evaluateAll([HANDLE]).then(() => started.settled()) };
 }
 
-const sizeBytes = (): number => 5 * GIB;
+const sizeBytes = (): number => filesystemSizeBytes(layout) ?? 0;
 
 async function secondsPass(seconds: number): Promise<void> {
   for (let second = 0; second < seconds; second += 1) {
@@ -167,7 +170,7 @@ beforeEach(() => {
       nodeName: NODE,
       mounted: true,
       observedGeneration: 1,
-      members: [{ name: "m0", size: formatQuantity(sizeBytes()), state: "Present" }],
+      members: [{ name: "m0", size: "5Gi", state: "Present" }],
     },
   };
   engine = startEngine();
@@ -336,6 +339,45 @@ describe("a shrink that the operator has no members for", () => {
     nowMs += 3_600_000;
     await secondsPass(5);
     expect(targets()).toBe(2);
+  });
+});
+
+describe("a shrink that waits for a smaller member, which takes a larger one's place", () => {
+  const rules = { className: "member-class", maxMembers: 2, spareMembers: 0, strategy: "Auto" as const };
+  const made = (): string[] => (layout.spec.members ?? []).map(({ name, size, state }) => `${name} ${size} ${state}`);
+  /** As the operator does, of a driver that takes so long for a volume. */
+  const makeMembersIn = (seconds: number): typeof carryOut => {
+    const madeAtMs = new Map<string, number>();
+    const isMade = ({ name }: { name: string }): boolean => nowMs - (madeAtMs.get(name) ?? nowMs) >= seconds * 1000;
+    return (target) => {
+      const plan = decideMembers(layout, target, { rules, mayGrow: false, growthFailed: false });
+      if (plan.do === "change") layout = written(layout, plan);
+      for (const { name } of layout.spec.members ?? []) madeAtMs.set(name, madeAtMs.get(name) ?? nowMs);
+      if (layout.spec.members?.slice(1).every(isMade)) layout = carriedOut(layout);
+    };
+  };
+
+  beforeEach(() => {
+    layout = {
+      ...layout,
+      spec: { ...layout.spec, members: [{ name: "m0", size: "5Gi", state: "Present", source: {} }] },
+    };
+  });
+
+  it("is decided once, and the one that was made takes the place, however slow its driver is within ten minutes", async () => {
+    carryOut = makeMembersIn(120);
+    await secondsPass(119);
+    expect([targets(), made()]).toEqual([1, ["m0 5Gi Present", "m1 1Gi Spare"]]);
+    await secondsPass(10);
+    expect([targets(), made()]).toEqual([1, ["m1 1Gi Present"]]);
+  });
+
+  it("is decided anew after ten minutes, and goes on with the one that is being made", async () => {
+    carryOut = makeMembersIn(900);
+    await secondsPass(899);
+    expect([targets(), made()]).toEqual([2, ["m0 5Gi Present", "m1 1Gi Spare"]]);
+    await secondsPass(10);
+    expect(made()).toEqual(["m1 1Gi Present"]);
   });
 });
 
