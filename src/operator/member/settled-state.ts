@@ -1,7 +1,7 @@
 // What a member's wanted state becomes by what its node reports. Pure. A removal that its node has given up is taken back, and one
 // that its node has finished holds, whatever was wanted meanwhile: a wiped device is never used again.
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
-import { isPart, isRemoving } from "../volume/layout-facts.ts";
+import { isOfSize, isPart, isRemoving } from "../volume/layout-facts.ts";
 
 export function settledState(layout: FilesystemLayout, member: MemberSpec): MemberSpec["state"] {
   const { name, state } = member;
@@ -32,11 +32,17 @@ function isGivenUp(layout: FilesystemLayout): boolean {
   // A target of the present size lets nobody leave: an extend that outlived its time limit has taken in what was dropped meanwhile.
   if (spec.target !== undefined && spec.target.size === spec.target.from) return true;
   if (last === undefined) return false;
-  if (last.outcome === "Succeeded") return last.emergency === true && isAfter(last.startedAt, spec.target?.decidedAt);
+  if (last.outcome === "Succeeded") return last.emergency === true && isBegunByNobody(layout);
   return last.kind === "Shrink" && last.decidedAt !== undefined && last.decidedAt === spec.target?.decidedAt;
 }
 
-/** An emergency takes back whatever was to leave when it came. */
-function isAfter(startedAt: string, decidedAt: string | undefined): boolean {
-  return decidedAt === undefined || Date.parse(startedAt) > Date.parse(decidedAt);
+/**
+ * An emergency takes back whatever was to leave when it came: its target has ended, or was decided on another size. By no clock: the node's
+ * may have been ahead.
+ */
+function isBegunByNobody(layout: FilesystemLayout): boolean {
+  const { target } = layout.spec;
+  if (target === undefined) return true;
+  const hasEnded = Date.parse(layout.status?.endedDecidedAt ?? "") >= Date.parse(target.decidedAt);
+  return hasEnded || !isOfSize(layout, target.from);
 }

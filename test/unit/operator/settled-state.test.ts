@@ -59,7 +59,7 @@ it.each<[string, SpanFields, LastOperation | undefined, MemberSpec["state"]]>([
   ["is one once an emergency has taken the spare in", { ...SPARE, reported: {} }, undefined, "Present"],
   [
     "that was dropped as a spare comes back when an emergency was faster",
-    LEAVING,
+    { ...LEAVING, sizes: ["2Gi", "1Gi"] },
     { ...ended("Succeeded"), kind: "Extend", decidedAt: undefined, emergency: true, startedAt: "2030-01-01T00:00:01Z" },
     "Present",
   ],
@@ -68,6 +68,18 @@ it.each<[string, SpanFields, LastOperation | undefined, MemberSpec["state"]]>([
     LEAVING,
     { ...ended("Succeeded"), kind: "Extend", decidedAt: undefined, emergency: true, startedAt: "2029-01-01T00:00:01Z" },
     "Removed",
+  ],
+  [
+    "is to leave though the clock of the node was ahead in the emergency before that",
+    LEAVING,
+    { ...ended("Succeeded"), kind: "Extend", decidedAt: undefined, emergency: true, startedAt: "2030-01-01T06:00:00Z" },
+    "Removed",
+  ],
+  [
+    "comes back when an emergency came since, on a node whose clock is behind",
+    { ...LEAVING, sizes: ["2Gi", "1Gi"] },
+    { ...ended("Succeeded"), kind: "Extend", decidedAt: undefined, emergency: true, startedAt: "2029-01-01T00:00:01Z" },
+    "Present",
   ],
   [
     "is never the last to leave on a node's word",
@@ -85,6 +97,12 @@ it.each<[string, SpanFields, LastOperation | undefined, MemberSpec["state"]]>([
 });
 
 it.each<[string, string, Partial<FilesystemLayoutStatus>, MemberSpec["state"], SpanFields?]>([
+  [
+    "comes back when an emergency has ended that, and given as much as had left by then",
+    "1Gi",
+    { lastOperation: { ...ended("Succeeded"), kind: "Extend", emergency: true }, endedDecidedAt: DECIDED },
+    "Present",
+  ],
   ["comes back where a target of the present size lets nobody leave", "2Gi", {}, "Present"],
   ["is to leave while a target that lets it leave was not begun yet", "1Gi", {}, "Removed"],
   ["is to leave while its node still works on another target", "2Gi", { operation: WORKING }, "Removed"],
