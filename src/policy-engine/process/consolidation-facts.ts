@@ -33,7 +33,7 @@ function unfinished(
   presentBytes: number,
   nowMs: number,
 ): ConsolidationFacts | undefined {
-  if (target?.members === undefined || isOvertaken(target, layout)) return undefined;
+  if (target?.members === undefined || isOvertaken(target, layout, presentBytes)) return undefined;
   const { members, decidedAt } = target;
   const wantedBytes = parseQuantity(target.size);
   // What a deposed leader decided is carried on by nobody once the present one has been heard of there, by its grant for one.
@@ -76,8 +76,12 @@ function isGivenUp(
   return !isBegun && spec.members?.every(({ replaces }) => replaces?.decidedAt !== decidedAt) === true;
 }
 
-/** A raised request or an emergency has changed the size since: what is there now is what it is to have. */
-function isOvertaken({ decidedAt }: WantedTarget, layout: FilesystemLayout): boolean {
+/**
+ * A raised request or an emergency has changed the size since: what is there now is what it is to have. Of the size that it was decided on
+ * nothing has, whatever the clock of its node was in an emergency before.
+ */
+function isOvertaken({ decidedAt, from }: WantedTarget, layout: FilesystemLayout, presentBytes: number): boolean {
   const carriedMs = Date.parse(layout.spec.target?.decidedAt ?? "");
-  return isEmergencySince(layout, decidedAt) || carriedMs > Date.parse(decidedAt);
+  const isEmergency = isEmergencySince(layout, decidedAt) && presentBytes !== parseQuantity(from);
+  return isEmergency || carriedMs > Date.parse(decidedAt);
 }

@@ -284,6 +284,19 @@ describe("what Filesystem and layout say of fewer members", () => {
     ["it is done, and another pod waits", ended({ outcome: "Succeeded" }), 4, target, FOR_POD],
     ["its member could not grow", ended({ outcome: "Failed", decidedAt: at(DECIDED_MS - 1) }), 4, target, FOR_POD],
     [
+      "the clock of its node was ahead in an emergency before it was decided",
+      ended({
+        kind: "Extend",
+        outcome: "Succeeded",
+        decidedAt: undefined,
+        emergency: true,
+        startedAt: at(DECIDED_MS + 3_600_000),
+      }),
+      4,
+      target,
+      { members: 1, underWay: true },
+    ],
+    [
       "an emergency has come since",
       ended({ emergency: true, startedAt: at(DECIDED_MS + 5) }),
       7,
