@@ -1,10 +1,11 @@
 // What every process serves over HTTP: /metrics for Prometheus, /healthz and /readyz for kubelet. It reads, it never acts. What is
 // for this machine only is not for the web pages that a browser on it shows. Where readers of metrics are asked for a token, all of it is HTTPS.
-import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
-import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
-import type { AddressInfo } from "node:net";
+import { createServer, type IncomingMessage, type RequestListener } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { AddressInfo, Server as NetServer } from "node:net";
 import type { Registry } from "prom-client";
 import { isLoopback } from "./address.ts";
+import { acceptInTurns } from "./certificates/turned-connections.ts";
 import { limitConnections } from "./limited-connections.ts";
 import { webPageRefusal } from "./loopback-request.ts";
 import type { SecuredMetrics } from "./secured-metrics.ts";
@@ -53,17 +54,34 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
       (error: unknown) => response.writeHead(500, { "content-type": "text/plain" }).end(String(error)),
     );
   };
-  const secure = secured && createTlsServer({ handshakeTimeout: HANDSHAKE_LIMIT_MS }, listener);
-  const server = secure ?? createServer(listener);
-  const certified = secure && (await secured?.certify(secure));
+  const served = secured === undefined ? serveInTheClear(listener) : await serveSecured(listener, secured);
+  await listen(served.accepting, options);
+  return { port: (served.accepting.address() as AddressInfo).port, close: served.close };
+}
+
+interface Served {
+  readonly accepting: NetServer;
+  close(): Promise<void>;
+}
+
+function serveInTheClear(listener: RequestListener): Served {
+  const server = createServer(listener);
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   limitConnections(server, server, CONNECTIONS_LIMIT);
-  await listen(server, options);
+  return { accepting: server, close: () => new Promise((resolve) => server.close(() => resolve())) };
+}
+
+async function serveSecured(listener: RequestListener, secured: SecuredMetrics): Promise<Served> {
+  const secure = createTlsServer({ handshakeTimeout: HANDSHAKE_LIMIT_MS }, listener);
+  secure.keepAliveTimeout = KEEP_ALIVE_MS;
+  const stopCertifying = await secured.certify(secure);
+  const { accepting, close } = acceptInTurns(secure);
+  limitConnections(accepting, secure, CONNECTIONS_LIMIT);
   return {
-    port: (server.address() as AddressInfo).port,
+    accepting,
     close: () => {
-      certified?.();
-      return new Promise((resolve) => server.close(() => resolve()));
+      stopCertifying();
+      return close();
     },
   };
 }
@@ -142,7 +160,7 @@ function probe(problem: string | undefined): Answer {
   return { status: problem === undefined ? 200 : 503, type: "text/plain", body: `${problem ?? "ok"}\n` };
 }
 
-function listen(server: Server | TlsServer, { host, port }: MetricsServerOptions): Promise<void> {
+function listen(server: NetServer, { host, port }: MetricsServerOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, host, () => {
