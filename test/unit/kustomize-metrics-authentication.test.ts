@@ -25,9 +25,18 @@ const PROBES = ["startupProbe", "livenessProbe", "readinessProbe"];
 const build = (components: readonly string[]): Manifest[] =>
   hasKubectl() ? manifestsOf(kustomizeWith("overlays/lvm", { namespace: "storage-team" }, components)) : [];
 
+/** As the installation page has it for those who check the certificate. */
+function buildChecked(): Manifest[] {
+  const page = readFileSync("docs/reference/installation.md", "utf8");
+  const [, after = ""] = page.split("```yaml\n# A certificate that Prometheus checks");
+  const { patches } = parse(`#${after.slice(0, after.indexOf("```"))}`) as { patches: object[] };
+  return manifestsOf(kustomizeWith("overlays/minimal", { patches }, ["components/placement", COMPONENT]));
+}
+
 describeWithKubectl("the component metrics-authentication", () => {
   const before = build(OTHERS);
   const manifests = build([...OTHERS, COMPONENT]);
+  const checked = hasKubectl() ? buildChecked() : [];
   const processOf = (some: readonly Manifest[], name: string) => {
     const found = podSpecOf(some, name).containers.find((container) => container.name === name);
     if (found === undefined) throw new Error(`no container ${name}`);
@@ -76,10 +85,6 @@ describeWithKubectl("the component metrics-authentication", () => {
   it.each(NAMES)(
     "lets an overlay as the installation page has it give the %s a certificate and an audience",
     (name) => {
-      const page = readFileSync("docs/reference/installation.md", "utf8");
-      const [, after = ""] = page.split("```yaml\n# A certificate that Prometheus checks");
-      const { patches } = parse(`#${after.slice(0, after.indexOf("```"))}`) as { patches: object[] };
-      const checked = manifestsOf(kustomizeWith("overlays/minimal", { patches }, ["components/placement", COMPONENT]));
       const { args = [], volumeMounts = [] } = processOf(checked, name);
       const { metricsAuthentication } = READERS[name](args.slice(1), {});
       expect(metricsAuthentication).toEqual({ audience: "tidemark-metrics", tlsDirectory: "/etc/tidemark/metrics" });

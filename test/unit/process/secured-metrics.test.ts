@@ -134,7 +134,7 @@ describe("the certificate of metrics that are read by token", () => {
     await waitFor("a word about it", async () => lines.some(({ msg }) => /no usable/.test(msg)) || undefined);
     await writePair("two");
     // More than one where it looked between the two files.
-    await waitFor("the next one", async () => shown.length > 1 || undefined);
+    await waitFor("the next one", async () => shown.length > 1 || undefined, { limitMs: 30_000 });
     followed.stop();
     expect(JSON.stringify(lines)).not.toContain("SECRET");
   });
