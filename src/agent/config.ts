@@ -6,6 +6,7 @@ import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-fla
 import type { ConnectionSettings } from "../kube/kube-config.ts";
 import { addressFlag, isLoopback } from "../process/address.ts";
 import { oneOfFlag, PROCESS_FLAGS, type ProcessSettings, readFlags, readProcessSettings } from "../process/flags.ts";
+import { METRICS_FLAGS, type MetricsAuthentication, readMetricsAuthentication } from "../process/metrics-flags.ts";
 import { ownNamespace, ownNodeName } from "../process/pod-environment.ts";
 import type { ServiceReference } from "./engine-endpoints.ts";
 import { type EvictionReserve, readEvictionReserve } from "./eviction-reserve.ts";
@@ -14,6 +15,8 @@ const STORAGE_KINDS = ["real", "simulated"] as const;
 
 export interface AgentConfig extends ProcessSettings {
   readonly connection: ConnectionSettings;
+  /** Undefined: who reaches the port reads metrics. */
+  readonly metricsAuthentication: MetricsAuthentication | undefined;
   readonly nodeName: string;
   /** Unix socket of the CSI Identity and Node services; kubelet finds it by the same path. */
   readonly csiSocket: string;
@@ -47,6 +50,7 @@ export interface AgentConfig extends ProcessSettings {
 const FLAGS = {
   ...CONNECTION_FLAGS,
   ...PROCESS_FLAGS,
+  ...METRICS_FLAGS,
   "http-port": { type: "string", default: "9466" },
   "node-name": { type: "string" },
   "csi-socket": { type: "string", default: "/var/lib/kubelet/plugins/local.tidemark.dev/csi.sock" },
@@ -93,6 +97,7 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
   return {
     ...readProcessSettings(values, environment),
     connection: readConnectionSettings(values, environment),
+    metricsAuthentication: readMetricsAuthentication(values),
     nodeName: values["node-name"] ?? ownNodeName(environment),
     csiSocket: values["csi-socket"],
     spanCsiSocket: values["span-csi-socket"],

@@ -99,7 +99,7 @@ export async function startAgent(config: AgentConfig, log: Logger): Promise<Stop
   ];
   volumes.start();
   const nodeStorage = reportNodeStorage({ nodeName, client, storage, classes: lvm?.classes, states, clock, log });
-  const served = await serveNode(config, volumes, driversOf(config, servicesOf), log);
+  const served = await serveNode(config, volumes, driversOf(config, servicesOf), client, log);
   return [
     { name: "hung threads", stop: () => endHungProcess(volumes.strandedThreads()) },
     { name: "API server client", stop: () => client.close() },

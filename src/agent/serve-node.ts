@@ -1,8 +1,10 @@
 // What others call on this node: kubelet the CSI services, after their registration; Prometheus and kubelet's probes HTTP.
 // Only wiring.
+import type { KubeClient } from "../kube/client.ts";
 import { type GrpcService, serveOnSocket } from "../process/grpc.ts";
 import type { Logger } from "../process/log.ts";
 import { startMetricsServer } from "../process/metrics-server.ts";
+import { secureMetrics } from "../process/secured-metrics.ts";
 import type { Stoppable } from "../process/shutdown.ts";
 import type { AgentConfig } from "./config.ts";
 import { type KubeletRegistration, serveKubeletRegistration } from "./kubelet-registration.ts";
@@ -21,6 +23,7 @@ export async function serveNode(
   config: AgentConfig,
   volumes: NodeVolumes,
   drivers: readonly ServedDriver[],
+  client: Pick<KubeClient, "create">,
   log: Logger,
 ): Promise<Stoppable[]> {
   const { registry } = volumes.metrics;
@@ -44,6 +47,7 @@ export async function serveNode(
     registry,
     unhealthy: volumes.sampler.unhealthy,
     notReady: () => notReady(volumes, registrations),
+    secured: secureMetrics(config.metricsAuthentication, client, log),
   });
   log.info({ httpPort: http.port, csiSockets: drivers.map(({ csiSocket }) => csiSocket) }, "serving");
   return [{ name: "HTTP server", stop: () => http.close() }, ...served];

@@ -13,11 +13,14 @@ import {
   readFlags,
   readProcessSettings,
 } from "../process/flags.ts";
+import { METRICS_FLAGS, type MetricsAuthentication, readMetricsAuthentication } from "../process/metrics-flags.ts";
 import { ownNamespace } from "../process/pod-environment.ts";
 import type { PlacementSettings } from "./placement.ts";
 
 export interface ExtenderConfig extends ProcessSettings {
   readonly connection: ConnectionSettings;
+  /** Undefined: who reaches the port reads metrics. */
+  readonly metricsAuthentication: MetricsAuthentication | undefined;
   /** Where schedulers ask; httpPort is for probes and metrics. */
   readonly extenderPort: number;
   /** Off only where nobody outside of this machine can ask. */
@@ -51,6 +54,7 @@ const TLS_KINDS = ["SelfMade", "Off"] as const;
 const FLAGS = {
   ...CONNECTION_FLAGS,
   ...PROCESS_FLAGS,
+  ...METRICS_FLAGS,
   "http-port": { type: "string", default: "9474" },
   "extender-port": { type: "string", default: "9473" },
   "extender-tls": { type: "string", default: "SelfMade" },
@@ -70,6 +74,7 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
   return {
     ...readProcessSettings(values, environment),
     connection: readConnectionSettings(values, environment),
+    metricsAuthentication: readMetricsAuthentication(values),
     extenderPort: portFlag("extender-port", values["extender-port"]),
     tls: readTls(values["extender-tls"], values["http-host"]),
     namespace: ownNamespace(environment),

@@ -6,6 +6,7 @@ import { systemClock } from "../process/clock.ts";
 import { effectsOf } from "../process/fault-effects.ts";
 import { createLogger } from "../process/log.ts";
 import { startMetricsServer } from "../process/metrics-server.ts";
+import { secureMetrics } from "../process/secured-metrics.ts";
 import { stopAll, untilSignal } from "../process/shutdown.ts";
 import { createAskedPods } from "./asked-pods.ts";
 import { createCaches } from "./caches.ts";
@@ -38,6 +39,7 @@ export async function runExtender(args: readonly string[]): Promise<void> {
     registry: metrics.registry,
     unhealthy: () => undefined,
     notReady,
+    secured: secureMetrics(config.metricsAuthentication, client, log),
   });
   const questions = await startExtenderServer({
     host: config.httpHost,

@@ -2,9 +2,10 @@
 // and gives up under load, because an Event is a copy of what conditions and logs already say.
 import { createHash } from "node:crypto";
 import { printable } from "../api/printable.ts";
+import type { Budget } from "../process/budget.ts";
 import type { Logger } from "../process/log.ts";
 import type { KubeClient } from "./client.ts";
-import { createEventBudget, type EventBudget } from "./event-budget.ts";
+import { createEventBudget } from "./event-budget.ts";
 import { isKubeError } from "./kube-error.ts";
 import { type KubeObject, objectKey } from "./object.ts";
 import { EVENTS, type Event } from "./resources.ts";
@@ -101,7 +102,7 @@ export function createEventRecorder(options: EventRecorderOptions): EventRecorde
   };
 }
 
-function mayReport(budget: EventBudget, object: KubeObject, nowMs: number): boolean {
+function mayReport(budget: Budget, object: KubeObject, nowMs: number): boolean {
   return budget.spend(`${object.kind}/${objectKey(object.metadata)}`, nowMs);
 }
 

@@ -60,8 +60,20 @@ export interface TokenReview extends KubeObject {
     authenticated?: boolean;
     audiences?: string[];
     error?: string;
-    user?: { username?: string; extra?: Record<string, string[]> };
+    user?: { username?: string; uid?: string; groups?: string[]; extra?: Record<string, string[]> };
   };
+}
+
+/** Asked, not stored, like a TokenReview. */
+export interface SubjectAccessReview extends KubeObject {
+  spec: {
+    user: string;
+    uid?: string;
+    groups?: string[];
+    extra?: Record<string, string[]>;
+    nonResourceAttributes: { path: string; verb: string };
+  };
+  status?: { allowed: boolean; denied?: boolean; reason?: string; evaluationError?: string };
 }
 
 export interface Node extends KubeObject {
@@ -302,6 +314,14 @@ export const TOKEN_REVIEWS: Resource<TokenReview> = {
   version: "v1",
   plural: "tokenreviews",
   kind: "TokenReview",
+  namespaced: false,
+};
+
+export const SUBJECT_ACCESS_REVIEWS: Resource<SubjectAccessReview> = {
+  group: "authorization.k8s.io",
+  version: "v1",
+  plural: "subjectaccessreviews",
+  kind: "SubjectAccessReview",
   namespaced: false,
 };
 

@@ -13,10 +13,13 @@ import {
   readFlags,
   readProcessSettings,
 } from "../process/flags.ts";
+import { METRICS_FLAGS, type MetricsAuthentication, readMetricsAuthentication } from "../process/metrics-flags.ts";
 import { ownNamespace, ownUserName } from "../process/pod-environment.ts";
 
 export interface OperatorConfig extends ProcessSettings {
   readonly connection: ConnectionSettings;
+  /** Undefined: who reaches the port reads metrics. */
+  readonly metricsAuthentication: MetricsAuthentication | undefined;
   /** This start's name on the lease. */
   readonly identity: string;
   readonly leaseNamespace: string;
@@ -49,6 +52,7 @@ const CONSOLIDATION_LOOK_MS = 10_000;
 const FLAGS = {
   ...CONNECTION_FLAGS,
   ...PROCESS_FLAGS,
+  ...METRICS_FLAGS,
   "http-port": { type: "string", default: "9465" },
   identity: { type: "string", default: hostname() },
   "lease-namespace": { type: "string" },
@@ -67,6 +71,7 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
   return {
     ...readProcessSettings(values, environment),
     connection: readConnectionSettings(values, environment),
+    metricsAuthentication: readMetricsAuthentication(values),
     identity: `${values.identity}_${randomUUID()}`,
     leaseNamespace: values["lease-namespace"] ?? ownNamespace(environment),
     userName: ownUserName(environment),

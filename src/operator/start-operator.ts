@@ -9,6 +9,7 @@ import { effectsOf } from "../process/fault-effects.ts";
 import { serveOnSocket } from "../process/grpc.ts";
 import type { Logger } from "../process/log.ts";
 import { startMetricsServer } from "../process/metrics-server.ts";
+import { secureMetrics } from "../process/secured-metrics.ts";
 import type { Stoppable } from "../process/shutdown.ts";
 import type { OperatorConfig } from "./config.ts";
 import { createCsiServices } from "./csi/csi-services.ts";
@@ -90,6 +91,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
     registry: metrics.registry,
     unhealthy: () => undefined,
     notReady: () => (ready ? webhook?.notReady() : "the first list from the API server is not complete"),
+    secured: secureMetrics(config.metricsAuthentication, client, log),
   });
   return {
     httpPort: http.port,

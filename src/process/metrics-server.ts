@@ -1,11 +1,14 @@
 // What every process serves over HTTP: /metrics for Prometheus, /healthz and /readyz for kubelet. It reads, it never acts. What is
-// for this machine only is not for the web pages that a browser on it shows.
-import { createServer, type IncomingMessage, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+// for this machine only is not for the web pages that a browser on it shows. Where readers of metrics are asked for a token, all of it is HTTPS.
+import { createServer, type IncomingMessage, type RequestListener } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { AddressInfo, Server as NetServer } from "node:net";
 import type { Registry } from "prom-client";
 import { isLoopback } from "./address.ts";
+import { acceptInTurns } from "./certificates/turned-connections.ts";
 import { limitConnections } from "./limited-connections.ts";
 import { webPageRefusal } from "./loopback-request.ts";
+import type { SecuredMetrics } from "./secured-metrics.ts";
 
 /**
  * Another JSON page: undefined when the path is not its own. It is served to this machine only (a port-forward comes from
@@ -24,12 +27,15 @@ export interface MetricsServerOptions {
   /** Undefined when ready, else what it waits for. */
   readonly notReady: () => string | undefined;
   readonly page?: Page;
+  /** Undefined: metrics are for all who reach the port, in the clear. */
+  readonly secured?: SecuredMetrics | undefined;
 }
 
 /** Longer than between two looks of Prometheus or kubelet, at their most patient: neither has to connect anew, nor meets a closing one. */
 const KEEP_ALIVE_MS = 90_000;
 /** kubelet opens one for each probe, and Prometheus keeps a few. */
 const CONNECTIONS_LIMIT = 128;
+const HANDSHAKE_LIMIT_MS = 10_000;
 
 /** How old a page of metrics may be: less than between two looks of any Prometheus. */
 const SHARED_MS = 1000;
@@ -40,20 +46,43 @@ export interface MetricsServer {
 }
 
 export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
-  const { registry } = options;
+  const { registry, secured } = options;
   const metrics = shared(() => registry.metrics());
-  const server = createServer((request, response) => {
+  const listener: RequestListener = (request, response) => {
     answer(request, options, metrics).then(
-      ({ status, type, body }) => response.writeHead(status, { "content-type": type }).end(body),
+      ({ status, type, body, headers }) => response.writeHead(status, { "content-type": type, ...headers }).end(body),
       (error: unknown) => response.writeHead(500, { "content-type": "text/plain" }).end(String(error)),
     );
-  });
+  };
+  const served = secured === undefined ? serveInTheClear(listener) : await serveSecured(listener, secured);
+  await listen(served.accepting, options);
+  return { port: (served.accepting.address() as AddressInfo).port, close: served.close };
+}
+
+interface Served {
+  readonly accepting: NetServer;
+  close(): Promise<void>;
+}
+
+function serveInTheClear(listener: RequestListener): Served {
+  const server = createServer(listener);
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   limitConnections(server, server, CONNECTIONS_LIMIT);
-  await listen(server, options);
+  return { accepting: server, close: () => new Promise((resolve) => server.close(() => resolve())) };
+}
+
+async function serveSecured(listener: RequestListener, secured: SecuredMetrics): Promise<Served> {
+  const secure = createTlsServer({ handshakeTimeout: HANDSHAKE_LIMIT_MS }, listener);
+  secure.keepAliveTimeout = KEEP_ALIVE_MS;
+  const stopCertifying = await secured.certify(secure);
+  const { accepting, close } = acceptInTurns(secure);
+  limitConnections(accepting, secure, CONNECTIONS_LIMIT);
   return {
-    port: (server.address() as AddressInfo).port,
-    close: () => new Promise((resolve) => server.close(() => resolve())),
+    accepting,
+    close: () => {
+      stopCertifying();
+      return close();
+    },
   };
 }
 
@@ -75,6 +104,7 @@ interface Answer {
   readonly status: number;
   readonly type: string;
   readonly body: string;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 async function answer(
@@ -87,7 +117,13 @@ async function answer(
   const path = request.url?.split("?")[0] ?? "/";
   switch (path) {
     case "/metrics":
-      return { status: 200, type: options.registry.contentType, body: await metrics() };
+      return (
+        (await notAllowed(request, options)) ?? {
+          status: 200,
+          type: options.registry.contentType,
+          body: await metrics(),
+        }
+      );
     case "/healthz":
       return probe(options.unhealthy());
     case "/readyz":
@@ -95,6 +131,18 @@ async function answer(
     default:
       return other(isLoopback(request.socket.remoteAddress ?? "") ? options.page?.(path) : undefined, refusal);
   }
+}
+
+async function notAllowed(
+  { headers, socket }: IncomingMessage,
+  { secured }: MetricsServerOptions,
+): Promise<Answer | undefined> {
+  const { authorization } = headers;
+  const access = (await secured?.askAccess({ authorization, address: socket.remoteAddress ?? "" })) ?? "allowed";
+  if (access === "allowed") return undefined;
+  const { status, reason } = access;
+  const challenge = status === 401 ? { headers: { "www-authenticate": "Bearer" } } : {};
+  return { status, type: "text/plain", body: `${reason}\n`, ...challenge };
 }
 
 function other(page: ReturnType<Page>, refusal: string | undefined): Answer {
@@ -112,7 +160,7 @@ function probe(problem: string | undefined): Answer {
   return { status: problem === undefined ? 200 : 503, type: "text/plain", body: `${problem ?? "ok"}\n` };
 }
 
-function listen(server: Server, { host, port }: MetricsServerOptions): Promise<void> {
+function listen(server: NetServer, { host, port }: MetricsServerOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, host, () => {

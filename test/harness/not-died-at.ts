@@ -18,7 +18,10 @@ export const NOT_DIED_AT: readonly NotDiedAt[] = [
   { at: "node-storage/status", why: "in the background, at its own times", nowAndThen: true },
   { at: "agent-state/record-places", why: "once on a node, and where its directories are moved", nowAndThen: true },
   { at: "node-storage/object", why: "where the agent has no NodeStorage yet", nowAndThen: true },
-  { at: "agent-admission/review-token", why: "asks the API server, and changes nothing" },
+  ...["agent-admission/review-token", "metrics-access"].map((at) => ({
+    at,
+    why: "asks the API server, and changes nothing",
+  })),
 
   {
     at: "shrink/cancel-balance",

@@ -11,6 +11,8 @@ export interface ScrapeTarget {
   readonly port: number;
   /** Series of claims that match are dropped. */
   readonly dropClaims?: string;
+  /** By HTTPS: the token in this file, and the certificate checked by this CA for this name. */
+  readonly secured?: { readonly credentialsFile: string; readonly caFile: string; readonly serverName: string };
 }
 
 export interface Prometheus {
@@ -78,9 +80,16 @@ export function lintMetrics(page: string): string | undefined {
 function configOf(targets: readonly ScrapeTarget[]) {
   return {
     global: { scrape_interval: "1s", scrape_timeout: "1s" },
-    scrape_configs: targets.map(({ job, port, dropClaims }) => ({
+    scrape_configs: targets.map(({ job, port, dropClaims, secured }) => ({
       job_name: job,
       honor_timestamps: true,
+      ...(secured === undefined
+        ? {}
+        : {
+            scheme: "https",
+            authorization: { credentials_file: secured.credentialsFile },
+            tls_config: { ca_file: secured.caFile, server_name: secured.serverName },
+          }),
       static_configs: [{ targets: [`127.0.0.1:${port}`] }],
       metric_relabel_configs:
         dropClaims === undefined

@@ -40,6 +40,21 @@ describeReal("the installation page's files for Prometheus", ["prometheus"], () 
     for (const endpoint of endpoints ?? []) expect(endpoint).toContain("honorLabels: true");
   });
 
+  it("scrape by token, and never show lvmd the token, which speaks plain HTTP", () => {
+    const scrape = blockWith("# Two jobs: ");
+    const elsewhere = scrape
+      .replace(/ {4}kubernetes_sd_configs: &pods\n(?: {6}.*\n)+?(?= {4}\S)/, "    static_configs: []\n")
+      .replace(/ {4}kubernetes_sd_configs: \*pods\n/, "    static_configs: []\n")
+      .replace(/credentials_file: \S+/, `credentials_file: ${join(directory, "token")}`);
+    writeFileSync(join(directory, "token"), "a.b.c");
+    expect(elsewhere).not.toContain("kubernetes_sd_configs");
+    expect(check("config", elsewhere)).toContain("SUCCESS");
+    const [, byToken = "", ofLvmd = ""] = scrape.split("  - job_name: ");
+    expect(byToken).toMatch(/scheme: https\n[^]*regex: metrics \}/);
+    expect(ofLvmd).toMatch(/regex: lvmd-metrics \}/);
+    expect(ofLvmd).not.toContain("authorization");
+  });
+
   it("alert on metrics that are there", () => {
     const rules = blockWith("groups:\n");
     expect(check("rules", rules)).toContain("SUCCESS: 2 rules found");

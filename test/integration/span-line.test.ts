@@ -66,6 +66,7 @@ describeReal("a span, from its claim to its end", STACK_PARTS, () => {
         userName: undefined,
         namespaceBudgetBytes: 1024 * GIB,
         podWebhook: undefined,
+        metricsAuthentication: undefined,
         nodeLossDelayMs: 30_000,
         consolidationLookMs: 10_000,
         csiSocket: join(agent.directory, "run/operator.sock"),

@@ -10,7 +10,15 @@ import * as policies from "../../src/api/volume-policy.ts";
 import { RESOURCES as READ_BY_EXTENDER } from "../../src/extender/cluster-stores.ts";
 import type { KubeObject, Resource } from "../../src/kube/object.ts";
 import * as builtIn from "../../src/kube/resources.ts";
-import { hasKubectl, kustomize, kustomizeWith, manifestsOf, type Rule, rulesOf } from "../harness/kustomize.ts";
+import {
+  hasKubectl,
+  kustomize,
+  kustomizeWith,
+  type Manifest,
+  manifestsOf,
+  type Rule,
+  rulesOf,
+} from "../harness/kustomize.ts";
 
 const describeWithKubectl = hasKubectl() ? describe : describe.skip;
 const foundation = hasKubectl() ? manifestsOf(kustomize("foundation")) : [];
@@ -133,6 +141,25 @@ describeWithKubectl("the roles in kustomize/base", () => {
     expect(calls.size).toBe(22);
     expect([...allowed(rulesOf(placement, "extender"))].sort()).toEqual([...calls].sort());
   });
+
+  it.each([...Object.keys(SOURCES), "extender"])(
+    "let the %s ask who reads its metrics with the component metrics-authentication, and do nothing else besides",
+    (name) => {
+      const components = ["components/placement", "components/metrics-authentication"];
+      const rights = (some: readonly Manifest[]) => [...allowed(rulesOf(some, name))].sort();
+      const calls = callsIn(sourceOf("src/process/metrics-access.ts"), []);
+      expect([...calls].sort()).toEqual(["create subjectaccessreviews", "create tokenreviews"]);
+      const asking = manifestsOf(kustomizeWith("base", {}, components));
+      expect(rights(asking)).toEqual([...new Set([...rights(placementManifests), ...calls])].sort());
+      // Where it asks for agents' tokens, too, no right is there twice.
+      const rules = rulesOf(asking, name).filter(({ resources }) =>
+        resources.some((resource) => calls.has(`create ${resource}`)),
+      );
+      expect(rules.flatMap(({ resources, verbs }) => [...resources, ...verbs]).sort()).toEqual([
+        ...["create", "create", "subjectaccessreviews", "tokenreviews"],
+      ]);
+    },
+  );
 
   it("let the operator do what its pod webhook calls besides with the component placement, and nothing else", () => {
     const calls = callsIn([...SOURCES.operator, ...POD_WEBHOOK].map(sourceOf).join("\n"), APPLIES_THAT_CREATE.operator);

@@ -1,11 +1,11 @@
 // Which node an agent may speak for: the one that its service account token names, as the API server sees it. Answers are kept
 // by the token's hash, so that a stream can be opened again while the API server is down; the token itself is never kept.
-import { createHash } from "node:crypto";
 import { type Metadata, status } from "@grpc/grpc-js";
 import { SAMPLES_AUDIENCE } from "../../api/sample-stream.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { KubeError } from "../../kube/kube-error.ts";
 import { TOKEN_REVIEWS, type TokenReview } from "../../kube/resources.ts";
+import { bearerToken, createQuestions, hashOfToken, tokenReview } from "../../process/bearer-token.ts";
 
 interface Refusal {
   readonly admitted: false;
@@ -36,7 +36,6 @@ export interface AgentAdmissionOptions {
 const REVIEW_AGE_LIMIT_MS = 600_000;
 const REMEMBERED_TOKENS_LIMIT = 20_000;
 const REVIEWS_UNDER_WAY_LIMIT = 64;
-const TOKEN_LIMIT_CHARACTERS = 16_384;
 const NODE_NAME_EXTRA = "authentication.kubernetes.io/node-name";
 
 interface Reviewed {
@@ -47,7 +46,7 @@ interface Reviewed {
 
 export function createAgentAdmission({ client, agentUsername, nowMs }: AgentAdmissionOptions): Admit {
   const reviewed = new Map<string, Reviewed>();
-  const underWay = new Map<string, Promise<Verdict>>();
+  const questions = createQuestions<Verdict>(REVIEWS_UNDER_WAY_LIMIT);
 
   const remember = (hash: string, token: string, nodeName: string): void => {
     reviewed.set(hash, { nodeName, reviewedAtMs: nowMs(), expiresAtMs: expiryOf(token) });
@@ -56,7 +55,8 @@ export function createAgentAdmission({ client, agentUsername, nowMs }: AgentAdmi
   };
   const review = async (hash: string, token: string): Promise<Verdict> => {
     try {
-      const answer = await client.create("agent-admission/review-token", TOKEN_REVIEWS, questionOf(token));
+      const question = tokenReview(token, [SAMPLES_AUDIENCE]);
+      const answer = await client.create("agent-admission/review-token", TOKEN_REVIEWS, question);
       const verdict = judge(answer, agentUsername);
       if (verdict.admitted) remember(hash, token, verdict.nodeName);
       else reviewed.delete(hash);
@@ -69,40 +69,23 @@ export function createAgentAdmission({ client, agentUsername, nowMs }: AgentAdmi
     }
   };
   return async (metadata) => {
-    const token = bearerToken(metadata);
+    const [authorization] = metadata.get("authorization");
+    const token = bearerToken(authorization?.toString());
     if (token === undefined)
       return refused(status.UNAUTHENTICATED, "there is no service account token with the call (--engine-token-file)");
-    const hash = createHash("sha256").update(token).digest("base64");
+    const hash = hashOfToken(token);
     const known = reviewed.get(hash);
     if (known !== undefined && nowMs() < Math.min(known.expiresAtMs, known.reviewedAtMs + REVIEW_AGE_LIMIT_MS))
       return { admitted: true, nodeName: known.nodeName };
-    const asked = underWay.get(hash);
-    if (asked !== undefined) return asked;
-    if (underWay.size >= REVIEWS_UNDER_WAY_LIMIT)
-      return refused(status.UNAVAILABLE, `${REVIEWS_UNDER_WAY_LIMIT} other tokens are being reviewed; try again`);
-    const asking = review(hash, token).finally(() => underWay.delete(hash));
-    underWay.set(hash, asking);
-    return asking;
+    return (
+      questions.ask(hash, () => review(hash, token)) ??
+      refused(status.UNAVAILABLE, `${REVIEWS_UNDER_WAY_LIMIT} other tokens are being reviewed; try again`)
+    );
   };
 }
 
 function refused(code: status, reason: string): Refusal {
   return { admitted: false, code, reason };
-}
-
-function bearerToken(metadata: Metadata): string | undefined {
-  const [value] = metadata.get("authorization");
-  const token = typeof value === "string" ? /^Bearer (\S+)$/.exec(value)?.[1] : undefined;
-  return token !== undefined && token.length <= TOKEN_LIMIT_CHARACTERS ? token : undefined;
-}
-
-function questionOf(token: string): TokenReview {
-  return {
-    apiVersion: "authentication.k8s.io/v1",
-    kind: "TokenReview",
-    metadata: { name: "" },
-    spec: { token, audiences: [SAMPLES_AUDIENCE] },
-  };
 }
 
 function judge({ status: answer }: TokenReview, agentUsername: string): Verdict {

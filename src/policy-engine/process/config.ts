@@ -13,10 +13,13 @@ import {
   readFlags,
   readProcessSettings,
 } from "../../process/flags.ts";
+import { METRICS_FLAGS, type MetricsAuthentication, readMetricsAuthentication } from "../../process/metrics-flags.ts";
 import { ownNamespace } from "../../process/pod-environment.ts";
 
 export interface PolicyEngineConfig extends ProcessSettings {
   readonly connection: ConnectionSettings;
+  /** Undefined: who reaches the port reads metrics. */
+  readonly metricsAuthentication: MetricsAuthentication | undefined;
   /** This start's name on the lease. */
   readonly identity: string;
   readonly leaseNamespace: string;
@@ -39,6 +42,7 @@ const TLS_KINDS = ["Off", "SelfMade"] as const;
 const FLAGS = {
   ...CONNECTION_FLAGS,
   ...PROCESS_FLAGS,
+  ...METRICS_FLAGS,
   "http-port": { type: "string", default: "9464" },
   identity: { type: "string", default: hostname() },
   "lease-namespace": { type: "string" },
@@ -62,6 +66,7 @@ export function readConfig(args: readonly string[], environment: NodeJS.ProcessE
   return {
     ...readProcessSettings(values, environment),
     connection: readConnectionSettings(values, environment),
+    metricsAuthentication: readMetricsAuthentication(values),
     identity: `${values.identity}_${randomUUID()}`,
     leaseNamespace: values["lease-namespace"] ?? ownNamespace(environment),
     samplesSocket: values["samples-socket"],

@@ -7,6 +7,7 @@ import { systemClock } from "../../process/clock.ts";
 import { effectsOf } from "../../process/fault-effects.ts";
 import { createLogger } from "../../process/log.ts";
 import { startMetricsServer } from "../../process/metrics-server.ts";
+import { secureMetrics } from "../../process/secured-metrics.ts";
 import { stopAll, untilSignal } from "../../process/shutdown.ts";
 import { createCaches } from "./caches.ts";
 import { readConfig } from "./config.ts";
@@ -50,6 +51,7 @@ export async function runPolicyEngine(args: readonly string[]): Promise<void> {
     unhealthy: () => undefined,
     notReady: () => (ready ? undefined : "the first list from the API server is not complete"),
     page: createExplainPage(caches, decisions.engine, decisions.policies),
+    secured: secureMetrics(config.metricsAuthentication, client, log),
   });
   await caches.synced;
   const samplesAt = await samples.serve(decisions.samples);

@@ -75,6 +75,7 @@ export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Pro
         spanCsiSocket,
         namespaceBudgetBytes,
         podWebhook: undefined,
+        metricsAuthentication: undefined,
         nodeLossDelayMs: NODE_LOSS_DELAY_MS,
         consolidationLookMs: CONSOLIDATION_LOOK_MS,
         httpHost: "127.0.0.1",

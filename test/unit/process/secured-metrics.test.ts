@@ -1,0 +1,157 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { get } from "node:http";
+import { connect, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
+import { pino } from "pino";
+import { Registry } from "prom-client";
+import { runExplain } from "../../../src/cli/explain.ts";
+import { makeOwnPair } from "../../../src/process/certificates/own-pair.ts";
+import { followPairDirectory } from "../../../src/process/certificates/pair-directory.ts";
+import { type MetricsAuthentication, readMetricsAuthentication } from "../../../src/process/metrics-flags.ts";
+import { type MetricsServer, startMetricsServer } from "../../../src/process/metrics-server.ts";
+import { secureMetrics } from "../../../src/process/secured-metrics.ts";
+import { createAccessReviewer } from "../../fakes/access-reviewer.ts";
+import { createRecordingLog } from "../../fakes/recording-log.ts";
+import { askHttps } from "../../harness/https-page.ts";
+import { waitFor } from "../../harness/wait-for.ts";
+
+const READER = "prometheus/1";
+const log = pino({ level: "silent" });
+let directory: string;
+let servers: MetricsServer[];
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), "tidemark-metrics-tls-"));
+  servers = [];
+});
+afterEach(async () => {
+  for (const server of servers) await server.close();
+  rmSync(directory, { recursive: true });
+});
+
+/** The port. */
+async function start(authentication: MetricsAuthentication): Promise<number> {
+  const api = createAccessReviewer();
+  api.allow("prometheus");
+  const server = await startMetricsServer({
+    host: "127.0.0.1",
+    port: 0,
+    registry: new Registry(),
+    unhealthy: () => undefined,
+    notReady: () => "the first list",
+    page: (path) => (path === "/explain/shop/data" ? { status: 200, body: { claim: "data" } } : undefined),
+    secured: secureMetrics(authentication, api, log),
+  });
+  servers.push(server);
+  return server.port;
+}
+
+/** A CA and a certificate of its, as cert-manager leaves them. Answers with the CA. */
+async function writePair(name: string): Promise<string> {
+  const { certificatePem, keyPem, bundlePem } = await makeOwnPair(name, Date.now());
+  writeFileSync(join(directory, "tls.crt"), certificatePem);
+  writeFileSync(join(directory, "tls.key"), keyPem);
+  return bundlePem;
+}
+
+const OWN: MetricsAuthentication = { audience: undefined, tlsDirectory: undefined };
+
+describe("metrics that are read by token", () => {
+  it("go over HTTPS to who shows one that may, and to no one else", async () => {
+    const port = await start(OWN);
+    expect(await askHttps({ port, path: "/metrics", token: READER })).toMatchObject({ status: 200 });
+    expect(await askHttps({ port, path: "/metrics" })).toMatchObject({ status: 401, challenge: "Bearer" });
+    expect(await askHttps({ port, path: "/metrics", token: "bad/1" })).toMatchObject({ status: 401 });
+    expect(await askHttps({ port, path: "/metrics", token: "tenant/1" })).toMatchObject({ status: 403 });
+    const inTheClear = new Promise((resolve, reject) => {
+      get({ host: "127.0.0.1", port, path: "/metrics" }, resolve).once("error", reject);
+    });
+    await expect(inTheClear).rejects.toThrow();
+  });
+
+  it("leave the probes open, and the page to this machine, where `tidemark explain` asks for it", async () => {
+    const port = await start(OWN);
+    expect(await askHttps({ port, path: "/healthz" })).toMatchObject({ status: 200, body: "ok\n" });
+    expect(await askHttps({ port, path: "/readyz" })).toMatchObject({ status: 503, body: "the first list\n" });
+    const written: string[] = [];
+    const stdout = jest.spyOn(process.stdout, "write").mockImplementation((text) => written.push(String(text)) > 0);
+    try {
+      await runExplain(["data", "--namespace=shop", `--engine=https://127.0.0.1:${port}`, "--output=json"]);
+    } finally {
+      stdout.mockRestore();
+    }
+    expect(JSON.parse(written.join(""))).toEqual({ claim: "data" });
+  });
+
+  it("are not kept from their reader by handshakes that are never finished", async () => {
+    const port = await start(OWN);
+    const closed: number[] = [];
+    // The head of a record that does not come.
+    const half = Array.from({ length: 40 }, (_, at): Socket => {
+      const socket = connect(port, "127.0.0.1", () => socket.write(Buffer.from([22, 3, 1, 2, 0])));
+      return socket.on("error", () => {}).on("close", () => closed.push(at));
+    });
+    await waitFor(
+      "all to be connected",
+      async () => half.every(({ readyState }) => readyState === "open") || undefined,
+    );
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(await askHttps({ port, path: "/metrics", token: READER })).toMatchObject({ status: 200 });
+    // Fewer are begun at once than came: some were given up for those that came later.
+    await waitFor("one to be given up", async () => closed.length > 0 || undefined);
+    for (const socket of half) socket.destroy();
+  });
+});
+
+describe("the certificate of metrics that are read by token", () => {
+  it("can be checked where it is of a directory", async () => {
+    const ca = await writePair("metrics.example.com");
+    const port = await start({ audience: undefined, tlsDirectory: directory });
+    const trust = { ca, servername: "metrics.example.com" };
+    expect(await askHttps({ port, path: "/metrics", token: READER, trust })).toMatchObject({ status: 200 });
+    const elsewhere = askHttps({ port, path: "/metrics", trust: { ca, servername: "other.example.com" } });
+    await expect(elsewhere).rejects.toThrow(/altnames/);
+  });
+
+  it("is the process' own while the directory has none, so that probes are answered", async () => {
+    const port = await start({ audience: undefined, tlsDirectory: join(directory, "absent") });
+    expect(await askHttps({ port, path: "/healthz" })).toMatchObject({ status: 200 });
+  });
+
+  it("is replaced when the files change; files that cannot be used leave it, and their text stays out of the log", async () => {
+    const { log: recording, lines } = createRecordingLog();
+    const shown: string[] = [];
+    const show = ({ certificatePem }: { certificatePem: string }): void => {
+      if (certificatePem.includes("SECRET")) throw new Error(certificatePem);
+      shown.push(certificatePem);
+    };
+    await writePair("one");
+    const followed = await followPairDirectory(directory, show, recording, 5);
+    expect(shown).toHaveLength(1);
+    writeFileSync(join(directory, "tls.crt"), "SECRET");
+    await waitFor("a word about it", async () => lines.some(({ msg }) => /no usable/.test(msg)) || undefined);
+    await writePair("two");
+    // More than one where it looked between the two files.
+    await waitFor("the next one", async () => shown.length > 1 || undefined, { limitMs: 30_000 });
+    followed.stop();
+    expect(JSON.stringify(lines)).not.toContain("SECRET");
+  });
+});
+
+describe("the flags of metrics", () => {
+  it("ask for nothing unless they are given", () => {
+    expect(readMetricsAuthentication({ "metrics-authentication": false })).toBeUndefined();
+    expect(readMetricsAuthentication({ "metrics-authentication": true })).toEqual(OWN);
+  });
+
+  it.each([
+    [{ "metrics-authentication": false, "metrics-audience": "a" }, /of no use without/],
+    [{ "metrics-authentication": false, "metrics-tls-directory": "/a" }, /of no use without/],
+    [{ "metrics-authentication": true, "metrics-audience": "" }, /empty/],
+    [{ "metrics-authentication": true, "metrics-tls-directory": "a" }, /no absolute path/],
+  ])("are refused where they make no sense: %j", (values, message) => {
+    expect(() => readMetricsAuthentication(values)).toThrow(message);
+  });
+});
