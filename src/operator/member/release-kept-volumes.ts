@@ -1,7 +1,6 @@
 // What a teardown that goes by members' claims would leave behind: volumes that are kept (Retain) for claims which somebody has deleted.
 // Only those that carry the records of this very volume, and are no other claim's by now, are let go.
 import { MEMBER_LABEL, RECORDS } from "../../api/names.ts";
-import type { KubeClient } from "../../kube/client.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, type PersistentVolume } from "../../kube/resources.ts";
 import type { Placing } from "./member-home.ts";
 import { labelledHandle, memberClaimName, memberLabels } from "./member-names.ts";

@@ -47,9 +47,7 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   const cached = gatherFacts(reconciling.caches, handle);
   // An ordinary claim is no volume of ours: src/operator/claim/ looks after it.
   if (cached.layout?.spec.backend === "claim") return "done";
-  const { facts, missing, unsafe }: Rebuilt = looksLost(cached)
-    ? await rebuild(reconciling, cached)
-    : { facts: cached, missing: [] };
+  const { facts, missing, unsafe } = await rebuild(reconciling, cached);
   const { filesystem } = facts;
   if (facts.layout !== undefined && isRemoving(facts.layout)) return "done";
   const carried =
@@ -149,6 +147,7 @@ interface Rebuilt {
 
 /** Makes again what is really gone. */
 async function rebuild(reconciling: VolumeReconciling, cached: VolumeFacts): Promise<Rebuilt> {
+  if (!looksLost(cached)) return { facts: cached, missing: [] };
   const { client, events, metrics, layouts } = reconciling;
   let live = await gatherLiveFacts(client, cached);
   const restored = needsMembers(live) ? await restore(reconciling, cached.handle) : [];
