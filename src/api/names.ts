@@ -10,7 +10,7 @@ export const API_VERSION = `${GROUP}/${VERSION}` as const;
 export const LOCAL_DRIVER = "local.tidemark.dev";
 export const SPAN_DRIVER = "span.tidemark.dev";
 
-/** Where member claims live: the operator makes it, and no manifest names it, so that no uninstall takes it away. */
+/** Where member claims live: kustomize/foundation has it, which no uninstall takes away; the operator makes it again where it is missing. */
 export const MEMBER_NAMESPACE = "tidemark-volumes";
 
 /**

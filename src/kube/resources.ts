@@ -265,6 +265,15 @@ export interface MutatingWebhookConfiguration extends KubeObject {
   }[];
 }
 
+export interface ValidatingAdmissionPolicy extends KubeObject {
+  spec?: { failurePolicy?: "Fail" | "Ignore" };
+}
+
+export interface ValidatingAdmissionPolicyBinding extends KubeObject {
+  /** `matchResources`: narrows what the policy is asked about. */
+  spec?: { policyName?: string; validationActions?: string[]; matchResources?: object };
+}
+
 export interface CustomResourceDefinition extends KubeObject {
   spec: {
     group: string;
@@ -346,6 +355,22 @@ export const MUTATING_WEBHOOK_CONFIGURATIONS: Resource<MutatingWebhookConfigurat
   version: "v1",
   plural: "mutatingwebhookconfigurations",
   kind: "MutatingWebhookConfiguration",
+  namespaced: false,
+};
+
+export const VALIDATING_ADMISSION_POLICIES: Resource<ValidatingAdmissionPolicy> = {
+  group: "admissionregistration.k8s.io",
+  version: "v1",
+  plural: "validatingadmissionpolicies",
+  kind: "ValidatingAdmissionPolicy",
+  namespaced: false,
+};
+
+export const VALIDATING_ADMISSION_POLICY_BINDINGS: Resource<ValidatingAdmissionPolicyBinding> = {
+  group: "admissionregistration.k8s.io",
+  version: "v1",
+  plural: "validatingadmissionpolicybindings",
+  kind: "ValidatingAdmissionPolicyBinding",
   namespaced: false,
 };
 

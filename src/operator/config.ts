@@ -25,6 +25,8 @@ export interface OperatorConfig extends ProcessSettings {
   readonly leaseNamespace: string;
   /** The operator's service account, as the API server names it; undefined: not in a pod, and members are not guarded. */
   readonly userName: string | undefined;
+  /** Whether members are placed only where the admission policies guard them: so in a cluster. */
+  readonly guardsRequired: boolean;
   /** Unix socket of the CSI Identity and Controller services of local.tidemark.dev. */
   readonly csiSocket: string;
   /** The same of span.tidemark.dev; undefined: that driver is not served. */
@@ -68,13 +70,15 @@ const FLAGS = {
 /** Throws with a sentence for the user on anything it cannot read. */
 export function readConfig(args: readonly string[], environment: NodeJS.ProcessEnv = process.env): OperatorConfig {
   const values = readFlags(FLAGS, args);
+  const userName = ownUserName(environment);
   return {
     ...readProcessSettings(values, environment),
     connection: readConnectionSettings(values, environment),
     metricsAuthentication: readMetricsAuthentication(values),
     identity: `${values.identity}_${randomUUID()}`,
     leaseNamespace: values["lease-namespace"] ?? ownNamespace(environment),
-    userName: ownUserName(environment),
+    userName,
+    guardsRequired: userName !== undefined,
     csiSocket: values["csi-socket"],
     spanCsiSocket: values["span-csi-socket"],
     nodeLossDelayMs: durationFlag("node-loss-delay", values["node-loss-delay"], 0),

@@ -13,6 +13,7 @@ import { createConsolidations } from "./consolidation/consolidations.ts";
 import type { Duty } from "./led-queue.ts";
 import { createGuardKeeper } from "./member/guard-keeper.ts";
 import { createMarkKeeper } from "./member/mark-keeper.ts";
+import type { MemberHome } from "./member/member-home.ts";
 import { createPace } from "./member/pace.ts";
 import type { Turns } from "./member/turns.ts";
 import type { OperatorMetrics } from "./metrics.ts";
@@ -32,6 +33,7 @@ export interface DutyParts {
   readonly caches: OperatorCaches;
   readonly layouts: LayoutWriter;
   readonly turns: Turns;
+  readonly home: MemberHome;
   readonly events: EventRecorder;
   readonly metrics: OperatorMetrics;
   readonly clock: Clock;
@@ -43,7 +45,7 @@ const RESELECTION_INTERVAL_MS = 30_000;
 const MAKING_INTERVAL_MS = 1000;
 
 export function createLeaderDuties(parts: DutyParts, log: Logger): NamedDuty[] {
-  const { config, client, caches, layouts, turns, events, metrics, clock } = parts;
+  const { config, client, caches, layouts, turns, home, events, metrics, clock } = parts;
   const { volumes, claims: claimCaches, capacities: capacityCaches } = caches;
   const { claims } = claimCaches;
   const optIn = createOptIn(claimCaches);
@@ -64,6 +66,7 @@ export function createLeaderDuties(parts: DutyParts, log: Logger): NamedDuty[] {
       reselection,
       making,
       turns,
+      home,
       budgetBytes,
       consolidations,
     },

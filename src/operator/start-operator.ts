@@ -15,6 +15,7 @@ import type { OperatorConfig } from "./config.ts";
 import { createCsiServices } from "./csi/csi-services.ts";
 import { createLeaderDuties, type DutyParts, type NamedDuty } from "./leader-duties.ts";
 import { registerMemberBytes } from "./member/member-bytes.ts";
+import { createMemberHome } from "./member/member-home.ts";
 import { createTurns } from "./member/turns.ts";
 import { createOperatorMetrics } from "./metrics.ts";
 import { registerLostNodeVolumes } from "./node-loss/lost-node-volumes.ts";
@@ -59,6 +60,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
     caches,
     layouts: createLayoutWriter(client),
     turns: createTurns(),
+    home: createMemberHome(client, config.guardsRequired, log),
     events,
     metrics,
     clock,
@@ -112,7 +114,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
 
 /** How one of our drivers is served on its socket. */
 function createCsiServing(
-  { config, client, caches, layouts, turns, events, metrics, clock }: DutyParts,
+  { config, client, caches, layouts, turns, home, events, metrics, clock }: DutyParts,
   isReady: () => boolean,
   log: Logger,
 ): (driver: Driver, socket: string) => ReturnType<typeof serveOnSocket> {
@@ -127,6 +129,7 @@ function createCsiServing(
     watch: createLayoutWatch(client, caches.volumes.layouts),
     changes: createVolumeChanges(caches.volumes),
     turns,
+    home,
     budgetBytes: config.namespaceBudgetBytes,
     isReady,
   };

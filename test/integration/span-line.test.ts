@@ -64,6 +64,7 @@ describeReal("a span, from its claim to its end", STACK_PARTS, () => {
         identity: `operator-${randomUUID()}`,
         leaseNamespace: "tidemark-system",
         userName: undefined,
+        guardsRequired: false,
         namespaceBudgetBytes: 1024 * GIB,
         podWebhook: undefined,
         metricsAuthentication: undefined,

@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import type { KubeObject } from "../../src/kube/object.ts";
 import type { ApiUnderTest } from "../harness/api-under-test.ts";
+import { type Asked, everyCall } from "../harness/every-call.ts";
 import { kustomizeWith } from "../harness/kustomize.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { startKubeApiServer } from "../real-api/kube-apiserver.ts";
@@ -44,14 +45,19 @@ interface Call {
   readonly contentType?: string;
 }
 
+/** In the name of that service account. */
+function headersOf(as: string | undefined, contentType: string): Headers {
+  const headers = new Headers({ "content-type": contentType });
+  if (as === undefined) return headers;
+  headers.set("Impersonate-User", `system:serviceaccount:${SYSTEM}:${as}`);
+  for (const group of ["system:serviceaccounts", `system:serviceaccounts:${SYSTEM}`, "system:authenticated"])
+    headers.append("Impersonate-Group", group);
+  return headers;
+}
+
 /** The object; throws "code message". */
 async function call({ as, method, path, body, contentType = "application/json" }: Call): Promise<KubeObject> {
-  const headers = new Headers({ "content-type": contentType });
-  if (as !== undefined) {
-    headers.set("Impersonate-User", `system:serviceaccount:${SYSTEM}:${as}`);
-    for (const group of ["system:serviceaccounts", `system:serviceaccounts:${SYSTEM}`, "system:authenticated"])
-      headers.append("Impersonate-Group", group);
-  }
+  const headers = headersOf(as, contentType);
   const answer = await fetch(`${api.url}${path}`, {
     method,
     headers,
@@ -89,6 +95,33 @@ async function isRefused(target: Target, attack: () => Promise<unknown>, by = BY
   expect(await versionOf(target)).toEqual(before);
 }
 
+/** "verb resource" of all that the account may do in every namespace, but for asking who it is. */
+async function allowedTo(as: string): Promise<string[]> {
+  const ask = async ({ method, path, contentType }: Asked): Promise<boolean> => {
+    const { status } = await fetch(`${api.url}${path}`, {
+      method,
+      headers: headersOf(as, contentType),
+      ...(method === "GET" || method === "DELETE" ? {} : { body: "{}" }),
+    });
+    return status !== 403;
+  };
+  const allowed: string[] = [];
+  for (const asked of await everyCall(api.url)) if (await ask(asked)) allowed.push(asked.name);
+  return allowed.filter((name) => !name.startsWith("create selfsubject")).sort();
+}
+
+const READ_BY_EXTENDER = [
+  "csinodes",
+  "filesystemlayouts",
+  "logicalvolumes",
+  "nodes",
+  "nodestorages",
+  "persistentvolumeclaims",
+  "persistentvolumes",
+  "pods",
+  "storageclasses",
+  "volumeattachments",
+];
 const UID = "0b7c52d0-6bd2-4c6f-a0f1-1d4f3f0a8a11";
 const inNamespace = (namespace: string, plural: string): string => `/api/v1/namespaces/${namespace}/${plural}`;
 const LAYOUTS = "/apis/tidemark.dev/v1alpha1/filesystemlayouts";
@@ -329,6 +362,44 @@ describeReal("who steals the token of one of our processes", ["cluster"], () => 
       ["layouts", LAYOUTS],
     ])("cannot read %s", async (_what, path) => {
       await expect(call({ as: "ca-publisher", method: "GET", path })).rejects.toThrow(BY_ROLE);
+    });
+  });
+
+  describe("the extender's", () => {
+    it("reads what its answers need, in all namespaces, and of all other calls that there are makes none", async () => {
+      const allowed = await allowedTo("extender");
+      expect(allowed).toEqual(READ_BY_EXTENDER.map((plural) => `list ${plural}`));
+    });
+    it("reads its own certificate, and no other Secret", async () => {
+      const named = (name: string): string => `${SECRETS}?fieldSelector=metadata.name%3D${name}`;
+      await call({ as: "extender", method: "GET", path: named("tidemark-extender-tls") });
+      for (const path of [named("tidemark-pod-webhook-ca"), named("tidemark-scheduler-tls"), SECRETS])
+        await expect(call({ as: "extender", method: "GET", path })).rejects.toThrow(BY_ROLE);
+    });
+  });
+
+  describe("the scheduler's, which is what Kubernetes lets a scheduler do", () => {
+    it("cannot change whose volume a member is, nor have it deleted", async () => {
+      await patch("operator", MEMBER_VOLUME, { metadata: { labels: { "tidemark.dev/volume-uid": UID } } });
+      const letGo = { spec: { persistentVolumeReclaimPolicy: "Delete" } };
+      await isRefused(MEMBER_VOLUME, () => patch("scheduler", MEMBER_VOLUME, letGo));
+      const taken = { metadata: { labels: { "tidemark.dev/volume-uid": null } } };
+      await isRefused(MEMBER_VOLUME, () => patch("scheduler", MEMBER_VOLUME, taken));
+    });
+    it("writes nothing of Tidemark's, no Secret, no role and no admission, and makes no pod", async () => {
+      const allowed = await allowedTo("scheduler");
+      expect(
+        allowed.filter((one) => / (secrets|serviceaccounts|.*role.*|.*webhook.*|.*admission.*)$/.test(one)),
+      ).toEqual([]);
+      expect(allowed.filter((one) => /filesystem|layout|logicalvolume|nodestorage|volumepolic/.test(one))).toEqual([]);
+      expect(allowed).toContain("create bindings");
+      expect(allowed).not.toContain("create pods");
+    });
+  });
+
+  describe("the one of an account that nothing binds, which all other pods of the namespace have", () => {
+    it("makes no call", async () => {
+      expect(await allowedTo("default")).toEqual([]);
     });
   });
 

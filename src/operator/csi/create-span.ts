@@ -20,6 +20,7 @@ import { boundSource } from "../member/claim-source.ts";
 import { type ClaimTrouble, claimTrouble } from "../member/claim-trouble.ts";
 import { newMember } from "../member/decide-members.ts";
 import { keptVolume, unfitVolume } from "../member/member-claim.ts";
+import { type Placing, UnsafeHomeError } from "../member/member-home.ts";
 import { quotaMessage } from "../member/member-quota.ts";
 import { createMemberClaim, ForeignClaimError, keepVolume } from "../member/member-steps.ts";
 import { listOfClass, readMemberQuota } from "../member/read-member-quota.ts";
@@ -39,8 +40,7 @@ import type { VolumeChanges } from "../volume/volume-changes.ts";
 import { isOurVolume, type VolumeRecord } from "../volume/volume-record.ts";
 import { removeVolume } from "./remove-volume.ts";
 
-export interface CreatingSpan {
-  readonly client: KubeClient;
+export interface CreatingSpan extends Placing {
   readonly layouts: LayoutWriter;
   readonly changes: VolumeChanges;
   readonly turns: Turns;
@@ -75,7 +75,7 @@ export async function createSpan(creating: CreatingSpan, order: SpanOrder): Prom
   if (layout instanceof Refusal) return layout;
   const first = layout.spec.members?.[0];
   if (first === undefined) return new Refusal("ABORTED", `${layout.metadata.name} has no member; ask again`);
-  const claim = await orderClaim(client, layout, first);
+  const claim = await orderClaim(creating, layout, first);
   const bound = claim instanceof Refusal ? claim : await untilBound(creating, layout, claim);
   const own = bound instanceof Refusal ? bound : await takeMember(creating, layout, first, bound);
   const within = own instanceof Refusal ? own : (refusalOfPlace(order, own) ?? own);
@@ -142,14 +142,15 @@ export function madeMeanwhile(handle: string): Refusal {
 }
 
 async function orderClaim(
-  client: KubeClient,
+  placing: Placing,
   layout: FilesystemLayout,
   member: MemberSpec,
 ): Promise<PersistentVolumeClaim | Refusal> {
   try {
-    return await createMemberClaim(client, layout, member);
+    return await createMemberClaim(placing, layout, member);
   } catch (error) {
-    if (error instanceof ForeignClaimError) return new Refusal("FAILED_PRECONDITION", error.message);
+    if (error instanceof ForeignClaimError || error instanceof UnsafeHomeError)
+      return new Refusal("FAILED_PRECONDITION", error.message);
     if (isKubeError(error, "Forbidden"))
       return new Refusal("RESOURCE_EXHAUSTED", `the member's claim is refused: ${String(error)}`);
     throw error;

@@ -15,6 +15,7 @@ import type { EventRecorder } from "../../kube/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { GrpcService } from "../../process/grpc.ts";
 import { MAKING_WAIT_LIMIT_MS } from "../lvm/make-logical-volume.ts";
+import type { MemberHome } from "../member/member-home.ts";
 import type { Turns } from "../member/turns.ts";
 import { createCacheWait } from "../volume/cache-wait.ts";
 import type { LayoutWatch } from "../volume/layout-watch.ts";
@@ -47,6 +48,7 @@ export interface CsiServicesOptions {
   readonly watch: LayoutWatch;
   readonly changes: VolumeChanges;
   readonly turns: Turns;
+  readonly home: MemberHome;
   readonly budgetBytes: number;
   /** False until the caches are filled: Probe says so, and the sidecars wait. */
   readonly isReady: () => boolean;
@@ -76,9 +78,9 @@ function capabilitiesOf({ attaches, backends }: Driver): readonly Rpc[] {
 }
 
 function controllerServer(options: CsiServicesOptions): ControllerServer {
-  const { serving, driver, client, caches, layouts, watch, changes, turns, clock, budgetBytes } = options;
+  const { serving, driver, client, caches, layouts, watch, changes, turns, home, clock, budgetBytes } = options;
   const alone = createOneAtATime();
-  const shared = { client, layouts, turns, budgetBytes };
+  const shared = { client, layouts, turns, home, budgetBytes };
   const removing = { caches, watch, events: options.events, removalWaitLimitMs: REMOVAL_WAIT_LIMIT_MS };
   const making = {
     logicalVolumes: caches.logicalVolumes,
@@ -86,7 +88,7 @@ function controllerServer(options: CsiServicesOptions): ControllerServer {
     makingWaitLimitMs: MAKING_WAIT_LIMIT_MS,
   };
   const creating = { ...shared, ...removing, ...making, driver, changes, memberWaitLimitMs: MEMBER_WAIT_LIMIT_MS };
-  const deleting = { client, layouts, changes, ...removing };
+  const deleting = { client, layouts, changes, home, ...removing };
   const expanding = { ...shared, caches, clock };
   return {
     createVolume: unaryMethod(serving, "CreateVolume", (request) =>

@@ -8,6 +8,7 @@ import type { KubeClient } from "../../kube/client.ts";
 import { PERSISTENT_VOLUMES, type PersistentVolume } from "../../kube/resources.ts";
 import { newMember } from "../member/decide-members.ts";
 import { findMembers } from "../member/find-members.ts";
+import type { Placing } from "../member/member-home.ts";
 import { deleteSpanMembers } from "../member/tear-down-span.ts";
 import { isRemoving } from "../volume/layout-facts.ts";
 import { newLayout, recordedMember } from "../volume/layout-fields.ts";
@@ -22,7 +23,7 @@ import { isNodeGone, type RemovingLocal, removeLocal } from "./remove-local.ts";
 import { askRemoval, removeVolume } from "./remove-volume.ts";
 import { type Binding, refusalOfDeletion } from "./volume-binding.ts";
 
-export interface Deleting extends Binding, RemovingLocal {
+export interface Deleting extends Binding, RemovingLocal, Placing {
   readonly layouts: LayoutWriter;
   readonly changes: VolumeChanges;
 }
@@ -59,7 +60,12 @@ async function deleteSpan(deleting: Deleting, layout: FilesystemLayout): Promise
       "FAILED_PRECONDITION",
       `${handle} is ${describeHolder(layout, held)}; it is deleted once it is not`,
     );
-  const left = await removeVolume(deleting, layout, (current) => !isHeldSince(layout, current), deleteSpanMembers);
+  const left = await removeVolume(
+    deleting,
+    layout,
+    (current) => !isHeldSince(layout, current),
+    (_client, ...volume) => deleteSpanMembers(deleting, ...volume),
+  );
   return left === undefined ? undefined : new Refusal("ABORTED", `${handle}: ${left}; it goes on, ask again`);
 }
 

@@ -8,7 +8,7 @@ import { CONFIG_MAPS } from "../../kube/resources.ts";
 import type { Logger } from "../../process/log.ts";
 import { createLedQueue, type Duty } from "../led-queue.ts";
 import type { VolumeCaches } from "../volume/volume-caches.ts";
-import { createMemberNamespace } from "./member-steps.ts";
+import { createMemberNamespace } from "./member-home.ts";
 
 const NAME = "tidemark-members";
 const LOOK_AGAIN_MS = 30_000;

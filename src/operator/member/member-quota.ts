@@ -3,7 +3,7 @@
 // default budget does, for spans alone. Pure.
 import { storageKeyOf } from "../../api/storage-quota.ts";
 import type { ResourceQuota } from "../../kube/resources.ts";
-import { formatBytes, parseQuantity } from "../../units/quantity.ts";
+import { formatBytes, readQuantity } from "../../units/quantity.ts";
 
 export interface MemberQuota {
   readonly namespace: string;
@@ -25,10 +25,13 @@ export function tightestQuota(
   const key = storageKeyOf(className);
   return quotas
     .flatMap(({ metadata: { name }, spec, status }) => {
-      const limit = spec?.hard?.[key];
-      if (limit === undefined) return [];
-      const takenBytes = parseQuantity(status?.used?.[key] ?? "0") + othersBytes;
-      return [{ namespace, className, name, limitBytes: parseQuantity(limit), takenBytes }];
+      // One with scopes counts the claims of some VolumeAttributesClass only, and gives nobody more than the default budget.
+      if (spec?.scopes !== undefined || spec?.scopeSelector !== undefined) return [];
+      const limitBytes = readQuantity(spec?.hard?.[key]);
+      // A limit beyond all sizes limits nothing.
+      if (limitBytes === undefined) return [];
+      const takenBytes = (readQuantity(status?.used?.[key] ?? "0") ?? limitBytes) + othersBytes;
+      return [{ namespace, className, name, limitBytes, takenBytes }];
     })
     .sort((a, b) => a.limitBytes - a.takenBytes - (b.limitBytes - b.takenBytes))[0];
 }

@@ -5,7 +5,6 @@ import { MEMBER_NAMESPACE, SELECTED_NODE, SELECTED_NODE_ANNOTATION } from "../..
 import type { KubeClient } from "../../kube/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import {
-  NAMESPACES,
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   type PersistentVolume,
@@ -13,7 +12,8 @@ import {
   VOLUME_ATTACHMENTS,
 } from "../../kube/resources.ts";
 import { type Marks, marksOf } from "./decide-marks.ts";
-import { KEPT_BY_GITOPS, memberClaim } from "./member-claim.ts";
+import { memberClaim } from "./member-claim.ts";
+import { type Placing, UnsafeHomeError } from "./member-home.ts";
 import { attachmentName, labelledHandle, memberLabels } from "./member-names.ts";
 import { rulesOfRecords } from "./member-rules.ts";
 import type { MemberStep } from "./plan-member.ts";
@@ -23,17 +23,18 @@ export class ForeignClaimError extends Error {
   override name = "ForeignClaimError";
 }
 
-/** Throws KubeError, and ForeignClaimError. */
+/** Throws KubeError, ForeignClaimError, and UnsafeHomeError. */
 export async function takeStep(
-  client: KubeClient,
+  placing: Placing,
   layout: FilesystemLayout,
   member: MemberSpec,
   step: MemberStep,
 ): Promise<void> {
   const { name } = member;
+  const { client } = placing;
   switch (step.do) {
     case "create-claim":
-      await createMemberClaim(client, layout, member, step.selectedNode);
+      await createMemberClaim(placing, layout, member, step.selectedNode);
       return;
     case "select-node": {
       const selected = { metadata: { annotations: { [SELECTED_NODE]: step.nodeName } } };
@@ -70,14 +71,17 @@ export async function takeStep(
  * volume, or was chosen for its first member.
  */
 export async function createMemberClaim(
-  client: KubeClient,
+  placing: Placing,
   layout: FilesystemLayout,
   member: MemberSpec,
   selectedNode?: string,
 ): Promise<PersistentVolumeClaim> {
   const order = orderOf(layout);
-  const marks = await readMarks(client, layout);
-  return placeClaim(client, memberClaim({ ...order, marks, selectedNode: selectedNode ?? order.selectedNode }, member));
+  const marks = await readMarks(placing.client, layout);
+  return placeClaim(
+    placing,
+    memberClaim({ ...order, marks, selectedNode: selectedNode ?? order.selectedNode }, member),
+  );
 }
 
 /** Of the volume's own claim, for the member to have from its beginning. */
@@ -89,15 +93,16 @@ async function readMarks(client: KubeClient, { metadata, spec }: FilesystemLayou
   return claim === undefined || claim.metadata.uid !== uid ? undefined : marksOf(carried, claim);
 }
 
-/** The claim, or one of its name that carries the same labels. */
-export async function placeClaim(client: KubeClient, claim: PersistentVolumeClaim): Promise<PersistentVolumeClaim> {
-  try {
-    return await createOrMeet(client, claim);
-  } catch (error) {
-    if (!isKubeError(error, "NotFound")) throw error;
-    await createMemberNamespace(client);
-    return createOrMeet(client, claim);
-  }
+/** The claim, or one of its name that carries the same labels, which stays in whatever namespace it is. */
+export async function placeClaim(
+  { client, home }: Placing,
+  claim: PersistentVolumeClaim,
+): Promise<PersistentVolumeClaim> {
+  const problem = await home.problem();
+  if (problem === undefined) return createOrMeet(client, claim);
+  const existing = await client.get(PERSISTENT_VOLUME_CLAIMS, nameOf(claim));
+  if (existing !== undefined && labelledHandle(existing) === labelledHandle(claim)) return existing;
+  throw new UnsafeHomeError(problem);
 }
 
 async function createOrMeet(client: KubeClient, claim: PersistentVolumeClaim): Promise<PersistentVolumeClaim> {
@@ -120,18 +125,6 @@ function orderOf({ metadata, spec }: FilesystemLayout): Parameters<typeof member
     throw new Error(`${metadata.name} does not say which class its members are of`);
   const selectedNode = spec.nodeName ?? metadata.annotations?.[SELECTED_NODE_ANNOTATION];
   return { handle: metadata.name, volumeUID: spec.volumeUID, className, selectedNode };
-}
-
-/** As kustomize/foundation has it. */
-const FOR_CLAIMS_ALONE = { "pod-security.kubernetes.io/enforce": "restricted" };
-
-export async function createMemberNamespace(client: KubeClient): Promise<void> {
-  const metadata = { name: MEMBER_NAMESPACE, labels: FOR_CLAIMS_ALONE, annotations: { ...KEPT_BY_GITOPS } };
-  try {
-    await client.create("member/create-namespace", NAMESPACES, { apiVersion: "v1", kind: "Namespace", metadata });
-  } catch (error) {
-    if (!isKubeError(error, "AlreadyExists")) throw error;
-  }
 }
 
 export async function keepVolume(client: KubeClient, { metadata }: PersistentVolume, patch: object): Promise<void> {

@@ -1,21 +1,22 @@
 // What a teardown that goes by members' claims would leave behind: volumes that are kept (Retain) for claims which somebody has deleted.
 // Only those that carry the records of this very volume, and are no other claim's by now, are let go.
 import { MEMBER_LABEL, RECORDS } from "../../api/names.ts";
-import type { KubeClient } from "../../kube/client.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, type PersistentVolume } from "../../kube/resources.ts";
+import type { Placing } from "./member-home.ts";
 import { labelledHandle, memberClaimName, memberLabels } from "./member-names.ts";
 import { restoreClaims } from "./restore-claims.ts";
 import { letGo } from "./tear-down-member.ts";
 
 /**
  * One pass, of a volume of which no claim is left and nothing is attached. Undefined: nothing is kept for it any more; else what it waits
- * for. Throws KubeError.
+ * for. Throws KubeError, and UnsafeHomeError.
  */
 export async function releaseKeptVolumes(
-  client: KubeClient,
+  placing: Placing,
   handle: string,
   volumeUID: string,
 ): Promise<string | undefined> {
+  const { client } = placing;
   const { items } = await client.list(PERSISTENT_VOLUMES, { labelSelector: `${RECORDS.volumeUID}=${volumeUID}` });
   const left: string[] = [];
   for (const volume of items.filter((one) => isKeptFor(one, handle, volumeUID))) {
@@ -25,7 +26,7 @@ export async function releaseKeptVolumes(
   }
   if (left.length === 0) return undefined;
   // A volume that no claim was ever bound to is deleted by nobody: it waits for one, and goes with that.
-  await restoreClaims(client, handle);
+  await restoreClaims(placing, handle);
   return `PersistentVolume ${left.join(", ")} to be bound again, and let go of`;
 }
 

@@ -5,14 +5,17 @@ import { MEMBER_LABEL, RECORDS } from "../../api/names.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, type PersistentVolume } from "../../kube/resources.ts";
 import { memberClaim } from "./member-claim.ts";
+import { type Placing, UnsafeHomeError } from "./member-home.ts";
 import { labelledHandle, memberClaimName } from "./member-names.ts";
 import { placeClaim } from "./member-steps.ts";
 
 /**
  * Names of the claims that it made. Idempotent; a volume that was let go of (Delete) stays as it is. First the volume forgets the UID
- * of the claim that is gone, and waits for one of that name from then on: nothing else is bound to it. Throws KubeError.
+ * of the claim that is gone, and waits for one of that name from then on: nothing else is bound to it. So it must not be where somebody
+ * else could make one of that name. Throws KubeError, and UnsafeHomeError.
  */
-export async function restoreClaims(client: KubeClient, handle: string): Promise<string[]> {
+export async function restoreClaims(placing: Placing, handle: string): Promise<string[]> {
+  const { client, home } = placing;
   const volumeUID = volumeUIDOf(handle) ?? "";
   const { items } = await client.list(PERSISTENT_VOLUMES, { labelSelector: `${RECORDS.volumeUID}=${volumeUID}` });
   const made: string[] = [];
@@ -22,8 +25,10 @@ export async function restoreClaims(client: KubeClient, handle: string): Promise
     const { namespace, name, uid } = volume.spec.claimRef ?? {};
     if (namespace !== claimName.namespace || name !== claimName.name) continue;
     if ((await client.get(PERSISTENT_VOLUME_CLAIMS, claimName)) !== undefined) continue;
+    const problem = await home.problem();
+    if (problem !== undefined) throw new UnsafeHomeError(problem);
     if (uid !== undefined) await forgetClaim(client, volume);
-    await placeClaim(client, claimOf(handle, volumeUID, member, volume));
+    await placeClaim(placing, claimOf(handle, volumeUID, member, volume));
     made.push(claimName.name);
   }
   return made;

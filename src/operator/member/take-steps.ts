@@ -1,14 +1,13 @@
 // Takes the steps that a member's plan asks for, none again before anybody could have seen it. What the API server refuses for good is
 // a sentence for people, not an error.
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
 import { KubeError } from "../../kube/kube-error.ts";
+import { type Placing, UnsafeHomeError } from "./member-home.ts";
 import { ForeignClaimError, takeStep } from "./member-steps.ts";
 import type { Pace } from "./pace.ts";
 import type { MemberStep } from "./plan-member.ts";
 
-export interface StepTaking {
-  readonly client: KubeClient;
+export interface StepTaking extends Placing {
   /** Of asking a provisioner again that has sent a claim away. */
   readonly reselection: Pace;
   /** Of making what was made a moment ago: caches may not show it yet. */
@@ -29,7 +28,7 @@ export async function takeSteps(
     return undefined;
   } catch (error) {
     // A quota, a policy, a name that is taken: said to people, and looked at again with every change of the volume.
-    if (error instanceof ForeignClaimError) return error.message;
+    if (error instanceof ForeignClaimError || error instanceof UnsafeHomeError) return error.message;
     if (error instanceof KubeError && (error.reason === "Forbidden" || error.reason === "Invalid"))
       return `member ${member.name}: ${error.message}`;
     throw error;
@@ -37,16 +36,17 @@ export async function takeSteps(
 }
 
 async function takeOnce(
-  { client, making }: StepTaking,
+  taking: StepTaking,
   layout: FilesystemLayout,
   member: MemberSpec,
   step: MemberStep,
 ): Promise<void> {
+  const { making } = taking;
   const isMade = step.do === "create-claim" || step.do === "attach";
   const key = `${layout.metadata.uid}/${member.name}/${step.do === "attach" ? step.nodeName : ""}`;
   if (isMade && !making.mayAsk(key)) return;
   try {
-    await takeStep(client, layout, member, step);
+    await takeStep(taking, layout, member, step);
   } catch (error) {
     making.forget(key);
     throw error;

@@ -4,6 +4,7 @@ import { MEMBER_LABEL, MEMBER_NAMESPACE, RECORDS } from "../../api/names.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../kube/resources.ts";
+import { type Placing, UnsafeHomeError } from "./member-home.ts";
 import { releaseKeptVolumes } from "./release-kept-volumes.ts";
 import { describeAttachment, detach, tearDownMember } from "./tear-down-member.ts";
 
@@ -25,18 +26,19 @@ export async function tearDownSpan(client: KubeClient, handle: string, volumeUID
 
 /** As tearDownSpan, and volumes that are kept for claims that are gone: only where the volume itself is deleted. */
 export async function deleteSpanMembers(
-  client: KubeClient,
+  placing: Placing,
   handle: string,
   volumeUID: string,
 ): Promise<string | undefined> {
-  const left = await tearDownSpan(client, handle, volumeUID);
-  return left ?? unlessChanged("a kept volume", () => releaseKeptVolumes(client, handle, volumeUID));
+  const left = await tearDownSpan(placing.client, handle, volumeUID);
+  return left ?? unlessChanged("a kept volume", () => releaseKeptVolumes(placing, handle, volumeUID));
 }
 
 async function unlessChanged(what: string, step: () => Promise<string | undefined>): Promise<string | undefined> {
   try {
     return await step();
   } catch (error) {
+    if (error instanceof UnsafeHomeError) return error.message;
     if (isKubeError(error, "Conflict")) return `${what} to be seen as it is`;
     throw error;
   }

@@ -8,6 +8,7 @@ import type { Outcome } from "../../kube/work-queue.ts";
 import type { Consolidations } from "../consolidation/consolidations.ts";
 import { tendLogicalVolume } from "../lvm/tend-logical-volume.ts";
 import { type ClassFailure, classFailure, growthNews } from "../member/member-growth.ts";
+import { type Placing, UnsafeHomeError } from "../member/member-home.ts";
 import { rulesOfRecords } from "../member/member-rules.ts";
 import type { Pace } from "../member/pace.ts";
 import { departureMessage } from "../member/record-sources.ts";
@@ -29,7 +30,7 @@ import { untoldForMs } from "./passing-state.ts";
 import type { TargetRefusal } from "./target-fields.ts";
 import type { VolumeCaches } from "./volume-caches.ts";
 
-export interface VolumeReconciling extends TargetCarrying {
+export interface VolumeReconciling extends TargetCarrying, Placing {
   readonly caches: VolumeCaches;
   readonly metrics: OperatorMetrics;
   readonly reselection: Pace;
@@ -46,7 +47,7 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   const cached = gatherFacts(reconciling.caches, handle);
   // An ordinary claim is no volume of ours: src/operator/claim/ looks after it.
   if (cached.layout?.spec.backend === "claim") return "done";
-  const { facts, missing } = looksLost(cached) ? await rebuild(reconciling, cached) : { facts: cached, missing: [] };
+  const { facts, missing, unsafe } = await rebuild(reconciling, cached);
   const { filesystem } = facts;
   if (facts.layout !== undefined && isRemoving(facts.layout)) return "done";
   const carried =
@@ -56,10 +57,10 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
     carried.layout && filesystem ? await carryTrim(reconciling.layouts, carried.layout, filesystem) : carried.layout;
   if (layout?.spec.backend === "lvm") await tendLvm(reconciling, layout, filesystem);
   const noGrowth = failureOfClass(reconciling, layout);
-  const members =
-    layout?.spec.backend === "span" ? await tendSpan(reconciling, layout, filesystem, noGrowth) : undefined;
+  const members = layout?.spec.backend === "span" ? await tendSpan(reconciling, layout, filesystem, noGrowth) : unsafe;
   const outcome = noLaterThan(noGrowth, outcomeOf(members, refusal), reconciling.clock.nowMs());
-  if (filesystem === undefined || (layout === undefined && missing.length === 0)) return outcome;
+  if (filesystem === undefined || (layout === undefined && missing.length === 0 && unsafe === undefined))
+    return outcome;
   const lostNode = layout && (await lostNodeOf(reconciling, layout));
   const consolidation = reconciling.consolidations.needOf(handle, filesystem.status?.consolidation);
   const unfit = reconciling.consolidations.unfitOf(handle, unfitShown(filesystem));
@@ -136,14 +137,25 @@ function noLaterThan(noGrowth: ClassFailure | undefined, outcome: Outcome, nowMs
   return outcome !== "done" && outcome.againAfterMs < againAfterMs ? outcome : { againAfterMs };
 }
 
-/** Makes again what is really gone. Returns the facts as they are then, and what the record lacks. */
-async function rebuild(
-  { client, events, metrics, layouts }: VolumeReconciling,
-  cached: VolumeFacts,
-): Promise<{ facts: VolumeFacts; missing: readonly string[] }> {
+/** The facts as they are then, and what the record lacks. */
+interface Rebuilt {
+  readonly facts: VolumeFacts;
+  readonly missing: readonly string[];
+  /** Why its members have no claims; then nothing is made of those that do. */
+  readonly unsafe?: MemberReport;
+}
+
+/** Makes again what is really gone. */
+async function rebuild(reconciling: VolumeReconciling, cached: VolumeFacts): Promise<Rebuilt> {
+  if (!looksLost(cached)) return { facts: cached, missing: [] };
+  const { client, events, metrics, layouts } = reconciling;
   let live = await gatherLiveFacts(client, cached);
-  if (needsMembers(live) && (await restoreClaims(client, cached.handle)).length > 0)
-    live = await gatherLiveFacts(client, cached);
+  const restored = needsMembers(live) ? await restore(reconciling, cached.handle) : [];
+  if (restored instanceof UnsafeHomeError) {
+    const problem = { reason: "MemberFailed" as const, message: restored.message };
+    return { facts: live, missing: [], unsafe: { waiting: [], problem, spare: undefined } };
+  }
+  if (restored.length > 0) live = await gatherLiveFacts(client, cached);
   const plan = decideRebuild(live);
   if (plan === undefined) return { facts: live, missing: [] };
   const { claimRef } = plan;
@@ -163,6 +175,15 @@ async function rebuild(
       `${rebuilt.join(" and ")} of volume ${cached.handle} had been deleted, and was made again from PersistentVolume ${live.persistentVolume?.metadata.name}`,
     );
   return { facts: { ...live, layout, filesystem }, missing: plan.missing };
+}
+
+async function restore(reconciling: VolumeReconciling, handle: string): Promise<string[] | UnsafeHomeError> {
+  try {
+    return await restoreClaims(reconciling, handle);
+  } catch (error) {
+    if (error instanceof UnsafeHomeError) return error;
+    throw error;
+  }
 }
 
 /** Returns how long it may be left untold, where it is not told yet. */

@@ -71,6 +71,7 @@ export async function startTestCluster(namespaceBudgetBytes = BUDGET_BYTES): Pro
         identity: `operator-${randomUUID()}`,
         leaseNamespace: "tidemark-system",
         userName: "system:serviceaccount:tidemark-system:operator",
+        guardsRequired: false,
         csiSocket,
         spanCsiSocket,
         namespaceBudgetBytes,

@@ -24,6 +24,7 @@ import {
 import { createEventRecorder } from "../../../src/kube/events.ts";
 import { NAMESPACES, NODES } from "../../../src/kube/resources.ts";
 import { deleteVolume } from "../../../src/operator/csi/delete-volume.ts";
+import { createMemberHome } from "../../../src/operator/member/member-home.ts";
 import { createLayoutWatch } from "../../../src/operator/volume/layout-watch.ts";
 import { createLayoutWriter } from "../../../src/operator/volume/layout-writer.ts";
 import { createVolumeCaches } from "../../../src/operator/volume/volume-caches.ts";
@@ -303,6 +304,7 @@ describe("DeleteVolume", () => {
         layouts: createLayoutWriter(client),
         watch,
         changes: createVolumeChanges(caches),
+        home: createMemberHome(client, false, log),
         events: createEventRecorder({ client, component: "test", nowMs: Date.now, log }),
       });
     } finally {

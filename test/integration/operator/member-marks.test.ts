@@ -8,8 +8,10 @@ import { API_VERSION, MEMBER_NAMESPACE } from "../../../src/api/names.ts";
 import type { KubeObject } from "../../../src/kube/object.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES } from "../../../src/kube/resources.ts";
 import { KEPT_BY_GITOPS } from "../../../src/operator/member/member-claim.ts";
+import { createMemberHome } from "../../../src/operator/member/member-home.ts";
 import { memberLabels } from "../../../src/operator/member/member-names.ts";
 import { createMemberClaim } from "../../../src/operator/member/member-steps.ts";
+import { createLogger } from "../../../src/process/log.ts";
 import { buildClaim } from "../../builders/claim.ts";
 import { type ApiServer, startApiServer } from "./api-server.ts";
 import { type TestCluster, untilRead } from "./cluster.ts";
@@ -213,7 +215,9 @@ describe("a member's claim that is made while nothing keeps it up", () => {
       },
       spec: { claimRef: { namespace: "default", name: "made", uid: volumeUID }, volumeUID, backend: "span" },
     };
-    const made = await createMemberClaim(server.client, layout, { name: "m0", size: "1Gi", source: {} });
+    const { client } = server;
+    const home = createMemberHome(client, false, createLogger("test", "silent"));
+    const made = await createMemberClaim({ client, home }, layout, { name: "m0", size: "1Gi", source: {} });
     expect(made.metadata.labels).toEqual({ ...memberLabels(volumeUID, "m0"), team: "red" });
     expect(made.metadata.annotations).toEqual({ ...KEPT_BY_GITOPS, "example.com/owner": "ann" });
   }, 60_000);

@@ -20,6 +20,7 @@ import { holdingNode, isHeldSince } from "../../../src/operator/csi/holding-node
 import { askRemoval } from "../../../src/operator/csi/remove-volume.ts";
 import { unpublishVolume } from "../../../src/operator/csi/unpublish-volume.ts";
 import type { MemberCaches } from "../../../src/operator/member/member-facts.ts";
+import { createMemberHome } from "../../../src/operator/member/member-home.ts";
 import { attachmentName } from "../../../src/operator/member/member-names.ts";
 import { tendMembers } from "../../../src/operator/member/tend-members.ts";
 import { createTurns } from "../../../src/operator/member/turns.ts";
@@ -30,6 +31,7 @@ import { makeLayout, readLayout } from "../../../src/operator/volume/new-layout.
 import type { VolumeChanges } from "../../../src/operator/volume/volume-changes.ts";
 import type { VolumeRecord } from "../../../src/operator/volume/volume-record.ts";
 import { systemClock } from "../../../src/process/clock.ts";
+import { createLogger } from "../../../src/process/log.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { CLAIM_REF, HANDLE, VOLUME_UID } from "../../builders/volume.ts";
 import { interposed } from "../../fakes/interposed-client.ts";
@@ -100,6 +102,10 @@ function unpublish(through: KubeClient, volumeId: string, nodeId: string) {
 const noNews = (): undefined => undefined;
 /** Nothing is waited for between two requests of a kind. */
 const ALWAYS = { mayAsk: () => true, forget: () => undefined };
+const placingBy = (by: KubeClient) => ({
+  client: by,
+  home: createMemberHome(by, false, createLogger("test", "silent")),
+});
 const AT_ONCE = { reselection: ALWAYS, making: ALWAYS };
 
 describe("a volume that is published again while it is unpublished", () => {
@@ -143,7 +149,11 @@ describe("a volume that is published again while it is unpublished", () => {
       () => give(handle, "node-b"),
     );
     const caches = cachesOf({ attachments: [stray] });
-    await tendMembers({ client: through, caches, layouts: createLayoutWriter(through), ...AT_ONCE }, taken, noNews);
+    await tendMembers(
+      { ...placingBy(through), caches, layouts: createLayoutWriter(through), ...AT_ONCE },
+      taken,
+      noNews,
+    );
     expect((await attachmentOf(handle, "node-b"))?.metadata.deletionTimestamp).toBeUndefined();
     expect(await attachmentOf(handle, "node-b")).toBeDefined();
   }, 60_000);
@@ -264,7 +274,7 @@ describe("what a node is told of an attachment", () => {
     return { layout, caches: cachesOf({ claims: [claim], volumes: [volume], attachments: [attachment] }) };
   }
   const tend = (caches: MemberCaches, layout: FilesystemLayout) =>
-    tendMembers({ client, caches, layouts: createLayoutWriter(client), ...AT_ONCE }, layout, noNews);
+    tendMembers({ ...placingBy(client), caches, layouts: createLayoutWriter(client), ...AT_ONCE }, layout, noNews);
   const toldOf = async (handle: string) =>
     (await readLayout(client, handle))?.spec.members?.[0]?.source.claim?.attachment;
 
@@ -314,7 +324,7 @@ describe("what a node is told of an attachment", () => {
       () => publishAnew(handle),
     );
     const layouts = createLayoutWriter(through);
-    await tendMembers({ client: through, caches, layouts, ...AT_ONCE }, untold, noNews);
+    await tendMembers({ ...placingBy(through), caches, layouts, ...AT_ONCE }, untold, noNews);
     expect(await toldOf(handle)).toBeUndefined();
   }, 60_000);
 });
@@ -387,7 +397,7 @@ describe("a volume that is decided to go", () => {
       async () => void (await tested.span.publish(handle, "node-a")),
     );
     const layouts = createLayoutWriter(through);
-    const parts = { client: through, layouts, changes: once, turns: createTurns(), memberWaitLimitMs: 0 };
+    const parts = { ...placingBy(through), layouts, changes: once, turns: createTurns(), memberWaitLimitMs: 0 };
     await abandon({ ...parts, budgetBytes: GIB }, layout);
     const kept = await tested.span.layout(handle);
     expect(kept?.spec).toMatchObject({ nodeName: "node-a", members: [{ state: "Present" }] });

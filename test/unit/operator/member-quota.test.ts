@@ -34,6 +34,26 @@ describe("the quota of a namespace on a class", () => {
   ])("is none where quotas are on %s", (_what, hard: Record<string, string>) => {
     expect(tightestQuota([quota("other", hard)], "shop", "gp3", GIB)).toBeUndefined();
   });
+
+  it.each(["9e99", "-", "1e400Gi"])(
+    "is none where one says %s, which is no size: the default budget stands",
+    (size) => {
+      expect(tightestQuota([quota("huge", { [KEY]: size })], "shop", "gp3", GIB)).toBeUndefined();
+    },
+  );
+
+  it("is none where one is for some claims only: nobody lifts the default budget by it", () => {
+    const { spec, ...one } = quota("scoped", { [KEY]: "100Ti" });
+    const scoped = { scopes: ["VolumeAttributesClass"] };
+    expect(tightestQuota([{ ...one, spec: { ...spec, ...scoped } }], "shop", "gp3", GIB)).toBeUndefined();
+    const selected = { scopeSelector: { matchExpressions: [] } };
+    expect(tightestQuota([{ ...one, spec: { ...spec, ...selected } }], "shop", "gp3", GIB)).toBeUndefined();
+  });
+
+  it("leaves nothing where what is used cannot be read", () => {
+    const taken = tightestQuota([quota("odd", { [KEY]: "10Gi" }, { [KEY]: "much" })], "shop", "gp3", GIB);
+    expect(taken).toMatchObject({ limitBytes: 10 * GIB, takenBytes: 11 * GIB });
+  });
 });
 
 it("a default budget says who gives how much, and how much more is wanted", () => {

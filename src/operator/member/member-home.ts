@@ -1,0 +1,71 @@
+// The namespace of members, as it is when one is to be placed there. It is looked at anew each time: that is once for each claim that is
+// made, and what waits for it asks again by itself.
+import { MEMBER_NAMESPACE } from "../../api/names.ts";
+import type { KubeClient } from "../../kube/client.ts";
+import { isKubeError } from "../../kube/kube-error.ts";
+import {
+  NAMESPACES,
+  VALIDATING_ADMISSION_POLICIES,
+  VALIDATING_ADMISSION_POLICY_BINDINGS,
+} from "../../kube/resources.ts";
+import type { Logger } from "../../process/log.ts";
+import { HOME_GUARDS, HOME_LABELS, type HomeGuard, homeProblem } from "./decide-home.ts";
+import { KEPT_BY_GITOPS } from "./member-claim.ts";
+
+export interface MemberHome {
+  /** Why no member may be placed there; undefined: one may. The namespace is made where it is missing. Throws KubeError. */
+  problem(): Promise<string | undefined>;
+}
+
+/** What places members. */
+export interface Placing {
+  readonly client: KubeClient;
+  readonly home: MemberHome;
+}
+
+/** No member is placed in a namespace that is not known to be Tidemark's. */
+export class UnsafeHomeError extends Error {
+  override name = "UnsafeHomeError";
+}
+
+/** `guardsRequired`: false where no API server asks admission policies. */
+export function createMemberHome(client: KubeClient, guardsRequired: boolean, log: Logger): MemberHome {
+  let told: string | undefined;
+  return {
+    problem: async () => {
+      const [namespace, guards] = await Promise.all([readNamespace(client), guardsRequired ? readGuards(client) : []]);
+      const problem = homeProblem(namespace, guards);
+      if (problem !== told) log.warn({ problem: problem ?? "none any more" }, "where members are placed");
+      told = problem;
+      return problem;
+    },
+  };
+}
+
+async function readNamespace(client: KubeClient) {
+  const name = { name: MEMBER_NAMESPACE };
+  const found = await client.get(NAMESPACES, name);
+  if (found !== undefined) return found;
+  await createMemberNamespace(client);
+  return client.get(NAMESPACES, name);
+}
+
+function readGuards(client: KubeClient): Promise<HomeGuard[]> {
+  return Promise.all(
+    HOME_GUARDS.map(async (name) => ({
+      name,
+      policy: await client.get(VALIDATING_ADMISSION_POLICIES, { name }),
+      binding: await client.get(VALIDATING_ADMISSION_POLICY_BINDINGS, { name }),
+    })),
+  );
+}
+
+/** Somebody else's stays as it is. */
+export async function createMemberNamespace(client: KubeClient): Promise<void> {
+  const metadata = { name: MEMBER_NAMESPACE, labels: { ...HOME_LABELS }, annotations: { ...KEPT_BY_GITOPS } };
+  try {
+    await client.create("member/create-namespace", NAMESPACES, { apiVersion: "v1", kind: "Namespace", metadata });
+  } catch (error) {
+    if (!isKubeError(error, "AlreadyExists")) throw error;
+  }
+}

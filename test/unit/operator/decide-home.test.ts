@@ -1,0 +1,68 @@
+import { describe, expect, it } from "@jest/globals";
+import { HOME_GUARDS, HOME_LABELS, type HomeGuard, homeProblem } from "../../../src/operator/member/decide-home.ts";
+
+const metadata = { name: "tidemark-volumes", labels: { ...HOME_LABELS, team: "red" } };
+const namespace = { apiVersion: "v1", kind: "Namespace", metadata };
+const API = { apiVersion: "admissionregistration.k8s.io/v1" };
+const policyOf = (name: string, failurePolicy: "Fail" | "Ignore" = "Fail") => ({
+  ...{ ...API, kind: "ValidatingAdmissionPolicy", metadata: { name } },
+  spec: { failurePolicy },
+});
+const bindingOf = (name: string, changed: object = {}) => ({
+  ...{ ...API, kind: "ValidatingAdmissionPolicyBinding", metadata: { name } },
+  spec: { policyName: name, validationActions: ["Deny"], ...changed },
+});
+const guards: readonly HomeGuard[] = HOME_GUARDS.map((name) => ({
+  name,
+  policy: policyOf(name),
+  binding: bindingOf(name),
+}));
+
+it("a namespace with our labels, under all guards, may have members", () => {
+  expect(homeProblem(namespace, guards)).toBeUndefined();
+});
+
+it("where no API server asks admission policies, the labels decide", () => {
+  expect(homeProblem(namespace, [])).toBeUndefined();
+  expect(homeProblem({ ...namespace, metadata: { name: "tidemark-volumes" } }, [])).toMatch(/lacks the label/);
+});
+
+describe("none is placed", () => {
+  it("in one that is not there, or is being deleted", () => {
+    expect(homeProblem(undefined, guards)).toMatch(/is not there/);
+    const deletionTimestamp = "2026-01-01T00:00:00Z";
+    expect(homeProblem({ ...namespace, metadata: { ...metadata, deletionTimestamp } }, guards)).toMatch(
+      /being deleted/,
+    );
+  });
+
+  it.each([
+    ["no labels", undefined, "app.kubernetes.io/part-of=tidemark"],
+    ["pods of any kind", { "app.kubernetes.io/part-of": "tidemark" }, "pod-security.kubernetes.io/enforce=restricted"],
+    [
+      "a tenant's own labels",
+      { ...HOME_LABELS, "app.kubernetes.io/part-of": "lair" },
+      "app.kubernetes.io/part-of=tidemark",
+    ],
+  ])("in one with %s, and it is said what mends that", (_what, labels, lacking) => {
+    const { labels: _ours, ...rest } = metadata;
+    const problem = homeProblem({ ...namespace, metadata: labels === undefined ? rest : { ...rest, labels } }, guards);
+    expect(problem).toContain(`it lacks the label ${lacking}`);
+    expect(problem).toContain("kubectl apply --server-side -k kustomize/foundation");
+  });
+
+  describe.each(HOME_GUARDS)("without %s", (name) => {
+    it.each<[string, Partial<HomeGuard>]>([
+      ["which is not there", { policy: undefined, binding: undefined }],
+      ["of which only the binding is there", { policy: undefined }],
+      ["of which only the policy is there", { binding: undefined }],
+      ["which lets through what it fails on", { policy: policyOf(name, "Ignore") }],
+      ["which only warns", { binding: bindingOf(name, { validationActions: ["Warn", "Audit"] }) }],
+      ["which is bound to some objects only", { binding: bindingOf(name, { matchResources: {} }) }],
+      ["whose binding is another policy's", { binding: bindingOf(name, { policyName: "mine" }) }],
+    ])("%s", (_what, broken) => {
+      const others = guards.map((guard) => (guard.name === name ? { ...guard, ...broken } : guard));
+      expect(homeProblem(namespace, others)).toContain(name);
+    });
+  });
+});
