@@ -12,8 +12,8 @@ const OWN_IMAGE = [{ name: "tidemark", newName: "registry.example/tidemark", dig
 
 function containersOf(text: string): Container[] {
   return manifestsOf(text).flatMap(({ spec }) => {
-    const { containers = [], initContainers = [] } = (spec?.template?.spec ?? {}) as Record<string, Container[]>;
-    return [...containers, ...initContainers];
+    const pod = spec?.template?.spec;
+    return pod === undefined ? [] : [...pod.containers, ...((pod["initContainers"] ?? []) as Container[])];
   });
 }
 
