@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
 # Installs what a fresh Debian machine lacks. Talks on stderr only, so that a caller's stdout stays its own.
-#   --for demo|test|test-real|cluster|bench   what is to be run; default demo
-#   --yes                                     do not ask before installing system packages (nor without a terminal)
+#   --for GOAL   what is to be run, a goal of the Makefile; may be given more than once; default: what the demo needs
+#   --yes        install system packages without asking. CI=true says the same
+# It asks once on a terminal. Without one, and without --yes, it installs no system package, and stops (exit code 3) where one is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-purpose=demo
+purposes=()
 agreed=no
+[ "${CI:-}" != true ] || agreed=yes
 while [ $# -gt 0 ]; do
   case $1 in
-    --for) purpose=$2; shift ;;
-    --yes | --json) agreed=yes ;;
+    --for) purposes+=("$2"); shift ;;
+    --yes) agreed=yes ;;
   esac
   shift
 done
@@ -34,12 +36,14 @@ tests=(lvm2:lvm prometheus:prometheus strace:strace openssl:openssl procps:ps)
 vm=(attr:setfattr user-mode-linux:linux.uml kmod:modprobe busybox-static:busybox dmsetup:dmsetup thin-provisioning-tools:thin_check)
 cluster=(containerd:containerd runc:runc containernetworking-plugins:/usr/lib/cni/ptp nftables:nft iproute2:ip openssl:openssl
   busybox-static:busybox)
-case $purpose in
-  test) wanted+=("${tests[@]}") ;;
-  test-real) wanted+=("${tests[@]}" "${vm[@]}" "${cluster[@]}") ;;
-  cluster) wanted+=("${cluster[@]}") ;;
-  bench) wanted+=("${cluster[@]}" "${vm[@]}" lvm2:lvm fio:fio strace:strace) ;;
-esac
+for purpose in "${purposes[@]}"; do
+  case $purpose in
+    test | mutants) wanted+=("${tests[@]}") ;;
+    test-real | soak) wanted+=("${tests[@]}" "${vm[@]}" "${cluster[@]}") ;;
+    cluster) wanted+=("${cluster[@]}") ;;
+    bench) wanted+=("${cluster[@]}" "${vm[@]}" lvm2:lvm fio:fio strace:strace) ;;
+  esac
+done
 missing=()
 for entry in "${wanted[@]}"; do
   name=${entry%%:*}
@@ -47,7 +51,8 @@ for entry in "${wanted[@]}"; do
 done
 newer_kernel() {
   # The second kernel that some tests run on; without it they say so.
-  [ "$purpose" != test-real ] || test/vm/get-newer-kernel.sh >&2 || true
+  [[ " ${purposes[*]} " =~ \ (test-real|soak)\  ]] || return 0
+  test/vm/get-newer-kernel.sh >&2 || true
 }
 [ ${#missing[@]} -gt 0 ] || { newer_kernel; exit 0; }
 
@@ -55,7 +60,12 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
   echo "Not installed: ${missing[*]} (needs root and apt-get). What needs them runs simulated or is skipped, and says so." >&2
   exit 0
 fi
-if [ "$agreed" = no ] && [ -t 0 ] && [ -t 2 ]; then
+if [ "$agreed" = no ]; then
+  if ! [ -t 0 ] || ! [ -t 2 ]; then
+    echo "Debian packages are missing, and there is no terminal to ask on: ${missing[*]}. To have them installed, give ARGS=--yes" \
+      "(make ${purposes[*]:-setup} ARGS=--yes) or set CI=true; or install them: apt-get install ${missing[*]}" >&2
+    exit 3
+  fi
   read -r -p "Install ${missing[*]} with apt-get? [Y/n] " answer >&2
   [[ "$answer" =~ ^([yY].*)?$ ]] || exit 0
 fi

@@ -1,4 +1,4 @@
-// Keeps web pages out: a browser on this machine reaches loopback, too, and there is no authentication.
+// Keeps web pages out: a browser on this machine reaches loopback, too, and is its user's.
 import type { IncomingMessage } from "node:http";
 import { webPageRefusal } from "../process/loopback-request.ts";
 import { ApiError } from "./api-error.ts";

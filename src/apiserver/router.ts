@@ -22,6 +22,11 @@ export interface Parts {
   readonly writer: ObjectWriter;
 }
 
+/** The probes, which kube-apiserver answers to all, too. */
+export function isOpenToAll({ url = "/" }: Pick<IncomingMessage, "url">): boolean {
+  return HEALTH_PATHS.includes(url.replace(/\?.*$/, ""));
+}
+
 /** Answers one request. Throws ApiError for what is refused before an answer has begun. */
 export async function route(parts: Parts, incoming: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(incoming.url ?? "/", "http://127.0.0.1");

@@ -1,8 +1,10 @@
-// The embedded control plane: the Kubernetes API for the kinds that Tidemark uses, in this process, in memory, without
-// authentication. So it listens on loopback only, and nothing outlives it.
+// The embedded control plane: the Kubernetes API for the kinds that Tidemark uses, in this process, in memory. One token opens all of
+// it, and there are no roles. So it listens on loopback only, and nothing outlives it.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "../process/log.ts";
+import { type ControlPlaneAccess, refuseStrangers } from "./access.ts";
 import { ApiError } from "./api-error.ts";
 import { builtInKind } from "./built-in-kinds.ts";
 import { ContentDeletion } from "./content-deletion.ts";
@@ -12,13 +14,15 @@ import { sendError } from "./http-answer.ts";
 import { KindRegistry } from "./kind-registry.ts";
 import { refuseWebPages } from "./loopback-guard.ts";
 import { ObjectWriter, timestamp } from "./object-writer.ts";
-import { route } from "./router.ts";
+import { isOpenToAll, route } from "./router.ts";
 import { ObjectStore } from "./store.ts";
 
 export interface ControlPlaneOptions {
   /** 0: any free port. */
   readonly port: number;
   readonly host?: "127.0.0.1";
+  /** "open": over plain HTTP for each program of this machine. A test's alone, which holds nothing of worth and lives for seconds. */
+  readonly access: ControlPlaneAccess | "open";
   readonly log: Logger;
 }
 
@@ -37,11 +41,10 @@ const VERSIONS_PER_MS = 100;
 const IDLE_CONNECTION_MS = 90_000;
 
 /** Throws when the address is not loopback, or the port is taken. */
-export async function startControlPlane({ port, host = LOOPBACK, log }: ControlPlaneOptions): Promise<ControlPlane> {
+export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
+  const { port, host = LOOPBACK, access, log } = options;
   if (host !== LOOPBACK)
-    throw new Error(
-      `the control plane has no authentication and so listens on ${LOOPBACK} only, not on "${String(host)}"`,
-    );
+    throw new Error(`the control plane has no roles and so listens on ${LOOPBACK} only, not on "${String(host)}"`);
   const store = new ObjectStore(Date.now() * VERSIONS_PER_MS);
   const registry = new KindRegistry();
   const writer = new ObjectWriter(store, Date.now);
@@ -54,6 +57,7 @@ export async function startControlPlane({ port, host = LOOPBACK, log }: ControlP
     log.debug({ method: request.method, url: request.url, userAgent: request.headers["user-agent"] }, "request");
     try {
       refuseWebPages(request);
+      if (access !== "open" && !isOpenToAll(request)) refuseStrangers(request, access);
       await route({ store, registry, writer }, request, response);
     } catch (error) {
       if (!(error instanceof ApiError) && !request.destroyed)
@@ -61,11 +65,15 @@ export async function startControlPlane({ port, host = LOOPBACK, log }: ControlP
       sendError(response, error);
     }
   };
-  const server = createServer((request, response) => void answer(request, response));
+  const listener = (request: IncomingMessage, response: ServerResponse) => void answer(request, response);
+  const server =
+    access === "open"
+      ? createServer(listener)
+      : createTlsServer({ key: access.keyPem, cert: access.certificatePem, minVersion: "TLSv1.3" }, listener);
   server.keepAliveTimeout = IDLE_CONNECTION_MS;
   const bound = await listen(server, port);
   return {
-    url: `http://${LOOPBACK}:${bound}`,
+    url: `${access === "open" ? "http" : "https"}://${LOOPBACK}:${bound}`,
     port: bound,
     close: async () => {
       for (const controller of controllers) controller.close();

@@ -4,13 +4,13 @@ import { printable } from "../api/printable.ts";
 import { PLACEMENT_FLAGS, readPlacement } from "../extender/config.ts";
 import type { ScoreParts } from "../extender/decide-score.ts";
 import { explainPod, type NodeVerdict, type PodExplanation } from "../extender/explain-pod.ts";
-import { CONNECTION_FLAGS } from "../kube/connection-flags.ts";
+import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
 import { createKubeClient } from "../kube/http-client.ts";
 import { connectionOf } from "../kube/kube-config.ts";
 import { parseObjectKey } from "../kube/object.ts";
 import { directEffects } from "../process/effects.ts";
 
-const USAGE = `Usage: tidemark explain --pod NAMESPACE/NAME [--output json] [--kubeconfig FILE | --server URL]
+const USAGE = `Usage: tidemark explain --pod NAMESPACE/NAME [--output json] [--kubeconfig FILE | --server URL [--credentials DIRECTORY]]
 
   The flags of the extender's weights (--weight-free, --weight-growth, --weight-io, --default-divisor, --divisor CLASS=NUMBER)
   are taken, too: give those that it runs with.
@@ -31,8 +31,7 @@ export async function runExplainPod(args: readonly string[]): Promise<void> {
     process.stdout.write(USAGE);
     return;
   }
-  const { server, kubeconfig } = values;
-  const connection = await connectionOf({ server, kubeconfig, serviceHost: undefined, servicePort: undefined });
+  const connection = await connectionOf(readConnectionSettings(values, {}));
   const client = createKubeClient({ connection, effects: directEffects, userAgent: "tidemark-cli" });
   try {
     const { namespace = "default", name } = parseObjectKey(values.pod);

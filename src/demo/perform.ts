@@ -3,6 +3,7 @@
 import { realpathSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { createKubeClient } from "../kube/http-client.ts";
+import { connectionOf } from "../kube/kube-config.ts";
 import { directEffects } from "../process/effects.ts";
 import { createLogger } from "../process/log.ts";
 import { GIB } from "../units/quantity.ts";
@@ -54,7 +55,10 @@ export async function perform(performance: Performance): Promise<DemoSummary> {
     port: config.port,
     initialSizeBytes: INITIAL_BYTES,
   });
-  announce({ server: processes.server, metricsUrls: processes.metricsUrls });
+  announce({
+    kubeconfig: join(processes.credentialsDirectory, "config"),
+    metricsUrls: processes.metricsUrls,
+  });
   const playing = play(performance, processes);
   const summary = await Promise.race([playing, processes.failure]);
   ending.throwIfAborted();
@@ -63,7 +67,9 @@ export async function perform(performance: Performance): Promise<DemoSummary> {
 
 async function play(performance: Performance, processes: Processes): Promise<DemoSummary> {
   const { config, runDirectory, storage, fixedVolume, log, clock, ending, announce } = performance;
-  const client = createKubeClient({ connection: { server: processes.server }, effects: directEffects });
+  const { server, credentialsDirectory } = processes;
+  const connection = await connectionOf({ server, credentials: credentialsDirectory });
+  const client = createKubeClient({ connection, effects: directEffects });
   const observer = await startObserver(client, log, clock, createLogger("demo", "silent"));
   const policy = readPolicy(config.policyFile);
   const policyFile = join(runDirectory, "demo-breathing.yaml");

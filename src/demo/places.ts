@@ -1,8 +1,8 @@
 // Where the user of another terminal can look at a run, as lines to copy from. Pure; the views and `--keep` show the same ones.
 
 export interface Places {
-  /** Undefined until the control plane listens. */
-  readonly server?: string | undefined;
+  /** Of the control plane; undefined until that listens. */
+  readonly kubeconfig?: string | undefined;
   /** Undefined until it is mounted. */
   readonly mountPath?: string | undefined;
   /** A simulated disk is nothing that df could show. */
@@ -14,11 +14,11 @@ export interface Places {
 export type MetricsUrls = Readonly<Record<"policy-engine" | "operator" | "agent", string>>;
 
 /** One command a line; only what is there already. */
-function placeCommands({ server, mountPath, storage, metricsUrls }: Places): string[] {
+function placeCommands({ kubeconfig, mountPath, storage, metricsUrls }: Places): string[] {
   const commands: string[] = [];
   if (mountPath !== undefined && storage !== "simulated")
     commands.push(`df -h ${mountPath}`, "# df on btrfs may show what was written up to 30 s late");
-  if (server !== undefined) commands.push(`kubectl --server ${server} -n default get filesystems -w`); // kubectl watches one kind at a time
+  if (kubeconfig !== undefined) commands.push(`KUBECONFIG=${kubeconfig} kubectl get fs -w`); // kubectl watches one kind at a time
   if (metricsUrls === undefined) return commands;
   const engine = new URL(metricsUrls["policy-engine"]);
   const ports = Object.values(metricsUrls).map((url) => new URL(url).port);

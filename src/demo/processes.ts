@@ -17,6 +17,8 @@ export type ProcessName = (typeof PROCESS_NAMES)[number];
 export interface Processes {
   /** The embedded control plane's address. */
   readonly server: string;
+  /** What opens it: ca.crt, token, and config, a kubeconfig. */
+  readonly credentialsDirectory: string;
   /** Where /metrics can be scraped. */
   readonly metricsUrls: MetricsUrls;
   readonly kubeletDirectory: string;
@@ -55,6 +57,7 @@ export async function startProcesses(options: ProcessOptions): Promise<Processes
   const ports = { "policy-engine": await freePort(), operator: await freePort(), agent: await freePort() };
   const kubeletDirectory = inRun("kubelet");
   const memberDirectory = inRun("members");
+  const credentialsDirectory = inRun("api");
   let reportFailure: (error: Error) => void = () => undefined;
   const failure = new Promise<never>((_, reject) => {
     reportFailure = reject;
@@ -71,13 +74,15 @@ export async function startProcesses(options: ProcessOptions): Promise<Processes
   };
 
   const standalone = start("standalone", [
-    ...["--port", String(options.port), "--node-name", NODE_NAME, "--kubelet-directory", kubeletDirectory],
+    ...["--port", String(options.port), "--write-credentials", credentialsDirectory],
+    ...["--node-name", NODE_NAME, "--kubelet-directory", kubeletDirectory],
     ...["--operator-socket", sockets.operator, "--agent-socket", sockets.agent],
     ...["--initial-size", formatQuantity(options.initialSizeBytes), "--fs-type", "btrfs"],
   ]);
   const server = await Promise.race([addressOf(standalone), failure]);
   const common = (name: keyof typeof ports): string[] => [
-    ...["--server", server, "--http-host", "127.0.0.1", "--http-port", String(ports[name])],
+    ...["--server", server, "--credentials", credentialsDirectory],
+    ...["--http-host", "127.0.0.1", "--http-port", String(ports[name])],
   ];
   const startAgent = (): ChildProcess =>
     start("agent", [
@@ -93,6 +98,7 @@ export async function startProcesses(options: ProcessOptions): Promise<Processes
   const metricsUrl = (name: keyof typeof ports): string => `http://127.0.0.1:${ports[name]}/metrics`;
   return {
     server,
+    credentialsDirectory,
     metricsUrls: {
       "policy-engine": metricsUrl("policy-engine"),
       operator: metricsUrl("operator"),

@@ -20,7 +20,7 @@ export interface ClusterCredentials {
 }
 
 export interface ClusterConnection {
-  /** "https://host:port", or "http://127.0.0.1:port" for an embedded control plane; a path prefix is kept. */
+  /** "https://host:port", or "http://127.0.0.1:port" for one without authentication; a path prefix is kept. */
   readonly server: string;
   /** An HTTP proxy that tunnels to the server. */
   readonly proxy?: string;
@@ -30,8 +30,10 @@ export interface ClusterConnection {
 
 /** What a process' configuration says about the cluster; the first that is set wins, in this order. */
 export interface ConnectionSettings {
-  /** An address without authentication, e.g. "http://127.0.0.1:8001". */
+  /** An address; without authentication, e.g. "http://127.0.0.1:8001", where no credentials are given beside it. */
   readonly server?: string;
+  /** For `server`: a directory with ca.crt and token, as kubelet mounts a service account's. */
+  readonly credentials?: string;
   /** A kubeconfig file. */
   readonly kubeconfig?: string;
   /** KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, as kubelet sets them in a pod. */
@@ -45,11 +47,18 @@ const CREDENTIALS_AGE_LIMIT_MS = 10_000;
 
 /** Throws when the settings name no cluster, or the kubeconfig cannot be used. */
 export async function connectionOf(settings: ConnectionSettings): Promise<ClusterConnection> {
-  if (settings.server !== undefined) return { server: settings.server };
+  if (settings.server !== undefined) return givenConnection(settings.server, settings.credentials);
+  if (settings.credentials !== undefined) throw new Error("--credentials is for --server: give both");
   if (settings.kubeconfig !== undefined) return kubeconfigConnection(settings.kubeconfig);
   if (settings.serviceHost !== undefined && settings.servicePort !== undefined)
     return inClusterConnection(settings.serviceHost, settings.servicePort);
   throw new Error("no cluster is configured: give --server or --kubeconfig, or run in a pod");
+}
+
+function givenConnection(server: string, directory: string | undefined): ClusterConnection {
+  if (directory === undefined) return { server };
+  if (!server.startsWith("https:")) throw new Error(`--server ${server}: a token is sent to an https address only`);
+  return { server, credentials: credentialsIn(directory) };
 }
 
 /** The pod's own service account; the token is read again as kubelet rotates it. */
@@ -60,11 +69,15 @@ export function inClusterConnection(
 ): ClusterConnection {
   return {
     server: `https://${isIPv6(host) ? `[${host}]` : host}:${port}`,
-    credentials: keptFor(CREDENTIALS_AGE_LIMIT_MS, async () => {
-      const [ca, token] = await Promise.all(["ca.crt", "token"].map((file) => readFile(join(directory, file), "utf8")));
-      return { headers: { authorization: `Bearer ${(token ?? "").trim()}` }, tls: { ca } };
-    }),
+    credentials: credentialsIn(directory),
   };
+}
+
+function credentialsIn(directory: string): () => Promise<ClusterCredentials> {
+  return keptFor(CREDENTIALS_AGE_LIMIT_MS, async () => {
+    const [ca, token] = await Promise.all(["ca.crt", "token"].map((file) => readFile(join(directory, file), "utf8")));
+    return { headers: { authorization: `Bearer ${(token ?? "").trim()}` }, tls: { ca } };
+  });
 }
 
 /** A kubeconfig's current context, or the one named. A plain http server gets no credentials. Throws when file, context or cluster is missing. */

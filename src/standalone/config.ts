@@ -11,6 +11,8 @@ import { parseQuantity, QuantityError } from "../units/quantity.ts";
 export interface StandaloneConfig {
   /** Port of the embedded control plane on 127.0.0.1; 0 picks a free one. */
   readonly port: number;
+  /** Written at the start: ca.crt, token and config (a kubeconfig), for the owner alone. */
+  readonly credentialsDirectory: string;
   readonly nodeName: string;
   readonly operatorSocket: string;
   /** By default where the agent puts it for kubelet. */
@@ -27,6 +29,7 @@ export interface StandaloneConfig {
 
 const FLAGS = {
   port: { type: "string", default: "8001" },
+  "write-credentials": { type: "string", default: "/run/tidemark/standalone" },
   "node-name": { type: "string", default: "localhost" },
   "operator-socket": { type: "string", default: "/run/tidemark/csi-controller.sock" },
   "agent-socket": { type: "string" },
@@ -43,6 +46,7 @@ export function readConfig(args: readonly string[]): StandaloneConfig {
   const kubeletDirectory = values["kubelet-directory"];
   return {
     port: portFlag("port", values.port),
+    credentialsDirectory: values["write-credentials"],
     nodeName: values["node-name"],
     operatorSocket: values["operator-socket"],
     agentSocket: values["agent-socket"] ?? join(kubeletDirectory, "plugins", LOCAL_DRIVER, "csi.sock"),

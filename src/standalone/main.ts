@@ -7,15 +7,18 @@ import { createLogger } from "../process/log.ts";
 import { stopAll, untilSignal } from "../process/shutdown.ts";
 import { bootstrap } from "./bootstrap.ts";
 import { readConfig } from "./config.ts";
+import { connectionWith, makeCredentials, writeCredentials } from "./credentials.ts";
 import { startStandIns } from "./stand-ins.ts";
 
 /** Prints one JSON line with the server's address on stdout once everything is there. */
 export async function runStandalone(args: readonly string[]): Promise<void> {
   const config = readConfig(args);
   const log = createLogger("standalone", config.logLevel);
-  const controlPlane = await startControlPlane({ port: config.port, log });
+  const access = await makeCredentials(Date.now());
+  const controlPlane = await startControlPlane({ port: config.port, access, log });
   const server = controlPlane.url;
-  const client = createKubeClient({ connection: { server }, effects: directEffects, log });
+  writeCredentials(config.credentialsDirectory, server, access);
+  const client = createKubeClient({ connection: connectionWith(server, access), effects: directEffects, log });
   await bootstrap(client, config);
   const standIns = await startStandIns(client, config, directEffects, log);
   process.stdout.write(`${JSON.stringify({ server })}\n`);

@@ -102,14 +102,16 @@ describe("the embedded control plane", () => {
   const log = createLogger("control-plane", "silent");
 
   it.each(["0.0.0.0", "::", "192.0.2.1"])("does not listen on %s", async (host) => {
-    await expect(startControlPlane({ port: 0, host: host as "127.0.0.1", log })).rejects.toThrow("127.0.0.1 only");
+    await expect(startControlPlane({ port: 0, access: "open", host: host as "127.0.0.1", log })).rejects.toThrow(
+      "127.0.0.1 only",
+    );
   });
 
   it.each([
     ["a web page's origin", { origin: "https://example.com" }],
     ["a name that was pointed here", { host: "rebound.example.com" }],
   ])("refuses a request with %s: 403", async (_case, headers) => {
-    const controlPlane = await startControlPlane({ port: 0, log });
+    const controlPlane = await startControlPlane({ port: 0, access: "open", log });
     const code = await new Promise<number | undefined>((resolve, reject) => {
       const request = httpGet(`${controlPlane.url}/api/v1/namespaces`, { headers, agent: false }, (response) => {
         response.resume();
@@ -122,13 +124,13 @@ describe("the embedded control plane", () => {
   });
 
   it("says so when its port is taken", async () => {
-    const first = await startControlPlane({ port: 0, log });
-    await expect(startControlPlane({ port: first.port, log })).rejects.toThrow("EADDRINUSE");
+    const first = await startControlPlane({ port: 0, access: "open", log });
+    await expect(startControlPlane({ port: first.port, access: "open", log })).rejects.toThrow("EADDRINUSE");
     await first.close();
   });
 
   it("ends its watches when it closes", async () => {
-    const controlPlane = await startControlPlane({ port: 0, log });
+    const controlPlane = await startControlPlane({ port: 0, access: "open", log });
     const watch = await fetch(`${controlPlane.url}/api/v1/configmaps?watch=true`);
     await controlPlane.close();
     await expect(watch.text()).rejects.toThrow();

@@ -10,6 +10,7 @@ import { freePort } from "../../src/demo/free-port.ts";
 import { createRunDirectory, removeRun, removeStaleRuns } from "../../src/demo/run-directory.ts";
 import type { KubeClient } from "../../src/kube/client.ts";
 import { createKubeClient } from "../../src/kube/http-client.ts";
+import { connectionOf } from "../../src/kube/kube-config.ts";
 import { createCommandPort } from "../../src/process/command-port.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { type BundleProcess, createBundleProcess, type Environment } from "./bundle-process.ts";
@@ -59,6 +60,8 @@ export interface Stack {
   close(): Promise<void>;
 }
 
+/** Where the control plane writes what opens it. */
+const CREDENTIALS = "api";
 const BASE = "/dev/shm/tidemark-test";
 const LOG_TAIL_LINES = 12;
 const INTERRUPTED_EXIT_CODE = 130;
@@ -106,7 +109,9 @@ async function createStackIn(directory: string, options: StackOptions): Promise<
   const standalone = createBundleProcess(directory, "standalone", standaloneFlags(at, options));
   standalone.start();
   const { server } = JSON.parse(await standalone.firstLine()) as { server: string };
-  const client = createKubeClient({ connection: { server }, effects: directEffects, log: pino({ level: "silent" }) });
+  const credentials = at(CREDENTIALS);
+  const connection = await connectionOf({ server, credentials });
+  const client = createKubeClient({ connection, effects: directEffects, log: pino({ level: "silent" }) });
   const httpPorts = {
     operator: await freePort(),
     "policy-engine": await freePort(),
@@ -114,7 +119,8 @@ async function createStackIn(directory: string, options: StackOptions): Promise<
   };
   const process = (name: StackProcess, flags: readonly string[]): BundleProcess =>
     createBundleProcess(directory, name, [
-      ...[name, "--server", server, "--http-host", "127.0.0.1", "--http-port", String(httpPorts[name])],
+      ...[name, "--server", server, "--credentials", credentials],
+      ...["--http-host", "127.0.0.1", "--http-port", String(httpPorts[name])],
       ...flags,
       ...(options.flags?.[name] ?? []),
     ]);
@@ -160,7 +166,8 @@ function standaloneFlags(
   { initialSize, fsType = "btrfs", flags = {} }: StackOptions,
 ): string[] {
   return [
-    ...["standalone", "--port", "0", "--node-name", NODE_NAME, "--kubelet-directory", at("kubelet")],
+    ...["standalone", "--port", "0", "--write-credentials", at(CREDENTIALS)],
+    ...["--node-name", NODE_NAME, "--kubelet-directory", at("kubelet")],
     ...["--operator-socket", at("operator.sock"), "--agent-socket", at("agent.sock")],
     ...["--crd-directory", CRD_DIRECTORY, "--fs-type", fsType],
     ...(flags.standalone ?? []),

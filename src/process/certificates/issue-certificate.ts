@@ -39,7 +39,7 @@ export async function makeAuthority(name: string, nowMs: number, times: Certific
 /** A new key with a certificate that the CA signs; it never outlives the CA. Throws when the CA's pair cannot be read. */
 export async function issueLeaf(
   authority: KeyPair,
-  { commonName, usage }: LeafProfile,
+  { commonName, usage, addresses = [] }: LeafProfile,
   nowMs: number,
   times: CertificateTimes,
 ): Promise<KeyPair> {
@@ -61,7 +61,10 @@ export async function issueLeaf(
         new x509.BasicConstraintsExtension(false, undefined, true),
         new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
         new x509.ExtendedKeyUsageExtension([USAGE_OIDS[usage]]),
-        new x509.SubjectAlternativeNameExtension([{ type: "dns", value: commonName }]),
+        new x509.SubjectAlternativeNameExtension([
+          { type: "dns", value: commonName },
+          ...addresses.map((value) => ({ type: "ip" as const, value })),
+        ]),
         await x509.AuthorityKeyIdentifierExtension.create(issuer, false, webcrypto),
       ],
     },

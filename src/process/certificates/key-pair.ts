@@ -14,6 +14,8 @@ export type Usage = "server" | "client";
 export interface LeafProfile {
   readonly commonName: string;
   readonly usage: Usage;
+  /** IP addresses that it is for, too; none when absent. */
+  readonly addresses?: readonly string[];
 }
 
 /** id-kp-serverAuth and id-kp-clientAuth (RFC 5280). */

@@ -14,7 +14,7 @@ const SCENE: Scene = {
   fixedSizeBytes: GIB,
   nominalBytes: 10 * GIB,
   mountPath: "/run/demo/volume",
-  server: "http://127.0.0.1:8001",
+  kubeconfig: "/run/demo/api/config",
 };
 const noPaint: Paint = (_, text) => text;
 
@@ -35,7 +35,7 @@ describe("a frame of the live view", () => {
   it("says where to look from another terminal", () => {
     const text = renderFrame(SCENE, { columns: 100, rows: 34 }, noPaint).join("\n");
     expect(text).toContain("df -h /run/demo/volume");
-    expect(text).toContain("kubectl --server http://127.0.0.1:8001 -n default get");
+    expect(text).toContain("KUBECONFIG=/run/demo/api/config kubectl get fs -w");
   });
 
   it("tells the latest of the story, with its times", () => {

@@ -164,4 +164,16 @@ describe("connectionOf", () => {
     expect((await connectionOf(pod)).server).toBe("https://10.0.0.1:443");
     await expect(connectionOf({})).rejects.toThrow("give --server or --kubeconfig");
   });
+
+  it("sends the token that is in a directory to the address beside it, and to none without TLS", async () => {
+    const server = `https://${cluster.host}:${cluster.port}`;
+    writeFileSync(join(cluster.directory, "token"), "t1");
+    const connection = await connectionOf({ server, credentials: cluster.directory });
+    const inPod = inClusterConnection(cluster.host, String(cluster.port), cluster.directory);
+    expect(await connection.credentials?.()).toEqual(await inPod.credentials?.());
+    await expect(connectionOf({ server: "http://127.0.0.1:8001", credentials: "/x" })).rejects.toThrow(
+      "a token is sent to an https address only",
+    );
+    await expect(connectionOf({ credentials: "/x" })).rejects.toThrow("give both");
+  });
 });

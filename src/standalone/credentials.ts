@@ -1,0 +1,55 @@
+// What opens the embedded control plane, made anew at each start: a token, and a CA with a certificate for loopback. They go into one
+// directory that only its owner reads: ca.crt and token as a pod's service account has them, and config, a kubeconfig with both, for kubectl.
+import { randomBytes } from "node:crypto";
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { stringify } from "yaml";
+import type { ControlPlaneAccess } from "../apiserver/access.ts";
+import type { ClusterConnection } from "../kube/kube-config.ts";
+import { CERTIFICATE_TIMES } from "../process/certificates/certificate-times.ts";
+import { issueLeaf, makeAuthority } from "../process/certificates/issue-certificate.ts";
+
+export interface Credentials extends ControlPlaneAccess {
+  readonly authorityPem: string;
+}
+
+const TOKEN_BYTES = 32;
+const PROFILE = { commonName: "standalone.tidemark.dev", usage: "server", addresses: ["127.0.0.1"] } as const;
+const NAME = "tidemark";
+
+export async function makeCredentials(nowMs: number): Promise<Credentials> {
+  const authority = await makeAuthority("tidemark-standalone", nowMs, CERTIFICATE_TIMES);
+  const leaf = await issueLeaf(authority, PROFILE, nowMs, CERTIFICATE_TIMES);
+  return { token: randomBytes(TOKEN_BYTES).toString("base64url"), ...leaf, authorityPem: authority.certificatePem };
+}
+
+/** For a client in this process. */
+export function connectionWith(server: string, { token, authorityPem }: Credentials): ClusterConnection {
+  const credentials = { headers: { authorization: `Bearer ${token}` }, tls: { ca: authorityPem } };
+  return { server, credentials: async () => credentials };
+}
+
+/** Replaces those of an earlier start. */
+export function writeCredentials(directory: string, server: string, credentials: Credentials): void {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  chmodSync(directory, 0o700); // it may have been there
+  const { token, authorityPem } = credentials;
+  const files = { "ca.crt": authorityPem, token, config: kubeconfigOf(server, credentials) };
+  for (const [name, text] of Object.entries(files)) {
+    const path = join(directory, name);
+    rmSync(path, { force: true }); // whoever has the former one open, or linked it here, gets nothing
+    writeFileSync(path, text, { mode: 0o600, flag: "wx" });
+  }
+}
+
+function kubeconfigOf(server: string, { token, authorityPem }: Credentials): string {
+  const cluster = { server, "certificate-authority-data": Buffer.from(authorityPem).toString("base64") };
+  return stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name: NAME, cluster }],
+    users: [{ name: NAME, user: { token } }],
+    contexts: [{ name: NAME, context: { cluster: NAME, user: NAME, namespace: "default" } }],
+    "current-context": NAME,
+  });
+}
