@@ -5,17 +5,17 @@
  * `isEnding`.
  */
 export async function runInSlots(
-  jobs: readonly (() => Promise<void>)[],
+  jobs: readonly ((slot: number) => Promise<void>)[],
   slots: number,
   isEnding: () => boolean = () => false,
 ): Promise<void> {
   const waiting = [...jobs];
   const failures: unknown[] = [];
-  const work = async (): Promise<void> => {
+  const work = async (slot: number): Promise<void> => {
     for (let job = waiting.shift(); job !== undefined && !isEnding(); job = waiting.shift())
-      await job().catch((error: unknown) => failures.push(error));
+      await job(slot).catch((error: unknown) => failures.push(error));
   };
-  await Promise.all(Array.from({ length: slots }, work));
+  await Promise.all(Array.from({ length: slots }, (_, slot) => work(slot)));
   if (failures.length > 0)
     throw new AggregateError(
       failures,

@@ -2,6 +2,7 @@
 // are the oldest, or those that are named; one that would not end in time, by what it took before, is left out and is among the first of the next
 // run. test/soak.json has each result as soon as its suite has ended, for a commit.
 import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { basename } from "node:path";
 import { commitCount } from "../harness/sample.ts";
 import { forgetFigures, readFigures } from "../soak/figures.ts";
@@ -29,7 +30,7 @@ await asOnlyRun(async () => {
   forgetFigures();
   const suites = soakOrder(SOAK_SUITES, before).filter((suite) => named.length === 0 || named.includes(suite));
   await runInSlots(
-    suites.map((suite) => () => runWithinTime(suite)),
+    suites.map((suite) => (slot) => runWithinTime(suite, slot)),
     SLOTS,
     isEnding,
   );
@@ -39,14 +40,15 @@ await asOnlyRun(async () => {
   if (failed.length > 0) process.exitCode = 1;
 });
 
-async function runWithinTime(suite: string): Promise<void> {
+async function runWithinTime(suite: string, slot: number): Promise<void> {
   const restSeconds = LIMIT_SECONDS - Math.round((performance.now() - startMs) / 1000);
   if (restSeconds < (before[suite]?.seconds ?? 1)) {
     leftOut += 1;
     say(`left out ${suite}: ${restSeconds} s are left`);
     return;
   }
-  const result = await runSuite({ suite, environment: ENVIRONMENT, limitSeconds: LIMIT_SECONDS });
+  const environment = { ...ENVIRONMENT, VM_CORE: `${slot % availableParallelism()}` };
+  const result = await runSuite({ suite, environment, limitSeconds: LIMIT_SECONDS });
   if (isEnding()) return;
   results.push(result);
   const { ok, passed, log } = result;
