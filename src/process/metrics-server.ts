@@ -74,6 +74,8 @@ function serveInTheClear(listener: RequestListener): Served {
 async function serveSecured(listener: RequestListener, secured: SecuredMetrics): Promise<Served> {
   const secure = createTlsServer({ handshakeTimeout: HANDSHAKE_LIMIT_MS }, listener);
   secure.keepAliveTimeout = KEEP_ALIVE_MS;
+  // Of a peer that is gone, or silent within its request: Node.js' limits for headers and requests need a server that listens itself.
+  secure.timeout = KEEP_ALIVE_MS;
   const stopCertifying = await secured.certify(secure);
   const { accepting, close } = acceptInTurns(secure);
   limitConnections(accepting, secure, CONNECTIONS_LIMIT);
@@ -164,7 +166,8 @@ function listen(server: NetServer, { host, port }: MetricsServerOptions): Promis
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, host, () => {
-      server.off("error", reject);
+      // From here on an error is a connection's that could not be taken: unheard, it would end the process. Who reads metrics comes again.
+      server.off("error", reject).on("error", () => {});
       resolve();
     });
   });

@@ -1,7 +1,7 @@
 // What opens the embedded control plane, made anew at each start: a token, and a CA with a certificate for loopback. They go into one
 // directory that only its owner reads: ca.crt and token as a pod's service account has them, and config, a kubeconfig with both, for kubectl.
 import { randomBytes } from "node:crypto";
-import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import type { ControlPlaneAccess } from "../apiserver/access.ts";
@@ -16,6 +16,8 @@ export interface Credentials extends ControlPlaneAccess {
 const TOKEN_BYTES = 32;
 const PROFILE = { commonName: "standalone.tidemark.dev", usage: "server", addresses: ["127.0.0.1"] } as const;
 const NAME = "tidemark";
+/** The token before the kubeconfig: a config alone is somebody else's. */
+const FILES = ["ca.crt", "token", "config"] as const;
 
 export async function makeCredentials(nowMs: number): Promise<Credentials> {
   const authority = await makeAuthority("tidemark-standalone", nowMs, CERTIFICATE_TIMES);
@@ -29,17 +31,29 @@ export function connectionWith(server: string, { token, authorityPem }: Credenti
   return { server, credentials: async () => credentials };
 }
 
-/** Replaces those of an earlier start. */
+/** Replaces those of an earlier start. Throws with a sentence for the user where the directory is another's. */
 export function writeCredentials(directory: string, server: string, credentials: Credentials): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
+  refuseOthers(directory);
   chmodSync(directory, 0o700); // it may have been there
   const { token, authorityPem } = credentials;
-  const files = { "ca.crt": authorityPem, token, config: kubeconfigOf(server, credentials) };
-  for (const [name, text] of Object.entries(files)) {
+  const texts = { "ca.crt": authorityPem, token, config: kubeconfigOf(server, credentials) };
+  for (const name of FILES) {
     const path = join(directory, name);
     rmSync(path, { force: true }); // whoever has the former one open, or linked it here, gets nothing
-    writeFileSync(path, text, { mode: 0o600, flag: "wx" });
+    writeFileSync(path, texts[name], { mode: 0o600, flag: "wx" });
   }
+}
+
+/** It would be closed to all but us, and what is called config there replaced: /tmp, or ~/.kube with the user's own kubeconfig. */
+function refuseOthers(directory: string): void {
+  const present = readdirSync(directory);
+  const foreign = present.find((name) => !FILES.some((file) => file === name));
+  const found = foreign ?? (present.includes("token") ? undefined : present.find((name) => name === "config"));
+  if (found === undefined) return;
+  throw new Error(
+    `--write-credentials ${directory} has ${found}, which is not of an earlier start; name a directory of its own`,
+  );
 }
 
 function kubeconfigOf(server: string, { token, authorityPem }: Credentials): string {

@@ -1,11 +1,15 @@
 // Kubernetes quantities as bytes: parsing what the API carries, and writing sizes the way `kubectl get pvc` shows them.
-// Grammar: k8s.io/apimachinery/pkg/api/resource (decimal and binary suffixes, exponents); the milli suffix makes no sense for sizes.
+// Grammar: k8s.io/apimachinery/pkg/api/resource (decimal and binary suffixes, exponents). It writes sizes that are no whole number of bytes,
+// such as 1.7Gi, as "1825361100800m".
 
 const BINARY_SUFFIXES = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] as const;
 const DECIMAL_POWERS: Readonly<Record<string, number>> = { "": 0, k: 3, M: 6, G: 9, T: 12, P: 15, E: 18 };
+const FRACTION_POWERS: Readonly<Record<string, number>> = { m: -3, u: -6, n: -9 };
+/** Less than this with such a suffix is no size that anybody has: "500m" was to be 500M. */
+const FRACTIONS_FROM_BYTES = 1024;
 /** Kubernetes writes none that is half as long. */
 const MAX_CHARACTERS = 64;
-const PATTERN = /^([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:([KMGTPE]i)|([kMGTPE])|[eE]([+-]?\d{1,2}))?$/;
+const PATTERN = /^([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:([KMGTPE]i)|([kMGTPEmun])|[eE]([+-]?\d{1,2}))?$/;
 
 /** A quantity that cannot be read; the message names the text. */
 export class QuantityError extends Error {
@@ -20,8 +24,12 @@ export function parseQuantity(text: string): number {
   const [, digits = "0", binary, decimal, exponent = "0"] = match;
   const [base, power] = multiplier(binary, decimal);
   const [whole = "", fraction = ""] = digits.split(".");
-  const bytes = scaled(BigInt(`${whole}${fraction}`) * base ** power, Number(exponent) - fraction.length);
+  const fractions = FRACTION_POWERS[decimal ?? ""];
+  const tens = Number(exponent) - fraction.length + (fractions ?? 0);
+  const bytes = scaled(BigInt(`${whole}${fraction}`) * base ** power, tens);
   if (bytes < 0n) throw new QuantityError(`"${text}" is negative; a size cannot be`);
+  if (fractions !== undefined && bytes < FRACTIONS_FROM_BYTES)
+    throw new QuantityError(`"${text}" is less than ${FRACTIONS_FROM_BYTES} bytes; a million bytes are 1M`);
   if (bytes > BigInt(Number.MAX_SAFE_INTEGER))
     throw new QuantityError(`"${text}" is more than 8Pi, the largest size Tidemark handles`);
   return Number(bytes);

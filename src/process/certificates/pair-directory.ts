@@ -25,10 +25,10 @@ export async function followPairDirectory(
     try {
       const pair = await readPair(directory);
       const text = `${pair.certificatePem}${pair.keyPem}`;
-      if (text === shown) return;
-      show(pair);
+      if (text !== shown) show(pair);
+      const isNews = text !== shown || isMissing;
       [shown, isMissing] = [text, false];
-      log.info({ directory }, "new connections get the certificate of this directory");
+      if (isNews) log.info({ directory }, "new connections get the certificate of this directory");
     } catch {
       // Not the error: a parser may quote what it read.
       log[isMissing ? "debug" : "warn"]({ directory }, "there is no usable certificate; going on with the one before");

@@ -10,6 +10,7 @@ import { type FuzzTarget, pure } from "../target.ts";
 const POWERS: Readonly<Record<string, readonly [base: bigint, power: bigint]>> = {
   "": [10n, 0n],
   ...Object.fromEntries([..."kMGTPE"].map((letter, index) => [letter, [10n, BigInt(index + 1) * 3n]])),
+  ...Object.fromEntries([..."mun"].map((letter, index) => [letter, [10n, BigInt(index + 1) * -3n]])),
   ...Object.fromEntries([..."KMGTPE"].map((letter, index) => [`${letter}i`, [1024n, BigInt(index + 1)]])),
 };
 
@@ -18,8 +19,8 @@ function exactBytes(text: string): bigint {
   const [, sign, whole = "", fraction = "", suffix = ""] = /^([+-]?)(\d*)(?:\.(\d*))?(.*)$/s.exec(text) ?? [];
   const exponent = /^[eE]([+-]?\d+)$/.exec(suffix)?.[1];
   const [base, power] = exponent === undefined ? (POWERS[suffix] ?? assert.fail(`suffix "${suffix}"`)) : [10n, 0n];
-  const tens = BigInt(exponent ?? 0) - BigInt(fraction.length);
-  const scaled = BigInt(`${whole}${fraction}`) * base ** power * (tens > 0n ? 10n ** tens : 1n);
+  const tens = BigInt(exponent ?? 0) - BigInt(fraction.length) + (power < 0n ? power : 0n);
+  const scaled = BigInt(`${whole}${fraction}`) * base ** (power < 0n ? 0n : power) * (tens > 0n ? 10n ** tens : 1n);
   const divisor = tens < 0n ? 10n ** -tens : 1n;
   const magnitude = sign === "-" ? -(scaled / divisor) : (scaled + divisor - 1n) / divisor;
   return magnitude;
@@ -29,7 +30,23 @@ const quantities: FuzzTarget = {
   name: "quantities",
   parsers: ["src/units/quantity.ts"],
   seeds: () => [
-    ...["10Gi", "500M", "1e9", "0.5Gi", "1.5k", "+1.", ".5Mi", "1E3", "1E", "100m", "-1", "8Pi", "4.35k", "1e-3"],
+    ...[
+      "10Gi",
+      "500M",
+      "1e9",
+      "0.5Gi",
+      "1.5k",
+      "+1.",
+      ".5Mi",
+      "1E3",
+      "1E",
+      "100m",
+      "1825361100800m",
+      "-1",
+      "8Pi",
+      "4.35k",
+      "1e-3",
+    ],
     // Once read as a byte less, as -0, and after seconds.
     ...["4.3Pi", "-0.5", "9".repeat(60_000)],
   ],
@@ -44,6 +61,9 @@ const quantities: FuzzTarget = {
     "M",
     "G",
     "E",
+    "m",
+    "u",
+    "n",
     "e",
     "e-9",
     "e15",

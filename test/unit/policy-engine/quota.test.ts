@@ -76,6 +76,10 @@ describe("the ResourceQuotas that limit storage", () => {
       { name: "team", hard: { [ALL]: 10 * GIB, [FAST]: GIB }, used: { [ALL]: 4 * GIB } },
     ]);
   });
+  it("are read also where they, or the claims, are no whole number of bytes, as the API server shows 1.1Ti and 0.1Gi", () => {
+    const found = read({ hard: { [ALL]: "1209462790553600m" } }, { used: { [ALL]: "107374182400m" } });
+    expect(found).toEqual([{ name: "team", hard: { [ALL]: 1_209_462_790_554 }, used: { [ALL]: 107_374_183 } }]);
+  });
   it.each<[string, object]>([
     ["of other things", { hard: { "limits.cpu": "3" } }],
     ["of more than any volume can be", { hard: { [ALL]: "1Ei" } }],

@@ -1,5 +1,7 @@
 import { get } from "node:http";
-import { afterEach, describe, expect, it } from "@jest/globals";
+import { Server } from "node:net";
+import { constants } from "node:os";
+import { afterEach, describe, expect, it, jest } from "@jest/globals";
 import { Counter, Registry } from "prom-client";
 import { type MetricsServer, startMetricsServer } from "../../../src/process/metrics-server.ts";
 import { waitFor } from "../../harness/wait-for.ts";
@@ -108,5 +110,18 @@ describe("many who ask for metrics at once", () => {
       await ask(server.port, "/metrics", host);
       return renderings > before ? true : undefined;
     });
+  });
+});
+
+describe("a process that has no file descriptor left for one more connection", () => {
+  it("goes on, and answers the next one", async () => {
+    const listen = jest.spyOn(Server.prototype, "listen");
+    const port = await start("127.0.0.1");
+    const [server] = listen.mock.contexts;
+    listen.mockRestore();
+    // As Node.js hears of EMFILE from its loop.
+    const { _handle: handle } = server as unknown as { _handle: { onconnection(status: number): void } };
+    handle.onconnection(-constants.errno.EMFILE);
+    expect(await ask(port, "/healthz", { host: "127.0.0.1" })).toMatchObject({ status: 200 });
   });
 });

@@ -3,6 +3,7 @@ import { get } from "node:http";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { connect as connectTls, type Server as TlsServer } from "node:tls";
 import { afterEach, beforeEach, describe, expect, it, jest } from "@jest/globals";
 import { pino } from "pino";
 import { Registry } from "prom-client";
@@ -102,6 +103,31 @@ describe("metrics that are read by token", () => {
     // Fewer are begun at once than came: some were given up for those that came later.
     await waitFor("one to be given up", async () => closed.length > 0 || undefined);
     for (const socket of half) socket.destroy();
+  });
+
+  it("hold no connection for good whose peer says nothing more after its handshake", async () => {
+    const api = createAccessReviewer();
+    const secured = secureMetrics(OWN, api, log);
+    if (secured === undefined) throw new Error("it is asked for");
+    let secure: TlsServer | undefined;
+    const server = await startMetricsServer({
+      ...{ host: "127.0.0.1", port: 0, registry: new Registry() },
+      ...{ unhealthy: () => undefined, notReady: () => undefined },
+      secured: {
+        ...secured,
+        certify: (shown) => {
+          secure = shown as TlsServer;
+          return secured.certify(shown);
+        },
+      },
+    });
+    servers.push(server);
+    const accepted = new Promise<Socket>((resolve) => secure?.once("secureConnection", resolve));
+    const silent = connectTls({ host: "127.0.0.1", port: server.port, rejectUnauthorized: false });
+    silent.on("error", () => {}).write("GET /metrics HTTP/1.1\r\n");
+    const { timeout } = await accepted;
+    silent.destroy();
+    expect(timeout).toBeGreaterThan(0);
   });
 });
 

@@ -15,11 +15,15 @@ describe("a Kubernetes quantity", () => {
     ["0.1", 1],
     ["4.3Pi", 4_841_369_599_423_284],
     ["-0.0", 0],
+    // As the API server shows 1.7Gi, 1.7777Gi and 1.23456Gi.
+    ["1825361100800m", 1_825_361_101],
+    ["1908790840524800u", 1_908_790_841],
+    ["1325588706246656n", 1_325_589],
   ])("%s is %d bytes", (text, bytes) => {
     expect(parseQuantity(text)).toBe(bytes);
   });
 
-  it.each(["", "10 Gi", "10GiB", "ten", "-1Gi", "-0.5", "9Ei", "1m", "NaN", "0x10"])(
+  it.each(["", "10 Gi", "10GiB", "ten", "-1Gi", "-0.5", "9Ei", "1m", "500m", "900000u", "-2000000m", "NaN", "0x10"])(
     "%p is refused by name",
     (text) => {
       expect(() => parseQuantity(text)).toThrow(QuantityError);
