@@ -120,7 +120,7 @@ describe("a process that has no file descriptor left for one more connection", (
     const [server] = listen.mock.contexts;
     listen.mockRestore();
     // As Node.js hears of EMFILE from its loop.
-    const { _handle: handle } = server as unknown as { _handle: { onconnection(status: number): void } };
+    const { _handle: handle } = server as { _handle: { onconnection(status: number): void } };
     handle.onconnection(-constants.errno.EMFILE);
     expect(await ask(port, "/healthz", { host: "127.0.0.1" })).toMatchObject({ status: 200 });
   });
