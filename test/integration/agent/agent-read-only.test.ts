@@ -1,6 +1,6 @@
 // A filesystem that somebody remounts read-only under the agent, as the kernel does after an error: before an extend, an emergency and a
 // shrink, and in the middle of a shrink.
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,8 +27,12 @@ describeReal("a filesystem that is remounted read-only", STACK_PARTS, () => {
   let agent: AgentUnderTest;
   let volume: VolumeUnderTest;
   const statusNow = async () => (await volume.layout()).status;
+  /** The kernel makes nothing read-only while an ioctl of a shrink's step is in it. */
   const remount = (option: "ro" | "rw") =>
-    execFileSync("mount", ["--options", `remount,${option}`, volume.stagingPath], { stdio: "pipe" });
+    waitFor(`the remount ${option}`, () => {
+      const options = ["--options", `remount,${option}`, volume.stagingPath];
+      return spawnSync("mount", options, { stdio: "pipe" }).status === 0;
+    });
   const isStalled = (reason: string) =>
     waitFor(`Stalled to be ${reason}`, async () => (await volume.condition("Stalled"))?.reason === reason);
 
@@ -46,7 +50,7 @@ describeReal("a filesystem that is remounted read-only", STACK_PARTS, () => {
   it("says so with what to do, begins nothing meanwhile, and goes on once it is writable", async () => {
     await waitFor("a first reading", () => agent.samples.length > 0);
     const before = Date.now();
-    remount("ro");
+    await remount("ro");
     await isStalled("ReadOnly");
     const { status, message = "" } = (await volume.condition("Ready")) ?? {};
     expect(status).toBe("False");
@@ -61,14 +65,14 @@ describeReal("a filesystem that is remounted read-only", STACK_PARTS, () => {
     expect((await statusNow())?.operation).toBeUndefined();
     expect(statSync(volume.memberPath).size).toBe(6 * GIB);
 
-    remount("rw");
+    await remount("rw");
     await waitFor("the extend", async () => (await statusNow())?.lastOperation?.outcome === "Succeeded");
     expect(volume.capacityBytes()).toBe(7 * GIB);
     await waitFor("the condition to go", async () => (await volume.condition("Stalled"))?.status === "False");
   });
 
   it("spends no grant, and fails none again and again; it is spent as soon as there can be room", async () => {
-    remount("ro");
+    await remount("ro");
     // More than can be available: each reading crosses it.
     const expiry = new Date(Date.now() + 3_600_000).toISOString();
     await volume.applyGrant({ size: "7Gi", minAvailable: "7Gi", expiry, epoch: 1 });
@@ -76,7 +80,7 @@ describeReal("a filesystem that is remounted read-only", STACK_PARTS, () => {
     await pause(QUIET_MS);
     expect((await statusNow())?.lastOperation).toBeUndefined();
     expect(statSync(volume.memberPath).size).toBe(6 * GIB);
-    remount("rw");
+    await remount("rw");
     await waitFor("the emergency", async () => (await statusNow())?.lastOperation?.emergency === true);
     expect((await statusNow())?.lastOperation).toMatchObject({ outcome: "Succeeded", reached: "7Gi" });
     expect(volume.capacityBytes()).toBe(7 * GIB);
@@ -93,7 +97,7 @@ describeReal("a filesystem that is remounted read-only", STACK_PARTS, () => {
     } finally {
       frozen.thaw();
     }
-    remount("ro");
+    await remount("ro");
     await waitFor("the shrink's end", async () => (await statusNow())?.lastOperation !== undefined);
     const ended = (await statusNow())?.lastOperation;
     expect(ended).toMatchObject({ kind: "Shrink", outcome: "Failed" });
@@ -103,7 +107,7 @@ describeReal("a filesystem that is remounted read-only", STACK_PARTS, () => {
     await pause(QUIET_MS);
     expect((await statusNow())?.lastOperation).toEqual(ended);
 
-    remount("rw");
+    await remount("rw");
     await waitFor("both to be of one size", () => volume.capacityBytes() === statSync(volume.memberPath).size);
     await waitFor("the reason to go", async () => (await volume.condition("Stalled"))?.reason !== "ReadOnly");
     const from = (await statusNow())?.members?.[0]?.size ?? "";
