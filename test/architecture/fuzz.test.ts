@@ -49,6 +49,14 @@ describe("the table of fuzzed parsers", () => {
     expect(readdirSync("test/integration/fuzz").sort()).toEqual(targets.sort());
   });
 
+  it("is in the long run as a whole", () => {
+    const suites = readdirSync("test/soak").filter((name) => /^fuzz-.*\.test\.ts$/.test(name));
+    const imported = suites.flatMap((name) => [
+      ...readFileSync(`test/soak/${name}`, "utf8").matchAll(/fuzz\/targets\/(\S+)"/g),
+    ]);
+    expect(imported.map(([, file]) => file).sort()).toEqual(readdirSync("test/fuzz/targets").sort());
+  });
+
   it("names files that are there, and each target once", () => {
     expect([...fuzzed, ...Object.keys(REASONS)].filter((path) => !existsSync(path))).toEqual([]);
     expect(Object.keys(REASONS).filter((path) => fuzzed.has(path))).toEqual([]);

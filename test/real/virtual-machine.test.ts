@@ -1,10 +1,11 @@
 // A virtual machine ends with the process that has started it, however that ends, and leaves nothing: neither its kernel's processes nor its
 // directories, which hold its disks in memory.
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { afterEach, expect, it } from "@jest/globals";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
+import { NEWER_KERNEL, OLDER_KERNEL } from "../vm/kernels.ts";
 
 /** Says what the kernel was started with, and goes on until it is ended. */
 const COMMAND = "cat /proc/cmdline; sleep infinity";
@@ -73,6 +74,18 @@ describeReal("a virtual machine", ["root", "uml"], () => {
     await untilGone(machine);
   });
 });
+
+for (const kernel of [OLDER_KERNEL, NEWER_KERNEL])
+  describeReal(`a virtual machine under the kernel ${kernel.name}`, ["root", ...kernel.parts], () => {
+    it("starts where it is held on one core", () => {
+      const command = ["sh", "-c", "echo done"];
+      const { stdout, stderr, status } = spawnSync("test/vm/run-in-vm.sh", ["64M", ...command], {
+        encoding: "utf8",
+        env: { ...process.env, ...kernel.environment, NODE_OPTIONS: "", VM_CORE: "0" },
+      });
+      expect({ stdout, stderr, status }).toEqual({ stdout: "done\n", stderr: "", status: 0 });
+    });
+  });
 
 async function untilGone(machine: Machine): Promise<void> {
   await waitFor(

@@ -1,7 +1,10 @@
 // The suites of the long run, in the order in which they are begun when all of them are equally old: the longest first.
 export const SOAK_SUITES = [
   "test/soak/under-load.test.ts",
-  "test/soak/fuzz.test.ts",
+  "test/soak/fuzz-lvmd.test.ts",
+  "test/soak/fuzz-records.test.ts",
+  "test/soak/fuzz-requests.test.ts",
+  "test/soak/fuzz-node.test.ts",
   "test/soak/mutants.test.ts",
   "test/soak/real-api.test.ts",
   "test/real/power-cut.test.ts",

@@ -2,4 +2,4 @@
 import { itSurvivesHostileShrinks } from "./hostile/describe-hostile-shrinks.ts";
 import { spanGround } from "./hostile/hostile-ground.ts";
 
-itSurvivesHostileShrinks({ on: "a span", makeGround: spanGround, countOfCommit: 8, countOfLongRun: 100 });
+itSurvivesHostileShrinks({ on: "a span", makeGround: spanGround, countOfCommit: 8, countOfLongRun: 200 });

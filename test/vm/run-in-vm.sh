@@ -9,7 +9,7 @@
 #   VM_HOME         what get-newer-kernel.sh has made: its kernel, modules and libraries instead of Debian's
 #   VM_MODULES      modules to load, e.g. "loop dm-mod"
 #   VM_SECONDS      time limit, default 300
-#   VM_CORE         keeps it on this core: it never needs two, and moving between them costs it a fifth of its speed
+#   VM_CORE         keeps it on this core: it never runs on two
 set -uo pipefail
 kernel=${VM_KERNEL:-/usr/bin/linux.uml}
 kernel_modules=/usr/lib/uml/modules
@@ -110,7 +110,7 @@ SESSION
 chmod +x "$work/init"
 
 set -m
-setarch -R env -i PATH="$PATH" TMPDIR=/dev/shm "${library_path[@]}" "${on_core[@]}" "$kernel" "${own_flags[@]}" mem="${VM_MEMORY:-2048M}" umid=machine uml_dir="$work/" \
+"${on_core[@]}" setarch -R env -i PATH="$PATH" TMPDIR=/dev/shm "${library_path[@]}" "$kernel" "${own_flags[@]}" mem="${VM_MEMORY:-2048M}" umid=machine uml_dir="$work/" \
   root=/dev/root rootfstype=hostfs rootflags=/ ro init="$work/init" work="$work" panic=-1 quiet \
   con=null con0=null,fd:5 con1=null,fd:5 ssl=null ssl0=null,fd:3 ssl1=null,fd:4 "${disks[@]}" \
   3>&1 4>&2 5>"$work/console" </dev/null >"$work/kernel" 2>&1 &

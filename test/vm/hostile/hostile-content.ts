@@ -48,6 +48,7 @@ export function contentOf(random: Random): HostileContent {
 
 const SCATTERED_BYTES = 8 * MIB;
 const HOT_BYTES = 16 * MIB;
+const MANY_COPIES = "test/vm/hostile/many-copies.pl";
 
 /** Files with checksums go into the manifest, by names below the mount path. */
 export function fill(mountPath: string, manifest: string, content: HostileContent, random: Random): void {
@@ -59,27 +60,26 @@ export function fill(mountPath: string, manifest: string, content: HostileConten
   scatterFiles(scattered, manifest, wantedFiles, content.fullness < 0.5 ? 3 : 1, "scattered/");
   const tiny = directoryIn(mountPath, "tiny", content);
   for (let index = 0; index < content.tinyFiles; index += 1) writeFileSync(join(tiny, `t${index}`), randomBytes(1500));
-  if (content.attributes > 0) {
-    const script = 'for i in $(seq "$2"); do setfattr -n user.k$i -v "$(printf %0200d "$i")" "$1" || exit; done';
-    for (let index = 0; index < content.attributes / 50; index += 1) {
-      writeFileSync(join(tiny, `a${index}`), "a");
-      run("sh", "-c", script, "sh", join(tiny, `a${index}`), "50");
-    }
-  }
-  for (let copy = 0; copy < content.reflinkCopies; copy += 1) {
-    const name = `copy${copy}`;
-    if (content.subvolumes) run("btrfs", "subvolume", "create", join(mountPath, name));
-    run("cp", "--recursive", "--reflink=always", join(scattered, "."), directoryIn(mountPath, name, content));
-  }
+  if (content.attributes > 0) addAttributes(tiny, content.attributes / 50);
   const hot = join(mountPath, "hot");
   writeFileSync(hot, randomBytes(HOT_BYTES));
   mkdirSync(join(mountPath, "snapshots"));
-  const snapshotsAndWrites =
-    'for i in $(seq "$2"); do btrfs subvolume snapshot "$1" "$1/snapshots/$i" >/dev/null || exit; ' +
-    'dd if=/dev/urandom of="$1/hot" bs=4k count=50 seek=$((i * 7 % 4000)) conv=notrunc status=none || exit; done';
-  if (content.snapshots > 0) run("sh", "-c", snapshotsAndWrites, "sh", mountPath, String(content.snapshots));
+  const { reflinkCopies, subvolumes, snapshots } = content;
+  run("perl", MANY_COPIES, mountPath, String(reflinkCopies), subvolumes ? "1" : "0", String(snapshots));
   if (random() < 0.3) rmSync(join(mountPath, "tiny"), { recursive: true });
   run("sync", "--file-system", mountPath);
+}
+
+/** 50 for each of so many files. */
+function addAttributes(directory: string, files: number): void {
+  const attributes = Array.from(
+    { length: 50 },
+    (_, index) => `user.k${index}="${String(index).padStart(200, "0")}"`,
+  ).join("\n");
+  const names = Array.from({ length: files }, (_, index) => join(directory, `a${index}`));
+  for (const name of names) writeFileSync(name, "a");
+  const dump = names.map((name) => `# file: ${name}\n${attributes}\n`).join("\n");
+  execFileSync("setfattr", ["--restore=-"], { input: dump, stdio: ["pipe", "ignore", "pipe"] });
 }
 
 function directoryIn(mountPath: string, name: string, { nocow, compressed }: HostileContent): string {
