@@ -15,14 +15,14 @@ help: ## print this list
 setup: ## install what is missing: npm packages, and system packages after asking (ARGS=--yes: without asking)
 	@scripts/setup.sh $(addprefix --for ,$(MAKECMDGOALS)) $(FLAGS)
 
-build: setup ## bundle all processes into dist/
+build: setup ## bundle all processes into dist/, the demo into dist/demo/
 	@node scripts/build.mjs
 
 image: build ## pack the image of all processes for ctr, kind or podman (ARGS: --sidecars DIRECTORY, --directory DIRECTORY)
 	@node --import tsx scripts/pack-image.ts $(ARGS)
 
 demo: build ## watch a real filesystem breathe under load (ARGS: --json, --keep, --yes)
-	@node dist/tidemark.mjs demo $(ARGS)
+	@node dist/demo/demo.mjs run $(ARGS)
 
 test: build ## all tests that take minutes: unit, architecture, contract, integration (ARGS: a path)
 	@TIDEMARK_REQUIRE_REAL=$(CI) node --import tsx test/suites/fast.ts $(PATHS)

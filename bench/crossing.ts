@@ -2,7 +2,7 @@
 // every millisecond. CELLS=100x4,300x1 (MB/s x GiB) and SAMPLES=6 shorten it. On loop files, and on logical volumes: real LVM commands by
 // lvmd, on volumes that are loop devices where there is no device-mapper.
 
-import { LOOP_CLASS_NAME } from "../src/standalone/bootstrap.ts";
+import { LOOP_CLASS_NAME } from "../demo/stand-ins/bootstrap.ts";
 import { LVM_CLASS_NAME } from "../test/harness/lvm-of-stack.ts";
 import { type Stack, startStack } from "../test/harness/stack.ts";
 import { type Benchmark, quantile, round, type Say, settingFromEnvironment } from "./benchmark.ts";

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { freePort } from "../src/demo/free-port.ts";
+import { freePort } from "../demo/show/run/free-port.ts";
 import { runBurst } from "../test/builders/burst.ts";
 import { buildClaim, buildLogicalVolume, buildPod } from "../test/builders/placement.ts";
 import { type BundleProcess, createBundleProcess } from "../test/harness/bundle-process.ts";

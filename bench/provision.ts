@@ -1,7 +1,7 @@
 // From claims to mounted filesystems on logical volumes, 100 at once: the real processes on the embedded control plane, LVM's real
 // commands on volumes that are loop devices where there is no device-mapper; beside it the same commands by hand. N=20 shortens it.
 import { setTimeout as sleep } from "node:timers/promises";
-import { mountsUnder } from "../src/demo/mount-table.ts";
+import { mountsUnder } from "../demo/show/run/mount-table.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../src/kube/resources.ts";
 import { GIB } from "../src/units/quantity.ts";
 import { LVM_CLASS_NAME } from "../test/harness/lvm-of-stack.ts";

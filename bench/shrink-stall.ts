@@ -2,7 +2,7 @@
 // beside data that has to be moved; in every other run it tries to outgrow the shrink. RUNS=100 for the figure in the docs. On loop files,
 // and on logical volumes of real LVM, which lvmd reduces behind the filesystem.
 
-import { LOOP_CLASS_NAME } from "../src/standalone/bootstrap.ts";
+import { LOOP_CLASS_NAME } from "../demo/stand-ins/bootstrap.ts";
 import { GIB } from "../src/units/quantity.ts";
 import { LVM_CLASS_NAME } from "../test/harness/lvm-of-stack.ts";
 import { type StackOptions, startStack } from "../test/harness/stack.ts";

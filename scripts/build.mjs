@@ -1,21 +1,43 @@
-// Bundles every process into dist/tidemark.mjs, and the agent's sampling thread beside it; each command is a chunk of its own, so
-// that a process loads what it runs and no more. Skipped when nothing is newer. A dist/ is never written to once it is there: an image that is
-// packed meanwhile has all of its files from one build.
+// Bundles every process into dist/tidemark.mjs, and the agent's sampling thread next to it; the demo and its control plane, which no image has,
+// into dist/demo. Each command is a chunk of its own, so that a process loads what it runs and no more. Skipped when nothing is newer. A dist/ is
+// never written to once it is there: an image that is packed meanwhile has all of its files from one build.
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { build } from "esbuild";
 import { replaceDirectory } from "./replace-directory.mjs";
 
-const OUTPUTS = ["dist/tidemark.mjs", "dist/sampler-worker.mjs"];
+/** By directory: what stands there, by its source. */
+const PROGRAMS = {
+  dist: { tidemark: "src/cli/main.ts", "sampler-worker": "src/agent/sampler-worker.ts" },
+  "dist/demo": { demo: "demo/main.ts" },
+};
+const SOURCES = ["src", "demo", "scripts/build.mjs", "package-lock.json"];
+
 const newest = (path) =>
   statSync(path).isDirectory()
     ? Math.max(...readdirSync(path).map((name) => newest(join(path, name))))
     : statSync(path).mtimeMs;
-const builtAt = Math.min(...OUTPUTS.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0));
+const outputs = Object.entries(PROGRAMS).flatMap(([directory, entries]) =>
+  Object.keys(entries).map((name) => join(directory, `${name}.mjs`)),
+);
+const builtAt = Math.min(...outputs.map((path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0));
 
-if (builtAt < Math.max(newest("src"), newest("scripts/build.mjs"), newest("package-lock.json"))) {
+if (builtAt < Math.max(...SOURCES.map(newest))) {
+  const fresh = `.tidemark/dist-${process.pid}`;
+  const bundles = await Promise.all(
+    Object.entries(PROGRAMS).map(async ([directory, entryPoints]) => ({ directory, files: await bundle(entryPoints) })),
+  );
+  for (const { directory, files } of bundles) {
+    const into = directory.replace("dist", fresh);
+    mkdirSync(into, { recursive: true });
+    for (const { path, contents } of files) writeFileSync(join(into, basename(path)), contents);
+  }
+  replaceDirectory("dist", fresh);
+}
+
+async function bundle(entryPoints) {
   const { outputFiles } = await build({
-    entryPoints: { tidemark: "src/cli/main.ts", "sampler-worker": "src/agent/sampler-worker.ts" },
+    entryPoints,
     outdir: "dist",
     outExtension: { ".js": ".mjs" },
     bundle: true,
@@ -36,8 +58,5 @@ if (builtAt < Math.max(newest("src"), newest("scripts/build.mjs"), newest("packa
     },
     logLevel: "warning",
   });
-  const directory = `.tidemark/dist-${process.pid}`;
-  mkdirSync(directory, { recursive: true });
-  for (const { path, contents } of outputFiles) writeFileSync(join(directory, basename(path)), contents);
-  replaceDirectory("dist", directory);
+  return outputFiles;
 }

@@ -14,11 +14,11 @@ step() {
   { "$@" >"$outcomes/$name.output" 2>&1 && touch "$outcomes/$name.passed"; } &
 }
 echo "check: types, format, imports, dead code, drift, lint ..." >&2
-step lint $bin/eslint --cache --cache-location node_modules/.cache/eslint/ src test bench scripts
+step lint $bin/eslint --cache --cache-location node_modules/.cache/eslint/ src demo test bench scripts
 step types node_modules/typescript7/bin/tsc -p .
 step drift scripts/check-drift.sh
 step dead-code $bin/knip --no-progress
-step imports $bin/depcruise --config .dependency-cruiser.mjs --output-type err src
+step imports $bin/depcruise --config .dependency-cruiser.mjs --output-type err src demo
 step format $bin/biome check --diagnostic-level=error .
 wait
 failed=()

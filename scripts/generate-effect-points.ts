@@ -54,5 +54,5 @@ function pointsOf(path: string): string[] {
 
 const [list] = process.argv.slice(2);
 if (list === undefined) throw new Error("usage: generate-effect-points.ts FILE");
-const points = [...new Set(sources("src").flatMap(pointsOf))].sort();
+const points = [...new Set([...sources("src"), ...sources("demo")].flatMap(pointsOf))].sort();
 writeFileSync(list, `${JSON.stringify(points, null, 2)}\n`);

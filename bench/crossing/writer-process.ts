@@ -6,7 +6,7 @@
 import { randomFillSync } from "node:crypto";
 import { closeSync, fdatasyncSync, openSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { createOfferedLoad } from "../../src/demo/open-loop.ts";
+import { createOfferedLoad } from "../../demo/show/writers/open-loop.ts";
 
 export interface Load {
   readonly path: string;

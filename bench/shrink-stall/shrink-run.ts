@@ -4,11 +4,11 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { verifyFiles } from "../../demo/show/script/verify.ts";
+import { followWriter, type Manifest, type Writer } from "../../demo/show/writers/writer.ts";
 import type { LastOperation } from "../../src/api/filesystem-layout.ts";
-import { verifyFiles } from "../../src/demo/verify.ts";
-import { followWriter, type Manifest, type Writer } from "../../src/demo/writer.ts";
 import { GIB, MIB, parseQuantity } from "../../src/units/quantity.ts";
-import { BUNDLE_PATH } from "../../test/harness/bundle-process.ts";
+import { DEMO_PATH } from "../../test/harness/bundle-process.ts";
 import { remount } from "../../test/harness/lifecycle.ts";
 import type { Stack } from "../../test/harness/stack.ts";
 import {
@@ -144,7 +144,7 @@ function startWriter(directory: string, rateMBps: number, seed: number): Writer 
   mkdirSync(directory);
   const flags = ["--directory", directory, "--rate-bytes", String(rateMBps * 1_000_000), "--seed", String(seed)];
   const stdio = ["pipe", "pipe", "inherit"] as const;
-  return followWriter(spawn(process.execPath, [BUNDLE_PATH, "demo-writer", ...flags], { stdio: [...stdio] }));
+  return followWriter(spawn(process.execPath, [DEMO_PATH, "writer", ...flags], { stdio: [...stdio] }));
 }
 
 function assertNoErrors(writer: Writer): void {

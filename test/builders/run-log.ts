@@ -1,5 +1,5 @@
 // Builds the log of a demo run without running one: sizes and use over time, and what ended when.
-import { createRunLog, type EndedOperation, type RunLog, type SpacePoint } from "../../src/demo/run-log.ts";
+import { createRunLog, type EndedOperation, type RunLog, type SpacePoint } from "../../demo/show/run/run-log.ts";
 import { MIB } from "../../src/units/quantity.ts";
 
 export function spacePoint(atMs: number, capacityMib: number, usedMib: number): SpacePoint {

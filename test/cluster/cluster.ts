@@ -1,7 +1,7 @@
 // A whole cluster, made and removed. Making one first removes what lies in its directory, in whatever state it was left; removing
 // ends every recorded process, then undoes what outlives processes.
 import { existsSync, readdirSync, rmSync } from "node:fs";
-import { mountsUnder } from "../../src/demo/mount-table.ts";
+import { mountsUnder } from "../../demo/show/run/mount-table.ts";
 import { makeCertificates } from "./certificates.ts";
 import { removeCgroup } from "./cgroups.ts";
 import { withClusterLock } from "./cluster-lock.ts";

@@ -2,7 +2,7 @@
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { identityOf, isAlive } from "../../src/demo/process-table.ts";
+import { identityOf, isAlive } from "../../demo/show/run/process-table.ts";
 
 const LOOK_INTERVAL_MS = 100;
 

@@ -5,7 +5,7 @@ import { spawn } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isAlive, type ProcessIdentity } from "../../src/demo/process-table.ts";
+import { isAlive, type ProcessIdentity } from "../../demo/show/run/process-table.ts";
 import { waitFor } from "../harness/wait-for.ts";
 import { type ClusterPlaces, logOf } from "./places.ts";
 import { programEnvironment } from "./run-program.ts";

@@ -1,7 +1,7 @@
 // Requests that cannot be served: each is answered with the code that clients act on, and a Status that says why.
 import { get as httpGet } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { startControlPlane } from "../../src/apiserver/server.ts";
+import { startControlPlane } from "../../demo/control-plane/http/server.ts";
 import { createLogger } from "../../src/process/log.ts";
 import { ApiClient, MERGE } from "./api-client.ts";
 import { type ContractTarget, startContractTarget } from "./contract-target.ts";

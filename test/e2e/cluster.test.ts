@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { isAlive } from "../../src/demo/process-table.ts";
+import { isAlive } from "../../demo/show/run/process-table.ts";
 import type { KubeObject, Resource } from "../../src/kube/object.ts";
 import { NODES, type Node } from "../../src/kube/resources.ts";
 import { createCluster, removeCluster } from "../cluster/cluster.ts";

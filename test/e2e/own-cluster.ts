@@ -2,7 +2,7 @@
 // that the cluster of a suite which was killed is found and removed by the next.
 import { existsSync, readdirSync } from "node:fs";
 import { basename, dirname } from "node:path";
-import { identityOf, isAlive } from "../../src/demo/process-table.ts";
+import { identityOf, isAlive } from "../../demo/show/run/process-table.ts";
 import { createCluster, removeCluster } from "../cluster/cluster.ts";
 import type { Cluster, ClusterSettings } from "../cluster/cluster-state.ts";
 import { DEFAULT_SETTINGS } from "../cluster/config.ts";

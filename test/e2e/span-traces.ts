@@ -2,10 +2,10 @@
 // for one that is gone.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { mountsUnder } from "../../demo/show/run/mount-table.ts";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
 import { MEMBER_LABEL, MEMBER_NAMESPACE, RECORDS, SPAN_DRIVER } from "../../src/api/names.ts";
-import { mountsUnder } from "../../src/demo/mount-table.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../src/kube/resources.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { KUBELET_DIRECTORY } from "../cluster/node-settings.ts";

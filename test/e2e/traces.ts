@@ -1,6 +1,6 @@
 // What a cluster leaves in the kernel: processes, mounts, cgroups and network namespaces, found without its own records.
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { mountsUnder } from "../../src/demo/mount-table.ts";
+import { mountsUnder } from "../../demo/show/run/mount-table.ts";
 import { cgroupDirectories } from "../cluster/cgroups.ts";
 import type { ClusterPlaces } from "../cluster/places.ts";
 

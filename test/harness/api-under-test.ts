@@ -1,6 +1,10 @@
 // The API server that a test uses: the embedded control plane, or a kube-apiserver of its own where TIDEMARK_REAL_API is "true". Both
 // are empty at first, open to this machine, speak plain HTTP on loopback, and collect garbage; nothing else acts on their objects but what the test starts.
-import { type ControlPlane, type ControlPlaneOptions, startControlPlane } from "../../src/apiserver/server.ts";
+import {
+  type ControlPlane,
+  type ControlPlaneOptions,
+  startControlPlane,
+} from "../../demo/control-plane/http/server.ts";
 
 export type ApiUnderTest = ControlPlane;
 

@@ -1,9 +1,10 @@
 // A claim and its PersistentVolume as csi-provisioner and the PersistentVolume controller leave them, but for what they say in the status.
+
+import { volumeNameOf } from "../../demo/stand-ins/volume-request.ts";
 import { SPAN_DRIVER } from "../../src/api/names.ts";
 import type { Volume } from "../../src/gen/csi/v1/csi.ts";
 import type { KubeClient } from "../../src/kube/client.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, type PersistentVolumeClaim } from "../../src/kube/resources.ts";
-import { volumeNameOf } from "../../src/standalone/volume-request.ts";
 
 /** To the span that was created for it. */
 export async function bindToSpan(

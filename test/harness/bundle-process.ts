@@ -5,11 +5,13 @@ import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { recordProcess } from "../../src/demo/run-directory.ts";
+import { recordProcess } from "../../demo/show/run/run-directory.ts";
 
 /** TIDEMARK_BUNDLE names another build, such as an image's. */
 export const BUNDLE_PATH =
   process.env["TIDEMARK_BUNDLE"] ?? fileURLToPath(new URL("../../dist/tidemark.mjs", import.meta.url));
+/** The demo's, of this tree: no image has it. */
+export const DEMO_PATH = fileURLToPath(new URL("../../dist/demo/demo.mjs", import.meta.url));
 
 export interface ProcessEnd {
   readonly code: number | null;
@@ -39,7 +41,13 @@ export interface BundleProcess {
   log(): string;
 }
 
-export function createBundleProcess(directory: string, name: string, args: readonly string[]): BundleProcess {
+/** `program`: the bundle of all processes, or of the demo. */
+export function createBundleProcess(
+  directory: string,
+  name: string,
+  args: readonly string[],
+  program: string = BUNDLE_PATH,
+): BundleProcess {
   const logPath = join(directory, `${name}.log`);
   let child: ChildProcess | undefined;
   let end: Promise<ProcessEnd> = Promise.resolve({ code: 0, signal: null });
@@ -62,7 +70,7 @@ export function createBundleProcess(directory: string, name: string, args: reado
       if (isRunning) throw new Error(`${name} is running`);
       lastEnvironment = environment;
       const stderr = openSync(logPath, "a");
-      const [command = process.execPath, ...rest] = [...before, process.execPath, BUNDLE_PATH, ...args];
+      const [command = process.execPath, ...rest] = [...before, process.execPath, program, ...args];
       const started = spawn(command, rest, {
         env: { PATH: process.env["PATH"], ...environment },
         stdio: ["ignore", "pipe", stderr],

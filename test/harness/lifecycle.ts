@@ -4,10 +4,10 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { loopDevicesUnder, mountsUnder } from "../../demo/show/run/mount-table.ts";
+import { MOUNT_ANNOTATION } from "../../demo/stand-ins/kubelet.ts";
 import { exclusiveOperation } from "../../src/agent/storage/exclusive-operation.ts";
-import { loopDevicesUnder, mountsUnder } from "../../src/demo/mount-table.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
-import { MOUNT_ANNOTATION } from "../../src/standalone/kubelet.ts";
 import { formatQuantity, GIB, parseQuantity } from "../../src/units/quantity.ts";
 import { scatterFiles, scatterInReserved, verifyFiles } from "../integration/storage/written-files.ts";
 import type { Stack } from "./stack.ts";

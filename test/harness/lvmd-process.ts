@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { credentials } from "@grpc/grpc-js";
 import { stringify } from "yaml";
-import { freePort } from "../../src/demo/free-port.ts";
+import { freePort } from "../../demo/show/run/free-port.ts";
 import { HealthClient, HealthCheckResponse_ServingStatus as Serving } from "../../src/gen/grpc/health/v1/health.ts";
 import { type BundleProcess, createBundleProcess, type Environment } from "./bundle-process.ts";
 import { waitFor } from "./wait-for.ts";

@@ -3,7 +3,7 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { recordProcess } from "../../src/demo/run-directory.ts";
+import { recordProcess } from "../../demo/show/run/run-directory.ts";
 import { waitFor } from "./wait-for.ts";
 
 export interface ScrapeTarget {

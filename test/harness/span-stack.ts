@@ -2,6 +2,8 @@
 // have it, on loop devices and btrfs. Operator, policy-engine and agent decide all the rest.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { createNodePort, type NodePort } from "../../demo/stand-ins/csi-client.ts";
+import { volumeNameOf } from "../../demo/stand-ins/volume-request.ts";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
 import { SPAN_DRIVER } from "../../src/api/names.ts";
@@ -16,8 +18,6 @@ import {
 } from "../../src/kube/resources.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { createLogger } from "../../src/process/log.ts";
-import { createNodePort, type NodePort } from "../../src/standalone/csi-client.ts";
-import { volumeNameOf } from "../../src/standalone/volume-request.ts";
 import { formatQuantity, GIB } from "../../src/units/quantity.ts";
 import {
   createMemberClass,

@@ -5,15 +5,15 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
+import { freePort } from "../../demo/show/run/free-port.ts";
+import { createRunDirectory, removeRun, removeStaleRuns } from "../../demo/show/run/run-directory.ts";
 import { NODE_STORAGES } from "../../src/api/node-storage.ts";
-import { freePort } from "../../src/demo/free-port.ts";
-import { createRunDirectory, removeRun, removeStaleRuns } from "../../src/demo/run-directory.ts";
 import type { KubeClient } from "../../src/kube/client.ts";
 import { createKubeClient } from "../../src/kube/http-client.ts";
 import { connectionOf } from "../../src/kube/kube-config.ts";
 import { createCommandPort } from "../../src/process/command-port.ts";
 import { directEffects } from "../../src/process/effects.ts";
-import { type BundleProcess, createBundleProcess, type Environment } from "./bundle-process.ts";
+import { type BundleProcess, createBundleProcess, DEMO_PATH, type Environment } from "./bundle-process.ts";
 import { applyLvmClass, createLvmOfStack, type LvmOfStack, type LvmSettings } from "./lvm-of-stack.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -106,7 +106,7 @@ async function createStackIn(directory: string, options: StackOptions): Promise<
   const at = (name: string): string => join(directory, name);
   const [memberDirectory, stateDirectory, kubeletDirectory] = [at("members"), at("state"), at("kubelet")];
   for (const path of [memberDirectory, stateDirectory, kubeletDirectory]) mkdirSync(path, { recursive: true });
-  const standalone = createBundleProcess(directory, "standalone", standaloneFlags(at, options));
+  const standalone = createBundleProcess(directory, "standalone", standaloneFlags(at, options), DEMO_PATH);
   standalone.start();
   const { server } = JSON.parse(await standalone.firstLine()) as { server: string };
   const credentials = at(CREDENTIALS);

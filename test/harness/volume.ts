@@ -2,13 +2,13 @@
 // API, statfs, the member file), never into a process.
 import { readFileSync, realpathSync, statfsSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
+import { mountsUnder } from "../../demo/show/run/mount-table.ts";
+import { LOOP_CLASS_NAME } from "../../demo/stand-ins/bootstrap.ts";
 import { FILESYSTEMS, type Filesystem } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../src/api/filesystem-layout.ts";
 import { fsidOf, volumeHandleOf } from "../../src/api/identity.ts";
 import { VOLUME_POLICIES, type VolumePolicySpec } from "../../src/api/volume-policy.ts";
-import { mountsUnder } from "../../src/demo/mount-table.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES } from "../../src/kube/resources.ts";
-import { LOOP_CLASS_NAME } from "../../src/standalone/bootstrap.ts";
 import type { Stack } from "./stack.ts";
 import { waitFor } from "./wait-for.ts";
 

@@ -1,7 +1,7 @@
 // What only the bundle can get wrong: packages that come as several kinds of module, and are loaded when they are needed.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { freePort } from "../../demo/show/run/free-port.ts";
 import { CERTIFICATE_SECRETS } from "../../src/api/sample-stream.ts";
-import { freePort } from "../../src/demo/free-port.ts";
 import { SECRETS } from "../../src/kube/resources.ts";
 import { readCertificate } from "../../src/process/certificates/key-pair.ts";
 import { hasPair, storedPair } from "../../src/process/certificates/pair-secret.ts";

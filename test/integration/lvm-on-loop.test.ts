@@ -14,7 +14,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { loopDevicesUnder, mountsUnder } from "../../src/demo/mount-table.ts";
+import { loopDevicesUnder, mountsUnder } from "../../demo/show/run/mount-table.ts";
 import { GIB, MIB } from "../../src/units/quantity.ts";
 import { describeReal } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";

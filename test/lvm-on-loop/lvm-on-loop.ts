@@ -3,7 +3,7 @@
 import { mkdirSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { loopDevicesUnder } from "../../src/demo/mount-table.ts";
+import { loopDevicesUnder } from "../../demo/show/run/mount-table.ts";
 import { runProgram } from "../cluster/run-program.ts";
 
 const PROGRAM = fileURLToPath(new URL("lvm-on-loop.sh", import.meta.url));

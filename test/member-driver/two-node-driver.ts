@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { credentials, Metadata } from "@grpc/grpc-js";
 import { pino } from "pino";
-import { createRunDirectory, removeRun, removeStaleRuns } from "../../src/demo/run-directory.ts";
+import { createRunDirectory, removeRun, removeStaleRuns } from "../../demo/show/run/run-directory.ts";
 import {
   ControllerClient,
   VolumeCapability_AccessMode_Mode as Mode,

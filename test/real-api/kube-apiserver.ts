@@ -2,7 +2,7 @@
 // whose work the embedded control plane does, too: what an owner or a namespace takes along.
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { freePort } from "../../src/demo/free-port.ts";
+import { freePort } from "../../demo/show/run/free-port.ts";
 import { findClusterPrograms } from "../cluster/cluster-programs.ts";
 import type { ApiUnderTest } from "../harness/api-under-test.ts";
 import { waitFor } from "../harness/wait-for.ts";

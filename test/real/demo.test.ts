@@ -1,13 +1,13 @@
-// `tidemark demo` as a newcomer runs it, whole: what it does is in its summary, and nothing of it stays on the machine. How fast
+// `make demo` as a newcomer runs it, whole: what it does is in its summary, and nothing of it stays on the machine. How fast
 // it was is for people to look at; it decides nothing here.
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { loopDevicesUnder, mountsUnder } from "../../src/demo/mount-table.ts";
-import type { DemoSummary } from "../../src/demo/summary.ts";
-import { BUNDLE_PATH } from "../harness/bundle-process.ts";
+import { loopDevicesUnder, mountsUnder } from "../../demo/show/run/mount-table.ts";
+import type { DemoSummary } from "../../demo/show/views/summary.ts";
+import { DEMO_PATH } from "../harness/bundle-process.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import { waitFor } from "../harness/wait-for.ts";
 
@@ -37,7 +37,7 @@ interface Demo {
 
 function startDemo(...flags: string[]): Demo {
   const picture = ["--picture", join(directory, "picture.svg")];
-  const args = [BUNDLE_PATH, "demo", "--json", "--directory", join(directory, "runs"), ...picture, ...flags];
+  const args = [DEMO_PATH, "run", "--json", "--directory", join(directory, "runs"), ...picture, ...flags];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
   children.push(child);
   const printed = { stdout: "", stderr: "" };

@@ -6,6 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { bootstrap } from "../../demo/stand-ins/bootstrap.ts";
+import { persistentVolumeOf, volumeNameOf } from "../../demo/stand-ins/volume-request.ts";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume } from "../../src/api/logical-volume.ts";
@@ -33,8 +35,6 @@ import {
 } from "../../src/kube/resources.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { createLogger } from "../../src/process/log.ts";
-import { bootstrap } from "../../src/standalone/bootstrap.ts";
-import { persistentVolumeOf, volumeNameOf } from "../../src/standalone/volume-request.ts";
 import { GIB } from "../../src/units/quantity.ts";
 import { buildClaim } from "../builders/claim.ts";
 import { buildCreateVolumeRequest, PARAMETERS } from "../builders/create-volume-request.ts";

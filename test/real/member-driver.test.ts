@@ -4,7 +4,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, statfsSync, writeFileSync
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { loopDevicesUnder, mountsUnder } from "../../src/demo/mount-table.ts";
+import { loopDevicesUnder, mountsUnder } from "../../demo/show/run/mount-table.ts";
 import type { VolumeCapability } from "../../src/gen/csi/v1/csi.ts";
 import { MIB } from "../../src/units/quantity.ts";
 import { mountCapability } from "../builders/create-volume-request.ts";

@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import { Registry } from "prom-client";
-import { freePort } from "../../src/demo/free-port.ts";
+import { freePort } from "../../demo/show/run/free-port.ts";
 import { createKubeClient } from "../../src/kube/http-client.ts";
 import { makeOwnPair } from "../../src/process/certificates/own-pair.ts";
 import { directEffects } from "../../src/process/effects.ts";

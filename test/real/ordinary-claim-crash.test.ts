@@ -1,6 +1,7 @@
 // The operator dies before and after every write for an ordinary claim, and another one takes over: the request is raised to what was
 // asked for, once, and nothing is left behind. Death is played by a client whose write fails at that point and at all later ones.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { bootstrap } from "../../demo/stand-ins/bootstrap.ts";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
 import { RECORDS } from "../../src/api/names.ts";
@@ -15,7 +16,6 @@ import { createVolumeCaches } from "../../src/operator/volume/volume-caches.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { directEffects, type Effects } from "../../src/process/effects.ts";
 import { createLogger } from "../../src/process/log.ts";
-import { bootstrap } from "../../src/standalone/bootstrap.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../harness/api-under-test.ts";
 import { noteDeaths } from "../harness/death-notes.ts";
 import { type ForeignDriver, foreignDriver, NAMESPACE as namespace } from "../integration/operator/foreign-driver.ts";

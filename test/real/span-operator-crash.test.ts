@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { bootstrap } from "../../demo/stand-ins/bootstrap.ts";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayoutStatus } from "../../src/api/filesystem-layout.ts";
 import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
@@ -18,7 +19,6 @@ import {
 } from "../../src/kube/resources.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { createLogger } from "../../src/process/log.ts";
-import { bootstrap } from "../../src/standalone/bootstrap.ts";
 import { createZoneNode, MEMBER_CLASS, type MemberSidecars, startMemberSidecars } from "../fakes/member-sidecars.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../harness/api-under-test.ts";
 import {

@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { loopDevicesUnder, mountsUnder } from "../../src/demo/mount-table.ts";
+import { loopDevicesUnder, mountsUnder } from "../../demo/show/run/mount-table.ts";
 import { GIB, MIB } from "../../src/units/quantity.ts";
 import { describeReal, STACK_PARTS } from "../harness/real-parts.ts";
 import { STACK_PROCESSES, type Stack, startStack } from "../harness/stack.ts";

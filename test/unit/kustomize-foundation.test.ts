@@ -1,9 +1,9 @@
 // What protects data is applied once, before any overlay, and is in no overlay: a delete of the install leaves it.
 import { readdirSync } from "node:fs";
 import { describe, expect, it } from "@jest/globals";
+import { csiDriver } from "../../demo/stand-ins/bootstrap.ts";
 import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
 import { KEPT_BY_GITOPS } from "../../src/operator/member/member-claim.ts";
-import { csiDriver } from "../../src/standalone/bootstrap.ts";
 import { hasKubectl, kustomize, kustomizeWith, type Manifest, manifestsOf } from "../harness/kustomize.ts";
 
 const describeWithKubectl = hasKubectl() ? describe : describe.skip;

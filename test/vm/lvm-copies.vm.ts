@@ -3,10 +3,10 @@
 import { copyFileSync, existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { MOUNT_ANNOTATION } from "../../demo/stand-ins/kubelet.ts";
 import { FS_TYPES } from "../../src/api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
-import { MOUNT_ANNOTATION } from "../../src/standalone/kubelet.ts";
 import { GIB, MIB } from "../../src/units/quantity.ts";
 import { noteDeaths } from "../harness/death-notes.ts";
 import { isSampled } from "../harness/sample.ts";

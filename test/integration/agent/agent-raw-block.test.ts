@@ -6,11 +6,11 @@ import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, 
 import { join } from "node:path";
 import { type ServiceError, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { mountsUnder } from "../../../demo/show/run/mount-table.ts";
 import { blockDeviceAt, blockSizeBytes } from "../../../src/agent/member/block-device.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayoutSpec } from "../../../src/api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES } from "../../../src/api/logical-volume.ts";
 import { API_VERSION } from "../../../src/api/names.ts";
-import { mountsUnder } from "../../../src/demo/mount-table.ts";
 import { VolumeCapability_AccessMode_Mode as Mode } from "../../../src/gen/csi/v1/csi.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { blockCapability, mountCapability } from "../../builders/create-volume-request.ts";

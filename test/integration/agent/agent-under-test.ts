@@ -15,6 +15,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { credentials, Metadata } from "@grpc/grpc-js";
 import { parse } from "yaml";
+import { freePort } from "../../../demo/show/run/free-port.ts";
+import { loopDevicesUnder, mountsUnder } from "../../../demo/show/run/mount-table.ts";
+import { createNodePort, type NodePort } from "../../../demo/stand-ins/csi-client.ts";
 import type { ConditionType } from "../../../src/api/condition.ts";
 import {
   FILESYSTEM_LAYOUTS,
@@ -24,8 +27,6 @@ import {
 import { volumeHandleOf } from "../../../src/api/identity.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
 import type { Condition } from "../../../src/api/schema.ts";
-import { freePort } from "../../../src/demo/free-port.ts";
-import { loopDevicesUnder, mountsUnder } from "../../../src/demo/mount-table.ts";
 import { NodeClient, VolumeCapability_AccessMode_Mode } from "../../../src/gen/csi/v1/csi.ts";
 import type { Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
@@ -35,7 +36,6 @@ import { createSampleServer, type SampleServer } from "../../../src/policy-engin
 import { directEffects } from "../../../src/process/effects.ts";
 import { serveOnSocket } from "../../../src/process/grpc.ts";
 import { createLogger } from "../../../src/process/log.ts";
-import { createNodePort, type NodePort } from "../../../src/standalone/csi-client.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
 import { BUNDLE_PATH } from "../../harness/bundle-process.ts";
 import { waitFor as waitForValue } from "../../harness/wait-for.ts";

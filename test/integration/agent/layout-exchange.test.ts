@@ -1,12 +1,12 @@
 // What an agent hears of layouts, against an API server.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
 import { createLayoutExchange, type LayoutExchange } from "../../../src/agent/layout-exchange.ts";
 import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
 import { API_VERSION } from "../../../src/api/names.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { directEffects } from "../../../src/process/effects.ts";
-import { bootstrap } from "../../../src/standalone/bootstrap.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
 import { waitFor } from "../../harness/wait-for.ts";

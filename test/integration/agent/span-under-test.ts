@@ -3,6 +3,7 @@
 import { mkdirSync, statfsSync } from "node:fs";
 import { join } from "node:path";
 import { credentials } from "@grpc/grpc-js";
+import { createNodePort, type NodePort } from "../../../demo/stand-ins/csi-client.ts";
 import {
   FILESYSTEM_LAYOUTS,
   type FilesystemLayout,
@@ -13,7 +14,6 @@ import { volumeHandleOf } from "../../../src/api/identity.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
 import { NodeClient, VolumeCapability_AccessMode_Mode } from "../../../src/gen/csi/v1/csi.ts";
 import { directEffects } from "../../../src/process/effects.ts";
-import { createNodePort, type NodePort } from "../../../src/standalone/csi-client.ts";
 import { formatQuantity } from "../../../src/units/quantity.ts";
 import { type LoopMemberDriver, startLoopMemberDriver } from "../../harness/loop-member-driver.ts";
 import { memberStates } from "../../harness/member-states.ts";

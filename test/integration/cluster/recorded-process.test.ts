@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { identityOf } from "../../../src/demo/process-table.ts";
+import { identityOf } from "../../../demo/show/run/process-table.ts";
 import { type ClusterPlaces, clusterPlaces, logOf, makeClusterDirectories } from "../../cluster/places.ts";
 import {
   endRecorded,

@@ -7,8 +7,9 @@ import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
+import { freePort } from "../../../demo/show/run/free-port.ts";
+import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
 import { EXTENDER_CERTIFICATE_NAME, EXTENDER_SECRETS, POD_WEBHOOK_SECRETS } from "../../../src/api/placement.ts";
-import { freePort } from "../../../src/demo/free-port.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
 import { NAMESPACES, SECRETS } from "../../../src/kube/resources.ts";
 import { placementLeaves } from "../../../src/operator/webhook/pod-webhook.ts";
@@ -19,7 +20,6 @@ import { makeAuthority } from "../../../src/process/certificates/issue-certifica
 import { storedPair } from "../../../src/process/certificates/pair-secret.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createLogger } from "../../../src/process/log.ts";
-import { bootstrap } from "../../../src/standalone/bootstrap.ts";
 import { makeEmptySecrets } from "../../builders/empty-secrets.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
 import { type BundleProcess, createBundleProcess } from "../../harness/bundle-process.ts";

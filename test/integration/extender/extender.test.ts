@@ -7,9 +7,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { freePort } from "../../../demo/show/run/free-port.ts";
+import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
 import { LOCAL_DRIVER, SELECTED_NODE } from "../../../src/api/names.ts";
 import { NODE_STORAGES } from "../../../src/api/node-storage.ts";
-import { freePort } from "../../../src/demo/free-port.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
 import type { KubeObject, Resource } from "../../../src/kube/object.ts";
 import {
@@ -22,7 +23,6 @@ import {
 } from "../../../src/kube/resources.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createLogger } from "../../../src/process/log.ts";
-import { bootstrap } from "../../../src/standalone/bootstrap.ts";
 import { buildClass, buildCsiNode, buildNodeStorage } from "../../builders/placement.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";
 import { BUNDLE_PATH, type BundleProcess, createBundleProcess } from "../../harness/bundle-process.ts";

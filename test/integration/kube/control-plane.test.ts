@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { freePort } from "../../../src/demo/free-port.ts";
+import { freePort } from "../../../demo/show/run/free-port.ts";
 import { createApplier } from "../../../src/kube/apply.ts";
 import { createEventRecorder } from "../../../src/kube/events.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";

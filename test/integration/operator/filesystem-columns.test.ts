@@ -1,5 +1,6 @@
 // What `kubectl get filesystems` shows of a Filesystem, as the API server prints it.
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
+import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
 import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import { FIELD_MANAGERS } from "../../../src/api/names.ts";
 import type { ConnectedKubeClient } from "../../../src/kube/http-client.ts";
@@ -8,7 +9,6 @@ import { decideStatus, type StatusFacts } from "../../../src/operator/volume/dec
 import { writeFilesystem } from "../../../src/operator/volume/filesystem-writer.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createLogger } from "../../../src/process/log.ts";
-import { bootstrap } from "../../../src/standalone/bootstrap.ts";
 import { buildSpan } from "../../builders/span.ts";
 import { HANDLE } from "../../builders/volume.ts";
 import { type ApiUnderTest, startApiUnderTest } from "../../harness/api-under-test.ts";

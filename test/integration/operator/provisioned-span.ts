@@ -1,8 +1,9 @@
 // A span whose claim and PersistentVolume exist as csi-provisioner and the PersistentVolume controller leave them, attached to a node
 // as csi-attacher does it.
+
+import { volumeNameOf } from "../../../demo/stand-ins/volume-request.ts";
 import { SPAN_DRIVER } from "../../../src/api/names.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTACHMENTS } from "../../../src/kube/resources.ts";
-import { volumeNameOf } from "../../../src/standalone/volume-request.ts";
 import { buildClaim } from "../../builders/claim.ts";
 import { bindToSpan } from "../../harness/bind-claim.ts";
 import type { TestCluster } from "./cluster.ts";

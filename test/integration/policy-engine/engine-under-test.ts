@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ClientDuplexStream, credentials } from "@grpc/grpc-js";
+import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
 import { datedCondition } from "../../../src/api/condition.ts";
 import { FILESYSTEMS, type Filesystem } from "../../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
@@ -29,7 +30,6 @@ import { createEngineMetrics } from "../../../src/policy-engine/process/metrics.
 import { type Clock, systemClock } from "../../../src/process/clock.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { serveOnSocket } from "../../../src/process/grpc.ts";
-import { bootstrap } from "../../../src/standalone/bootstrap.ts";
 import { formatQuantity } from "../../../src/units/quantity.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
 import { startApiUnderTest } from "../../harness/api-under-test.ts";

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
+import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
 import { API_VERSION } from "../../../src/api/names.ts";
 import {
   CLUSTER_VOLUME_POLICIES,
@@ -15,7 +16,6 @@ import { createKubeClient } from "../../../src/kube/http-client.ts";
 import type { Resource } from "../../../src/kube/object.ts";
 import { compilePolicy } from "../../../src/policy-engine/compile-policy.ts";
 import { directEffects } from "../../../src/process/effects.ts";
-import { bootstrap } from "../../../src/standalone/bootstrap.ts";
 import { APPLY, ApiClient } from "../../contract/api-client.ts";
 import { type ContractTarget, startContractTarget } from "../../contract/contract-target.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";

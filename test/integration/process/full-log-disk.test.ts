@@ -14,7 +14,7 @@ import {
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { freePort } from "../../../src/demo/free-port.ts";
+import { freePort } from "../../../demo/show/run/free-port.ts";
 import { BUNDLE_PATH } from "../../harness/bundle-process.ts";
 import { describeReal } from "../../harness/real-parts.ts";
 import { waitFor } from "../../harness/wait-for.ts";

@@ -62,8 +62,9 @@ describe("the bundle of an image", () => {
     expect(read.filter((files) => !ofOneBuild(files))).toEqual([]);
   });
 
-  it("is its modules without their source maps", () => {
-    mkdirSync(dist());
+  it("is its modules without their source maps, and without the demo", () => {
+    mkdirSync(join(dist(), "demo"), { recursive: true });
+    writeFileSync(join(dist(), "demo", "demo.mjs"), "demo");
     for (const name of ["tidemark.mjs", "tidemark.mjs.map"]) writeFileSync(join(dist(), name), name);
     expect(readBundle(dist())).toEqual([{ name: "tidemark.mjs", text: "tidemark.mjs" }]);
   });

@@ -1,7 +1,7 @@
 // What the pod webhook makes of a pod, as the object that would be stored.
 import { describe, expect, it } from "@jest/globals";
-import type { JsonObject } from "../../../src/apiserver/json.ts";
-import { jsonPatch } from "../../../src/apiserver/json-patch.ts";
+import { jsonPatch } from "../../../demo/control-plane/apply/json-patch.ts";
+import type { JsonObject } from "../../../demo/control-plane/store/json.ts";
 import type { Pod } from "../../../src/kube/resources.ts";
 import {
   decidePlacement,

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { identityOf } from "../../../src/demo/process-table.ts";
+import { identityOf } from "../../../demo/show/run/process-table.ts";
 import { runSuite } from "../../suites/run-suite.ts";
 import { longestFirst } from "../../suites/seconds.ts";
 import { runInSlots } from "../../suites/slots.ts";

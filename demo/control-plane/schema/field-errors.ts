@@ -1,0 +1,30 @@
+// Errors of single fields, worded as kube-apiserver words them.
+import type { FieldError } from "../http/api-error.ts";
+import { equalJson } from "../store/json.ts";
+
+export function required(field: string, detail = ""): FieldError {
+  return {
+    field,
+    reason: "FieldValueRequired",
+    message: detail === "" ? "Required value" : `Required value: ${detail}`,
+  };
+}
+
+export function invalidValue(field: string, value: unknown, why: string): FieldError {
+  return { field, reason: "FieldValueInvalid", message: `Invalid value: ${JSON.stringify(value ?? null)}: ${why}` };
+}
+
+export function forbiddenField(field: string, why: string): FieldError {
+  return { field, reason: "FieldValueForbidden", message: `Forbidden: ${why}` };
+}
+
+export function unsupported(field: string, value: unknown, values: readonly string[]): FieldError {
+  const supported = values.map((each) => JSON.stringify(each)).join(", ");
+  const message = `Unsupported value: ${JSON.stringify(value ?? null)}: supported values: ${supported}`;
+  return { field, reason: "FieldValueNotSupported", message };
+}
+
+/** None where the value is as it was. */
+export function changedErrors(field: string, value: unknown, before: unknown): FieldError[] {
+  return equalJson(value, before) ? [] : [invalidValue(field, value, "field is immutable")];
+}

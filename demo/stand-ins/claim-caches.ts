@@ -1,0 +1,34 @@
+// What the stand-ins watch: claims, their classes, their volumes.
+import { LOCAL_DRIVER } from "../../src/api/names.ts";
+import type { KubeClient } from "../../src/kube/client.ts";
+import { createReflector, type Reflector } from "../../src/kube/reflector.ts";
+import { type ReflectorSet, reflectorSet } from "../../src/kube/reflector-set.ts";
+import {
+  PERSISTENT_VOLUME_CLAIMS,
+  PERSISTENT_VOLUMES,
+  type PersistentVolume,
+  type PersistentVolumeClaim,
+  STORAGE_CLASSES,
+  type StorageClass,
+} from "../../src/kube/resources.ts";
+import type { Logger } from "../../src/process/log.ts";
+
+export interface ClaimCaches extends ReflectorSet {
+  readonly claims: Reflector<PersistentVolumeClaim>;
+  readonly volumes: Reflector<PersistentVolume>;
+  readonly classes: Reflector<StorageClass>;
+}
+
+export function createClaimCaches(client: KubeClient, log: Logger): ClaimCaches {
+  const claims = createReflector({ client, resource: PERSISTENT_VOLUME_CLAIMS, log });
+  const volumes = createReflector({ client, resource: PERSISTENT_VOLUMES, log });
+  const classes = createReflector({ client, resource: STORAGE_CLASSES, log });
+  return { claims, volumes, classes, ...reflectorSet([claims, volumes, classes]) };
+}
+
+/** The volume of ours that a claim is bound to; undefined while it is not bound both ways, and for another driver's. */
+export function boundVolume(caches: ClaimCaches, claim: PersistentVolumeClaim): PersistentVolume | undefined {
+  const volume = caches.volumes.store.get(claim.spec.volumeName ?? "");
+  const isBound = claim.status?.phase === "Bound" && volume?.spec.claimRef?.uid === claim.metadata.uid;
+  return isBound && volume?.spec.csi?.driver === LOCAL_DRIVER ? volume : undefined;
+}
