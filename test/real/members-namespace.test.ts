@@ -185,7 +185,7 @@ describeReal("a tenant who makes the members' namespace first", ["cluster"], () 
       };
       const as = there(tenant);
       const own = { ...MEMBERS, data: { members: "none", operator: TENANT } };
-      const lair = { metadata: { labels: { "app.kubernetes.io/part-of": "lair" } } };
+      const lair = { metadata: { labels: { "pod-security.kubernetes.io/enforce": "privileged" } } };
       const snapshot = {
         apiVersion: "snapshot.storage.k8s.io/v1",
         kind: "VolumeSnapshot",

@@ -3,11 +3,8 @@
 import { MEMBER_NAMESPACE } from "../../api/names.ts";
 import type { Namespace, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding } from "../../kube/resources.ts";
 
-/** As kustomize/foundation has them. */
-export const HOME_LABELS = {
-  "app.kubernetes.io/part-of": "tidemark",
-  "pod-security.kubernetes.io/enforce": "restricted",
-} as const;
+/** What protects members there, as kustomize/foundation has it. Who wraps that may give the namespace any other label another value. */
+export const HOME_LABELS = { "pod-security.kubernetes.io/enforce": "restricted" } as const;
 
 /** Without one of them somebody with rights in the namespace may delete members, let pods read them, or say who may. */
 export const HOME_GUARDS = ["tidemark-member-guard", "tidemark-root-guard", "tidemark-member-scope"] as const;
@@ -24,7 +21,7 @@ export function homeProblem(namespace: Namespace | undefined, guards: readonly H
   if (what === undefined) return undefined;
   return (
     `${what}: no member is placed in the namespace ${MEMBER_NAMESPACE}, and those that are there stay; look who else may write there ` +
-    `(kubectl get rolebindings --namespace ${MEMBER_NAMESPACE}), then kubectl apply --server-side -k kustomize/foundation`
+    `(kubectl get rolebindings --namespace ${MEMBER_NAMESPACE}), then kubectl apply --server-side -k kustomize/foundation, or what wraps it`
   );
 }
 
@@ -34,7 +31,7 @@ function namespaceProblem(namespace: Namespace | undefined): string | undefined 
   if (deletionTimestamp !== undefined) return `namespace ${MEMBER_NAMESPACE} is being deleted`;
   const lacking = Object.entries(HOME_LABELS).find(([key, value]) => labels[key] !== value);
   return (
-    lacking && `namespace ${MEMBER_NAMESPACE} is not of Tidemark's making: it lacks the label ${lacking.join("=")}`
+    lacking && `namespace ${MEMBER_NAMESPACE} does not keep pods from members: it lacks the label ${lacking.join("=")}`
   );
 }
 

@@ -60,9 +60,16 @@ function readGuards(client: KubeClient): Promise<HomeGuard[]> {
   );
 }
 
+/** By which people find all of Tidemark. It protects nothing, and is not asked for. */
+const PART_OF = { "app.kubernetes.io/part-of": "tidemark" } as const;
+
 /** Somebody else's stays as it is. */
 export async function createMemberNamespace(client: KubeClient): Promise<void> {
-  const metadata = { name: MEMBER_NAMESPACE, labels: { ...HOME_LABELS }, annotations: { ...KEPT_BY_GITOPS } };
+  const metadata = {
+    name: MEMBER_NAMESPACE,
+    labels: { ...PART_OF, ...HOME_LABELS },
+    annotations: { ...KEPT_BY_GITOPS },
+  };
   try {
     await client.create("member/create-namespace", NAMESPACES, { apiVersion: "v1", kind: "Namespace", metadata });
   } catch (error) {

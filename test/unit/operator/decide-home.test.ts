@@ -22,6 +22,11 @@ it("a namespace with our labels, under all guards, may have members", () => {
   expect(homeProblem(namespace, guards)).toBeUndefined();
 });
 
+it("and so may one whose common labels somebody who wraps the foundation has set", () => {
+  const labels = { ...metadata.labels, "app.kubernetes.io/part-of": "platform" };
+  expect(homeProblem({ ...namespace, metadata: { ...metadata, labels } }, guards)).toBeUndefined();
+});
+
 it("where no API server asks admission policies, the labels decide", () => {
   expect(homeProblem(namespace, [])).toBeUndefined();
   expect(homeProblem({ ...namespace, metadata: { name: "tidemark-volumes" } }, [])).toMatch(/lacks the label/);
@@ -37,17 +42,13 @@ describe("none is placed", () => {
   });
 
   it.each([
-    ["no labels", undefined, "app.kubernetes.io/part-of=tidemark"],
-    ["pods of any kind", { "app.kubernetes.io/part-of": "tidemark" }, "pod-security.kubernetes.io/enforce=restricted"],
-    [
-      "a tenant's own labels",
-      { ...HOME_LABELS, "app.kubernetes.io/part-of": "lair" },
-      "app.kubernetes.io/part-of=tidemark",
-    ],
-  ])("in one with %s, and it is said what mends that", (_what, labels, lacking) => {
+    ["no labels", undefined],
+    ["labels of a tenant's", { "app.kubernetes.io/part-of": "tidemark" }],
+    ["pods of any kind", { "pod-security.kubernetes.io/enforce": "privileged" }],
+  ])("in one with %s, and it is said what mends that", (_what, labels) => {
     const { labels: _ours, ...rest } = metadata;
     const problem = homeProblem({ ...namespace, metadata: labels === undefined ? rest : { ...rest, labels } }, guards);
-    expect(problem).toContain(`it lacks the label ${lacking}`);
+    expect(problem).toContain("it lacks the label pod-security.kubernetes.io/enforce=restricted");
     expect(problem).toContain("kubectl apply --server-side -k kustomize/foundation");
   });
 
