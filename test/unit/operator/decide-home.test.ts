@@ -1,5 +1,12 @@
 import { describe, expect, it } from "@jest/globals";
-import { HOME_GUARDS, HOME_LABELS, type HomeGuard, homeProblem } from "../../../src/operator/member/decide-home.ts";
+import { VALIDATING_ADMISSION_POLICIES } from "../../../src/kube/resources.ts";
+import {
+  HOME_GUARDS,
+  HOME_LABELS,
+  type HomeGuard,
+  homeProblem,
+  missingRight,
+} from "../../../src/operator/member/decide-home.ts";
 
 const metadata = { name: "tidemark-volumes", labels: { ...HOME_LABELS, team: "red" } };
 const namespace = { apiVersion: "v1", kind: "Namespace", metadata };
@@ -33,6 +40,14 @@ it("where no API server asks admission policies, the labels decide", () => {
 });
 
 describe("none is placed", () => {
+  it("where the operator may not look: its account, the right and the manifest that gives it are named", () => {
+    const account = "system:serviceaccount:storage:operator";
+    const problem = missingRight(VALIDATING_ADMISSION_POLICIES, account, "Forbidden: no");
+    const right = `its account ${account} lacks the verb get on validatingadmissionpolicies.admissionregistration.k8s.io`;
+    for (const part of [right, "ClusterRole tidemark-operator", "kustomize/base/operator/roles.yaml", "Forbidden: no"])
+      expect(problem).toContain(part);
+  });
+
   it("in one that is not there, or is being deleted", () => {
     expect(homeProblem(undefined, guards)).toMatch(/is not there/);
     const deletionTimestamp = "2026-01-01T00:00:00Z";
