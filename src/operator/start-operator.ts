@@ -60,7 +60,7 @@ export async function startOperator(config: OperatorConfig, log: Logger): Promis
     caches,
     layouts: createLayoutWriter(client),
     turns: createTurns(),
-    home: createMemberHome(client, config.guardsRequired, log),
+    home: createMemberHome(client, config, log),
     events,
     metrics,
     clock,

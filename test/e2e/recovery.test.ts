@@ -151,7 +151,7 @@ async function putBack({ metadata, spec, ...volume }: PersistentVolume): Promise
 /** As docs/reference/installation.md says it. A binding that is deleted is still asked for a moment. */
 async function withoutGuards(...command: readonly string[]): Promise<void> {
   const kinds = "validatingadmissionpolicies,validatingadmissionpolicybindings";
-  const found = await tested.kubectl("get", kinds, "--selector=app.kubernetes.io/part-of=tidemark", "--output=name");
+  const found = await tested.kubectl("get", kinds, "--selector=tidemark.dev/foundation", "--output=name");
   const guards = found.split("\n").filter((name) => name !== "");
   for (const guard of guards)
     await tested.kubectl("patch", guard, "--type=merge", '--patch={"metadata":{"finalizers":null}}');

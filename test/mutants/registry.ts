@@ -10,7 +10,7 @@ const edit = {
   id: z.string().regex(/^[a-z]+[0-9]*$/),
   /** One plain sentence: what is broken. */
   what: z.string().min(10),
-  file: z.string().regex(/^(src|demo)\/.+\.ts$/),
+  file: z.string().regex(/^((src|demo)\/.+\.ts|kustomize\/.+\.yaml)$/),
   /** Occurs exactly once in the file. */
   old: z.string().min(1),
   new: z.string(),

@@ -78,7 +78,7 @@ async function judge(spare: SpareTree, mutant: CaughtMutant, useless: ReadonlySe
   const { id, what, file } = mutant;
   const whole = spare.read(file);
   const text = broken(whole, mutant);
-  const problem = loadProblem(text);
+  const problem = file.endsWith(".ts") ? loadProblem(text) : undefined;
   if (problem !== undefined) return { isCaught: false, line: `${id} IS NO CODE: ${problem}` };
   const lines: string[] = [];
   let failures = 0;

@@ -53,7 +53,7 @@ async function standing(): Promise<string[]> {
 
 /** As docs/reference/installation.md says it. */
 async function takeFinalizersOff(): Promise<void> {
-  const guards = await kubectl("get", GUARD_KINDS, "-l", "app.kubernetes.io/part-of=tidemark", "-o", "name");
+  const guards = await kubectl("get", GUARD_KINDS, "-l", "tidemark.dev/foundation", "-o", "name");
   for (const guard of guards.split("\n").filter((name) => name !== ""))
     await kubectl("patch", guard, "--type=merge", '--patch={"metadata":{"finalizers":null}}');
 }

@@ -60,7 +60,7 @@ const there = <T>(one: T | undefined): T => {
 };
 const asOperator = () => {
   const client = there(operator);
-  return { client, home: createMemberHome(client, true, log) };
+  return { client, home: createMemberHome(client, { guardsRequired: true, userName: OPERATOR }, log) };
 };
 const claimOf = (name: string, handle = `fs-${VOLUME_UID}`) =>
   memberClaim({ handle, volumeUID: VOLUME_UID, className: "any", selectedNode: undefined }, { name, size: "1Gi" });
@@ -185,7 +185,7 @@ describeReal("a tenant who makes the members' namespace first", ["cluster"], () 
       };
       const as = there(tenant);
       const own = { ...MEMBERS, data: { members: "none", operator: TENANT } };
-      const lair = { metadata: { labels: { "app.kubernetes.io/part-of": "lair" } } };
+      const lair = { metadata: { labels: { "pod-security.kubernetes.io/enforce": "privileged" } } };
       const snapshot = {
         apiVersion: "snapshot.storage.k8s.io/v1",
         kind: "VolumeSnapshot",
@@ -234,6 +234,37 @@ describeReal("a tenant who makes the members' namespace first", ["cluster"], () 
       await kubectl("apply", "--server-side", "-k", FOUNDATION);
       await untilAsked();
       await placeClaim(asOperator(), claimOf("m1"));
+    },
+    LIMIT_MS,
+  );
+
+  it(
+    "is safe from an operator whose role is of an earlier version: it says which right is missing, to whom, and what gives it",
+    async () => {
+      const reading = /admissionregistration/;
+      const path = ["get", "clusterrole", "tidemark-operator", "--output=json"] as const;
+      const { rules } = JSON.parse(await kubectl(...path)) as { rules: { apiGroups: string[] }[] };
+      const earlier = rules.filter(({ apiGroups }) => !apiGroups.some((group) => reading.test(group)));
+      expect(earlier).toHaveLength(rules.length - 1);
+      await kubectl(
+        "patch",
+        "clusterrole",
+        "tidemark-operator",
+        "--type=merge",
+        `--patch=${JSON.stringify({ rules: earlier })}`,
+      );
+      const placed = waitFor("the right to be gone", async () => {
+        const problem = await asOperator().home.problem();
+        return problem;
+      });
+      const right = `its account ${OPERATOR} lacks the verb get on validatingadmissionpolicies.admissionregistration.k8s.io`;
+      expect(await placed).toContain(right);
+      await expect(placeClaim(asOperator(), claimOf("m3"))).rejects.toThrow(UnsafeHomeError);
+      await expect(placeClaim(asOperator(), claimOf("m3"))).rejects.toThrow("kustomize/base/operator/roles.yaml");
+      await kubectl("apply", "--server-side", "--force-conflicts", "-k", "kustomize/base");
+      await waitFor("the right to be there", async () =>
+        (await asOperator().home.problem()) === undefined ? true : undefined,
+      );
     },
     LIMIT_MS,
   );

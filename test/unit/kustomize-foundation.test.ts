@@ -3,6 +3,7 @@ import { readdirSync } from "node:fs";
 import { describe, expect, it } from "@jest/globals";
 import { csiDriver } from "../../demo/stand-ins/bootstrap.ts";
 import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
+import { homeProblem } from "../../src/operator/member/decide-home.ts";
 import { KEPT_BY_GITOPS } from "../../src/operator/member/member-claim.ts";
 import { hasKubectl, kustomize, kustomizeWith, type Manifest, manifestsOf } from "../harness/kustomize.ts";
 
@@ -12,12 +13,19 @@ const COMPONENTS = readdirSync("kustomize/components").map((name) => `components
 const GUARD_KINDS = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
 const PROTECTING_KINDS = [...GUARD_KINDS, "CustomResourceDefinition", "CSIDriver"];
 
+interface DefinitionsGuard {
+  readonly matchConstraints: { readonly objectSelector: { readonly matchLabels: Readonly<Record<string, string>> } };
+}
+
 const named = ({ kind, metadata }: Manifest): string => `${kind} ${metadata.name}`;
 
 describeWithKubectl("the foundation", () => {
   const text = hasKubectl() ? kustomize("foundation") : "";
   const manifests = manifestsOf(text);
   const names = manifests.map(named);
+  const definitionsGuard = manifests.find(({ metadata }) => metadata.name === "tidemark-definitions-guard");
+  const guardedBy = (definitionsGuard?.spec as DefinitionsGuard | undefined)?.matchConstraints.objectSelector
+    .matchLabels;
 
   it("installs exactly this, and goes in this order: what the guards hold first, then where their parameter is, the guards last", () => {
     expect(names).toEqual([
@@ -55,9 +63,18 @@ describeWithKubectl("the foundation", () => {
     "keeps GitOps tools from deleting the %s, and carries the label by which the guards find it",
     (_name, { metadata }) => {
       expect(metadata.annotations).toEqual(KEPT_BY_GITOPS);
-      expect(metadata.labels).toMatchObject({ "app.kubernetes.io/part-of": "tidemark" });
+      expect(metadata.labels).toMatchObject({ "app.kubernetes.io/part-of": "tidemark", ...guardedBy });
     },
   );
+
+  it("may be wrapped with common labels of somebody's own: the guards find what they guard, and members have a place", () => {
+    const platform = { "app.kubernetes.io/part-of": "platform" };
+    const wrapped = manifestsOf(kustomizeWith("foundation", { commonLabels: platform }));
+    expect(wrapped.map(named).sort()).toEqual([...names].sort());
+    for (const { metadata } of wrapped) expect(metadata.labels).toMatchObject({ ...platform, ...guardedBy });
+    const home = wrapped.find(({ kind }) => kind === "Namespace");
+    expect(homeProblem(home, [])).toBeUndefined();
+  });
 
   it("holds each guard by a finalizer, since no guard is asked about guards, and nothing else", () => {
     for (const { kind, metadata } of manifests)

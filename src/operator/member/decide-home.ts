@@ -1,13 +1,12 @@
 // Whether the members' namespace is known to be Tidemark's, and safe for members. Pure. Labels alone prove nothing, since whoever makes a
 // namespace writes its labels: what protects members there are admission policies, which are of no namespace, and only administrators write.
 import { MEMBER_NAMESPACE } from "../../api/names.ts";
+import { resourceLabel } from "../../kube/api-path.ts";
+import type { KubeObject, Resource } from "../../kube/object.ts";
 import type { Namespace, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding } from "../../kube/resources.ts";
 
-/** As kustomize/foundation has them. */
-export const HOME_LABELS = {
-  "app.kubernetes.io/part-of": "tidemark",
-  "pod-security.kubernetes.io/enforce": "restricted",
-} as const;
+/** What protects members there, as kustomize/foundation has it. Who wraps that may give the namespace any other label another value. */
+export const HOME_LABELS = { "pod-security.kubernetes.io/enforce": "restricted" } as const;
 
 /** Without one of them somebody with rights in the namespace may delete members, let pods read them, or say who may. */
 export const HOME_GUARDS = ["tidemark-member-guard", "tidemark-root-guard", "tidemark-member-scope"] as const;
@@ -24,7 +23,17 @@ export function homeProblem(namespace: Namespace | undefined, guards: readonly H
   if (what === undefined) return undefined;
   return (
     `${what}: no member is placed in the namespace ${MEMBER_NAMESPACE}, and those that are there stay; look who else may write there ` +
-    `(kubectl get rolebindings --namespace ${MEMBER_NAMESPACE}), then kubectl apply --server-side -k kustomize/foundation`
+    `(kubectl get rolebindings --namespace ${MEMBER_NAMESPACE}), then kubectl apply --server-side -k kustomize/foundation, or what wraps it`
+  );
+}
+
+/** Why no member is to be placed where the operator's own role does not let it look, as an earlier version's does not. `said` by the API server. */
+export function missingRight(resource: Resource<KubeObject>, userName: string | undefined, said: string): string {
+  return (
+    `the operator may not see whether members are safe in the namespace ${MEMBER_NAMESPACE}: none is placed there, and those that are ` +
+    `there stay; its account ${userName ?? "(this process is in no pod)"} lacks the verb get on ${resourceLabel(resource)}, which the ` +
+    `ClusterRole tidemark-operator gives: kubectl apply --server-side -k your overlay of this version, or ` +
+    `kustomize/base/operator/roles.yaml. The API server: ${said}`
   );
 }
 
@@ -34,7 +43,7 @@ function namespaceProblem(namespace: Namespace | undefined): string | undefined 
   if (deletionTimestamp !== undefined) return `namespace ${MEMBER_NAMESPACE} is being deleted`;
   const lacking = Object.entries(HOME_LABELS).find(([key, value]) => labels[key] !== value);
   return (
-    lacking && `namespace ${MEMBER_NAMESPACE} is not of Tidemark's making: it lacks the label ${lacking.join("=")}`
+    lacking && `namespace ${MEMBER_NAMESPACE} does not keep pods from members: it lacks the label ${lacking.join("=")}`
   );
 }
 

@@ -26,7 +26,7 @@ export interface Turn {
 }
 
 export const UNDER_WAY_LIMIT = 32;
-/** Some milliseconds of work; then decisions are made again. */
+/** Then decisions are made again. */
 const BEGUN_IN_ONE_TURN = 8;
 /** In a cluster a handshake takes milliseconds: by then the other end has left. While nobody waits it may go on. */
 export const STUCK_AFTER_MS = 2000;

@@ -10,14 +10,14 @@ export interface PairDirectory {
   stop(): void;
 }
 
-const LOOK_INTERVAL_MS = 60_000;
+/** Also how often a word is said at most of files that cannot be used. */
+export const LOOK_INTERVAL_MS = 60_000;
 
 /** Resolves after the first look. `show` throws when the pair cannot be used. */
 export async function followPairDirectory(
   directory: string,
   show: (pair: StoredPair) => void,
   log: Logger,
-  intervalMs = LOOK_INTERVAL_MS,
 ): Promise<PairDirectory> {
   let shown = "";
   let isMissing = false;
@@ -29,14 +29,15 @@ export async function followPairDirectory(
       const isNews = text !== shown || isMissing;
       [shown, isMissing] = [text, false];
       if (isNews) log.info({ directory }, "new connections get the certificate of this directory");
-    } catch {
-      // Not the error: a parser may quote what it read.
-      log[isMissing ? "debug" : "warn"]({ directory }, "there is no usable certificate; going on with the one before");
+    } catch (error) {
+      // Its code alone, as of a file that is not there: a parser may quote what it read.
+      const { code } = error as NodeJS.ErrnoException;
+      log.warn({ directory, code }, "there is no usable certificate; going on with the one before");
       isMissing = true;
     }
   };
   await look();
-  const timer = setInterval(() => void look(), intervalMs).unref();
+  const timer = setInterval(() => void look(), LOOK_INTERVAL_MS).unref();
   return { stop: () => clearInterval(timer) };
 }
 

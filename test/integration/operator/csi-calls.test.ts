@@ -304,7 +304,7 @@ describe("DeleteVolume", () => {
         layouts: createLayoutWriter(client),
         watch,
         changes: createVolumeChanges(caches),
-        home: createMemberHome(client, false, log),
+        home: createMemberHome(client, { guardsRequired: false }, log),
         events: createEventRecorder({ client, component: "test", nowMs: Date.now, log }),
       });
     } finally {

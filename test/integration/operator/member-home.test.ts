@@ -15,7 +15,7 @@ import { isAttached, type SpanUnderTest } from "./span-under-test.ts";
 
 const LIMIT_MS = 120_000;
 const REASON =
-  /lacks the label app.kubernetes.io\/part-of=tidemark.*kubectl apply --server-side -k kustomize\/foundation/;
+  /lacks the label pod-security.kubernetes.io\/enforce=restricted.*kubectl apply --server-side -k kustomize\/foundation/;
 
 let tested: SpanCluster;
 let cluster: TestCluster;
@@ -36,9 +36,9 @@ afterAll(() => tested.stop(), LIMIT_MS);
 afterEach(() => labelled(HOME_LABELS));
 
 /** As whoever has made it. */
-const labelled = (labels: Readonly<Record<keyof typeof HOME_LABELS, string>>) =>
+const labelled = (labels: Readonly<Record<string, string>>) =>
   cluster.client.mergePatch("test/labels", NAMESPACES, { name: MEMBER_NAMESPACE }, { metadata: { labels } });
-const isForeign = () => labelled({ ...HOME_LABELS, "app.kubernetes.io/part-of": "lair" });
+const isForeign = () => labelled({ "pod-security.kubernetes.io/enforce": "privileged" });
 
 async function claimUIDs(handle: string): Promise<(string | undefined)[]> {
   const { items } = await cluster.client.list(PERSISTENT_VOLUME_CLAIMS, { namespace: MEMBER_NAMESPACE });

@@ -216,7 +216,7 @@ describe("a member's claim that is made while nothing keeps it up", () => {
       spec: { claimRef: { namespace: "default", name: "made", uid: volumeUID }, volumeUID, backend: "span" },
     };
     const { client } = server;
-    const home = createMemberHome(client, false, createLogger("test", "silent"));
+    const home = createMemberHome(client, { guardsRequired: false }, createLogger("test", "silent"));
     const made = await createMemberClaim({ client, home }, layout, { name: "m0", size: "1Gi", source: {} });
     expect(made.metadata.labels).toEqual({ ...memberLabels(volumeUID, "m0"), team: "red" });
     expect(made.metadata.annotations).toEqual({ ...KEPT_BY_GITOPS, "example.com/owner": "ann" });

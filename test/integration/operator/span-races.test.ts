@@ -104,7 +104,7 @@ const noNews = (): undefined => undefined;
 const ALWAYS = { mayAsk: () => true, forget: () => undefined };
 const placingBy = (by: KubeClient) => ({
   client: by,
-  home: createMemberHome(by, false, createLogger("test", "silent")),
+  home: createMemberHome(by, { guardsRequired: false }, createLogger("test", "silent")),
 });
 const AT_ONCE = { reselection: ALWAYS, making: ALWAYS };
 

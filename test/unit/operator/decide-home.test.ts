@@ -1,5 +1,12 @@
 import { describe, expect, it } from "@jest/globals";
-import { HOME_GUARDS, HOME_LABELS, type HomeGuard, homeProblem } from "../../../src/operator/member/decide-home.ts";
+import { VALIDATING_ADMISSION_POLICIES } from "../../../src/kube/resources.ts";
+import {
+  HOME_GUARDS,
+  HOME_LABELS,
+  type HomeGuard,
+  homeProblem,
+  missingRight,
+} from "../../../src/operator/member/decide-home.ts";
 
 const metadata = { name: "tidemark-volumes", labels: { ...HOME_LABELS, team: "red" } };
 const namespace = { apiVersion: "v1", kind: "Namespace", metadata };
@@ -22,12 +29,25 @@ it("a namespace with our labels, under all guards, may have members", () => {
   expect(homeProblem(namespace, guards)).toBeUndefined();
 });
 
+it("and so may one whose common labels somebody who wraps the foundation has set", () => {
+  const labels = { ...metadata.labels, "app.kubernetes.io/part-of": "platform" };
+  expect(homeProblem({ ...namespace, metadata: { ...metadata, labels } }, guards)).toBeUndefined();
+});
+
 it("where no API server asks admission policies, the labels decide", () => {
   expect(homeProblem(namespace, [])).toBeUndefined();
   expect(homeProblem({ ...namespace, metadata: { name: "tidemark-volumes" } }, [])).toMatch(/lacks the label/);
 });
 
 describe("none is placed", () => {
+  it("where the operator may not look: its account, the right and the manifest that gives it are named", () => {
+    const account = "system:serviceaccount:storage:operator";
+    const problem = missingRight(VALIDATING_ADMISSION_POLICIES, account, "Forbidden: no");
+    const right = `its account ${account} lacks the verb get on validatingadmissionpolicies.admissionregistration.k8s.io`;
+    for (const part of [right, "ClusterRole tidemark-operator", "kustomize/base/operator/roles.yaml", "Forbidden: no"])
+      expect(problem).toContain(part);
+  });
+
   it("in one that is not there, or is being deleted", () => {
     expect(homeProblem(undefined, guards)).toMatch(/is not there/);
     const deletionTimestamp = "2026-01-01T00:00:00Z";
@@ -37,17 +57,13 @@ describe("none is placed", () => {
   });
 
   it.each([
-    ["no labels", undefined, "app.kubernetes.io/part-of=tidemark"],
-    ["pods of any kind", { "app.kubernetes.io/part-of": "tidemark" }, "pod-security.kubernetes.io/enforce=restricted"],
-    [
-      "a tenant's own labels",
-      { ...HOME_LABELS, "app.kubernetes.io/part-of": "lair" },
-      "app.kubernetes.io/part-of=tidemark",
-    ],
-  ])("in one with %s, and it is said what mends that", (_what, labels, lacking) => {
+    ["no labels", undefined],
+    ["labels of a tenant's", { "app.kubernetes.io/part-of": "tidemark" }],
+    ["pods of any kind", { "pod-security.kubernetes.io/enforce": "privileged" }],
+  ])("in one with %s, and it is said what mends that", (_what, labels) => {
     const { labels: _ours, ...rest } = metadata;
     const problem = homeProblem({ ...namespace, metadata: labels === undefined ? rest : { ...rest, labels } }, guards);
-    expect(problem).toContain(`it lacks the label ${lacking}`);
+    expect(problem).toContain("it lacks the label pod-security.kubernetes.io/enforce=restricted");
     expect(problem).toContain("kubectl apply --server-side -k kustomize/foundation");
   });
 

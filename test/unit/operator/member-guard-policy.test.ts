@@ -118,7 +118,7 @@ function guardsOf({ resource, name = "", namespace, labels }: Deletion): string[
   return policies.filter(isSeen).map(({ metadata }) => metadata.name);
 }
 
-const OURS = { "app.kubernetes.io/part-of": "tidemark" };
+const OURS = { "tidemark.dev/foundation": "true" };
 const DEFINITIONS = "customresourcedefinitions";
 const FILESYSTEMS = "filesystems.tidemark.dev";
 

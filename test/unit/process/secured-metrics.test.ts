@@ -1,3 +1,4 @@
+import { EventEmitter, once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { get } from "node:http";
 import { connect, type Socket } from "node:net";
@@ -9,12 +10,12 @@ import { pino } from "pino";
 import { Registry } from "prom-client";
 import { runExplain } from "../../../src/cli/explain.ts";
 import { makeOwnPair } from "../../../src/process/certificates/own-pair.ts";
-import { followPairDirectory } from "../../../src/process/certificates/pair-directory.ts";
+import { LOOK_INTERVAL_MS } from "../../../src/process/certificates/pair-directory.ts";
 import { type MetricsAuthentication, readMetricsAuthentication } from "../../../src/process/metrics-flags.ts";
 import { type MetricsServer, startMetricsServer } from "../../../src/process/metrics-server.ts";
 import { secureMetrics } from "../../../src/process/secured-metrics.ts";
 import { createAccessReviewer } from "../../fakes/access-reviewer.ts";
-import { createRecordingLog } from "../../fakes/recording-log.ts";
+import { type LogLine, WARN_LEVEL } from "../../fakes/recording-log.ts";
 import { askHttps } from "../../harness/https-page.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 
@@ -33,7 +34,7 @@ afterEach(async () => {
 });
 
 /** The port. */
-async function start(authentication: MetricsAuthentication): Promise<number> {
+async function start(authentication: MetricsAuthentication, said = log): Promise<number> {
   const api = createAccessReviewer();
   api.allow("prometheus");
   const server = await startMetricsServer({
@@ -43,7 +44,7 @@ async function start(authentication: MetricsAuthentication): Promise<number> {
     unhealthy: () => undefined,
     notReady: () => "the first list",
     page: (path) => (path === "/explain/shop/data" ? { status: 200, body: { claim: "data" } } : undefined),
-    secured: secureMetrics(authentication, api, log),
+    secured: secureMetrics(authentication, api, said),
   });
   servers.push(server);
   return server.port;
@@ -55,6 +56,34 @@ async function writePair(name: string): Promise<string> {
   writeFileSync(join(directory, "tls.crt"), certificatePem);
   writeFileSync(join(directory, "tls.key"), keyPem);
   return bundlePem;
+}
+
+/** All but those of looking again and again. */
+const REAL_TIMERS = [
+  ...(["Date", "hrtime", "nextTick", "performance", "queueMicrotask", "setImmediate", "clearImmediate"] as const),
+  ...(["setTimeout", "clearTimeout"] as const),
+];
+
+/** `next` resolves with the line that is written next. */
+function awaitedLog() {
+  const heard = new EventEmitter();
+  const lines: LogLine[] = [];
+  const write = (text: string): void => {
+    lines.push(JSON.parse(text) as LogLine);
+    heard.emit("line");
+  };
+  const next = async (): Promise<LogLine | undefined> => {
+    await once(heard, "line");
+    return lines.at(-1);
+  };
+  return { recording: pino({ level: "debug" }, { write }), lines, next };
+}
+
+/** The next look at the directory has ended, and has said this. */
+function look(next: () => Promise<LogLine | undefined>): Promise<LogLine | undefined> {
+  const said = next();
+  jest.advanceTimersByTime(LOOK_INTERVAL_MS);
+  return said;
 }
 
 const OWN: MetricsAuthentication = { audience: undefined, tlsDirectory: undefined };
@@ -146,23 +175,42 @@ describe("the certificate of metrics that are read by token", () => {
     expect(await askHttps({ port, path: "/healthz" })).toMatchObject({ status: 200 });
   });
 
-  it("is replaced when the files change; files that cannot be used leave it, and their text stays out of the log", async () => {
-    const { log: recording, lines } = createRecordingLog();
-    const shown: string[] = [];
-    const show = ({ certificatePem }: { certificatePem: string }): void => {
-      if (certificatePem.includes("SECRET")) throw new Error(certificatePem);
-      shown.push(certificatePem);
-    };
-    await writePair("one");
-    const followed = await followPairDirectory(directory, show, recording, 5);
-    expect(shown).toHaveLength(1);
-    writeFileSync(join(directory, "tls.crt"), "SECRET");
-    await waitFor("a word about it", async () => lines.some(({ msg }) => /no usable/.test(msg)) || undefined);
-    await writePair("two");
-    // More than one where it looked between the two files.
-    await waitFor("the next one", async () => shown.length > 1 || undefined, { limitMs: 30_000 });
-    followed.stop();
-    expect(JSON.stringify(lines)).not.toContain("SECRET");
+  describe("while its directory changes", () => {
+    // Each look is one turn of this clock, and awaited by the word that it says.
+    beforeEach(() => {
+      jest.useFakeTimers({ doNotFake: [...REAL_TIMERS] });
+    });
+    afterEach(() => {
+      jest.useRealTimers();
+    });
+
+    it("is asked for by a warning at each look as long as the files are missing, and shown once they are there", async () => {
+      const { recording, next } = awaitedLog();
+      const first = next();
+      const port = await start({ audience: undefined, tlsDirectory: directory }, recording);
+      const missing = { level: WARN_LEVEL, directory, code: "ENOENT" };
+      expect(await first).toMatchObject(missing);
+      expect(await look(next)).toMatchObject(missing);
+      expect(await look(next)).toMatchObject(missing);
+      const ca = await writePair("metrics.example.com");
+      expect(await look(next)).toMatchObject({ msg: expect.stringContaining("new connections get the certificate") });
+      const trust = { ca, servername: "metrics.example.com" };
+      expect(await askHttps({ port, path: "/metrics", token: READER, trust })).toMatchObject({ status: 200 });
+    });
+
+    it("is replaced; files that cannot be used leave it, and their text stays out of the log", async () => {
+      const { recording, lines, next } = awaitedLog();
+      const ca = await writePair("one.example.com");
+      const port = await start({ audience: undefined, tlsDirectory: directory }, recording);
+      writeFileSync(join(directory, "tls.crt"), "SECRET");
+      expect(await look(next)).toMatchObject({ level: WARN_LEVEL, msg: expect.stringContaining("no usable") });
+      const one = { ca, servername: "one.example.com" };
+      expect(await askHttps({ port, path: "/metrics", token: READER, trust: one })).toMatchObject({ status: 200 });
+      const two = { ca: await writePair("two.example.com"), servername: "two.example.com" };
+      await look(next);
+      expect(await askHttps({ port, path: "/metrics", token: READER, trust: two })).toMatchObject({ status: 200 });
+      expect(JSON.stringify(lines)).not.toContain("SECRET");
+    });
   });
 });
 

@@ -1,6 +1,9 @@
 // Whose handshake begins, and whose is given up for it.
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { describe, expect, it } from "@jest/globals";
 import {
+  createHandshakeLine,
   nextTurn,
   STUCK_AFTER_MS,
   type Turn,
@@ -55,4 +58,37 @@ describe("where as many are under way as may be", () => {
     const [stuck, fresh] = [some(1, "slow", STUCK_AFTER_MS), each(UNDER_WAY_LIMIT - 1, "agent")];
     expect(turn(some(1, "late"), [...fresh, ...stuck])).toEqual({ begin: "late 0", close: "slow 0" });
   });
+});
+
+it("eight begin in one turn of the event loop, however many have spoken: decisions go on in between", async () => {
+  const server = createServer({ pauseOnConnect: true });
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  const clients: Socket[] = [];
+  const accepted: Socket[] = [];
+  for (let opened = 0; opened < 24; opened += 1) {
+    const connection = once(server, "connection");
+    clients.push(connect(port, "127.0.0.1"));
+    accepted.push(...((await connection) as [Socket]));
+  }
+  const turns: number[] = [];
+  let begun = 0;
+  await new Promise<void>((resolve) => {
+    const turnEnds = (): void => {
+      turns.push(begun);
+      begun = 0;
+      if (turns.reduce((sum, one) => sum + one) === accepted.length) resolve();
+    };
+    const begin = (): void => {
+      if (begun === 0) setImmediate(turnEnds);
+      begun += 1;
+    };
+    const line = createHandshakeLine({ begin, heard: () => {}, monotonicMs: () => NOW_MS });
+    for (const socket of accepted) line.add(socket);
+    // All at once, as after a turn that took long.
+    for (const socket of accepted) socket.emit("readable");
+  });
+  expect(turns).toEqual([8, 8, 8]);
+  for (const socket of [...clients, ...accepted]) socket.destroy();
+  server.close();
 });
