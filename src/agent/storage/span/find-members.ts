@@ -2,6 +2,7 @@
 // let go of. Reading only.
 import { blockSizeBytes } from "../../member/block-device.ts";
 import type { FoundMember, MountedSpan } from "../storage.ts";
+import { refusalOf } from "./blank-device.ts";
 import { identityWithin } from "./device-identity.ts";
 import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
 import { hasGoneOnWithout } from "./left-behind.ts";
@@ -29,8 +30,12 @@ export async function findMembers(host: SpanHost, volume: MountedSpan): Promise<
     if (device === undefined || inside.has(member.name) || removalOf(record, member.name) !== undefined) return [];
     return [{ name: member.name, state: "Spare", sizeBytes: blockSizeBytes(device) }];
   });
+  const refused = volume.members.flatMap((member): FoundMember[] => {
+    const why = member.wanted === "Removed" || inside.has(member.name) ? undefined : refusalOf(host, volume, member);
+    return why === undefined ? [] : [{ name: member.name, state: "Refused", why }];
+  });
   const strangers = strangeDeviceNames(host, volume).map((name): FoundMember => ({ name, state: "Stranger" }));
-  return [...present, ...spares, ...leaving, ...released, ...departed, ...strangers];
+  return [...present, ...spares, ...refused, ...leaving, ...released, ...departed, ...strangers];
 }
 
 /**
