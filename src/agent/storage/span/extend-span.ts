@@ -88,7 +88,7 @@ function outside(host: SpanHost, volume: MountedSpan): SpanMember[] {
   return (
     volume.members
       .filter(({ name, wanted }) => wanted === "Present" && !inside.has(name))
-      .filter((member) => isAttached(member) && removalOf(record, member.name) === undefined)
+      .filter((member) => isAttached(member) && removalOf(record, member) === undefined)
       // What was not used before is tried last: its driver may be slow.
       .sort((one, other) => Number(isRefused(one)) - Number(isRefused(other)))
   );
