@@ -33,6 +33,7 @@ export function layoutStatus({ state, nodeName, nowMs, live }: StatusFacts): Fil
     ...(members.length === 0 ? {} : { members }),
     ...(shrinksUnmounted === true ? { shrinksUnmounted } : {}),
     ...immovableOf(state, live),
+    ...refusedOf(state, live),
     ...(running === undefined ? {} : { operation: running.operation }),
     ...(record.lastOperation === undefined ? {} : { lastOperation: printableEnd(record.lastOperation) }),
     ...endedBefore(record),
@@ -48,6 +49,20 @@ function immovableOf({ mounted, moving }: VolumeState, { status }: FilesystemLay
   const isKnown = mounted !== undefined && moving?.mounted === mounted;
   const immovable = isKnown ? moving.immovable : status?.immovable;
   return immovable === undefined ? {} : { immovable: printable(immovable) };
+}
+
+/** As above, until the members were looked at. */
+function refusedOf(
+  { mounted, members }: VolumeState,
+  { spec, status }: FilesystemLayout,
+): Pick<FilesystemLayoutStatus, "refused"> {
+  const named = new Set(spec.members?.map(({ name }) => name));
+  const isKnown = mounted !== undefined && members.length > 0;
+  const found = members.flatMap(({ name, state, why = "" }) =>
+    state === "Refused" ? [{ name, message: printable(why) }] : [],
+  );
+  const refused = (isKnown ? found : (status?.refused ?? [])).filter(({ name }) => named.has(name));
+  return refused.length === 0 ? {} : { refused };
 }
 
 /** Its message may hold what a command has said, with names that users gave. */
@@ -98,7 +113,7 @@ function spanMembers({ mounted, members }: VolumeState, live: FilesystemLayout):
   if (mounted === undefined || members.length === 0) return before;
   const found = members.flatMap((member): Member[] => {
     const { name, state, sizeBytes } = member;
-    if (state === "Leaving" || state === "Stranger") return [];
+    if (state === "Leaving" || state === "Refused" || state === "Stranger") return [];
     const size = sizeBytes === undefined ? lastSizeOf(name, live) : formatQuantity(sizeBytes);
     const last = before.find((one) => one.name === name);
     const device = state === "Present" ? { ...deviceOf(member, last), ...allocatedOf(member, last) } : {};

@@ -29,12 +29,17 @@ export function memberFactsOf({ record, members, sizeBytes = 0 }: VolumeState): 
     attainableBytes: sizeBytes + gains.reduce((sum, bytes) => sum + bytes, 0),
     spareBytes: readySpares(record.members, members).reduce((sum, { sizeBytes: bytes = 0 }) => sum + bytes, 0),
     spareToPrepare: record.members.some(
-      (member) => member.wanted === "Spare" && isAttached(member) && !found.has(member.name),
+      (member) => member.wanted === "Spare" && isAttached(member) && isToBeLookedAt(found.get(member.name)),
     ),
     awaited: pendingMembers(record),
     leaving: record.members.some((member) => member.wanted === "Removed" && isInside(member)),
     unsettled: members.some(({ state }) => state === "Leaving"),
   };
+}
+
+/** Whoever has wiped a device that was refused is not heard of otherwise. */
+function isToBeLookedAt(found: FoundMember | undefined): boolean {
+  return found === undefined || found.state === "Refused";
 }
 
 /** What a span's members that are in the filesystem would add to it if they became as large as their drivers say; 0 of others. */

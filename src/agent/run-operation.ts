@@ -118,7 +118,7 @@ async function carryOut(
     if (operation.emergency === true) state.emergencyRetryMs = clock.monotonicMs() + EMERGENCY_RETRY_MS;
     end = {
       outcome: "Failed",
-      ...(isGivenUpOn(error, signal) ? { reason: "WaitingForMember" } : {}),
+      ...reasonOf(error, signal),
       message: messageOf(error),
       sizeBytes: await measuredSize(environment, state, operation),
     };
@@ -201,6 +201,12 @@ async function shrink(
         state.moving = { mounted: state.mounted, immovable: result.immovable };
       return floorEnd(result);
   }
+}
+
+/** Where the operator can help with another member. */
+function reasonOf(error: unknown, signal: AbortSignal): Pick<End, "reason"> {
+  if (error instanceof StorageError && error.code === "SignatureFound") return { reason: "SignatureFound" };
+  return isGivenUpOn(error, signal) ? { reason: "WaitingForMember" } : {};
 }
 
 /** A member was waited for long enough: one that gave way to a spare before was not. */

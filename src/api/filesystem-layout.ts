@@ -118,6 +118,15 @@ const memberSpec = z.object({
         "A member that leaves once this one is in the filesystem: a larger one, or the largest of several smaller ones. Absent: it replaces none.",
     })
     .optional(),
+  refused: z
+    .string()
+    .max(1024)
+    .meta({
+      description:
+        "Why its node has not taken it in: its device carries something, which may be somebody's data. It is left as it is, and counts as no " +
+        "room; it is never deleted but with the volume, or where a person sets its state to Removed. Absent: nothing is known against it.",
+    })
+    .optional(),
   source: z
     .object({
       loop: z
@@ -170,8 +179,8 @@ export const filesystemLayoutSpec = z
     members: keyedList(
       memberSpec.meta({ description: "A member as it should be." }),
       ["name"],
-      // As many as a class allows, and the one that comes before others leave in its favour.
-      5,
+      // As many as a class allows, the one that comes before others leave in its favour, and two that carry something.
+      7,
       "The devices under the filesystem.",
     ).optional(),
     target: sizeTarget.optional(),
@@ -260,8 +269,19 @@ export const filesystemLayoutStatus = z
         })
         .meta({ description: "A member as it is." }),
       ["name"],
-      8,
+      10,
       "The members as the node has them.",
+    ).optional(),
+    refused: keyedList(
+      z
+        .object({
+          name: memberName,
+          message: z.string().max(1024).meta({ description: "What its device carries." }),
+        })
+        .meta({ description: "A member that is not taken in." }),
+      ["name"],
+      10,
+      "Members whose devices carry something: they are left as they are, outside of the filesystem. Absent: none.",
     ).optional(),
     shrinksUnmounted: z
       .boolean()

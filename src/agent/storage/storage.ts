@@ -71,11 +71,11 @@ export interface FoundMember {
   readonly name: string;
   /**
    * Present: a device of the mounted filesystem. Spare: beside it, and ready to be taken in without asking anybody. Leaving: out
-   * of it, not let go of yet. Removed: wiped, and given back to its driver, here or before. Stranger: a device of the mounted filesystem
-   * that is no member's, by the kernel's name.
+   * of it, not let go of yet. Removed: wiped, and given back to its driver, here or before. Refused: its device carries something (`why`), so
+   * that it is left as it is. Stranger: a device of the mounted filesystem that is no member's, by the kernel's name.
    * Another member that was not taken in yet is not found.
    */
-  readonly state: "Present" | "Spare" | "Leaving" | "Removed" | "Stranger";
+  readonly state: "Present" | "Spare" | "Leaving" | "Removed" | "Refused" | "Stranger";
   readonly devid?: number;
   readonly deviceUUID?: string;
   /** Of the device as the filesystem uses it. */
@@ -84,6 +84,7 @@ export interface FoundMember {
   readonly allocatedBytes?: number;
   /** What the device itself has, where it may be more. */
   readonly deviceBytes?: number;
+  readonly why?: string;
 }
 
 /** One reading; byte figures as design defines them: on btrfs available excludes what writers have reserved. */

@@ -9,6 +9,7 @@ import { isWhole, type Merge, type MergeWay, mergeInto, namesOf } from "../membe
 import { vainGrowth } from "../member/member-growth.ts";
 import { MERGING_MEMBERS_LIMIT } from "../member/member-rules.ts";
 import { type Share, sharesOf, stays } from "../member/member-shares.ts";
+import { usableMembers } from "../member/refused-members.ts";
 import { lacksNodeForSlots, nodesOf, type SeenNodes } from "./pod-nodes.ts";
 import { lacksOf, podKey, type SlotLack, volumesOf } from "./pod-slots.ts";
 
@@ -150,7 +151,7 @@ function obstacleToLarger({ layout, growsAgainAtMs }: Candidate, { used, limit }
       : `a member of its class did not grow in place (tried again at ${new Date(growsAgainAtMs).toISOString()})`;
   const cannotGrow = `${why}, and a larger one that takes their place`;
   if (used >= limit) return `${cannotGrow} needs a free slot there first`;
-  const count = layout.spec.members?.length ?? 0;
+  const count = usableMembers(layout).length;
   return count >= MERGING_MEMBERS_LIMIT ? `${cannotGrow} finds no room beside its ${count} members` : undefined;
 }
 

@@ -5,6 +5,7 @@ import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../api/filesystem-layout.ts";
 import { highestEpoch } from "../../api/highest-epoch.ts";
 import { isOnlyOrdered } from "../member/decide-consolidation.ts";
+import { isOfSize } from "../volume/layout-facts.ts";
 
 /**
  * Decided, and begun: a new member is made for it, or the layout has the target, or the one that comes a moment before it, and it has
@@ -17,9 +18,12 @@ export function isMerging(layout: FilesystemLayout, filesystem: Filesystem | und
   if (wanted.epoch < highestEpoch(layout) && !layout.status?.operation) return false;
   // Where it is mounted nowhere it has its slots no more.
   if (isOnlyOrdered(layout, wanted)) return layout.status?.mounted === true;
-  if (isEmergencySince(layout, wanted.decidedAt)) return false;
   const { target } = layout.spec;
   if (target === undefined || target.size === target.from) return false;
+  // While this step has not ended, and the size is that it was decided on, none has come since, whatever its node's clock was in one before.
+  const hasEnded = Date.parse(layout.status?.endedDecidedAt ?? "") >= Date.parse(target.decidedAt);
+  const isChanged = hasEnded || !isOfSize(layout, target.from);
+  if (isChanged && isEmergencySince(layout, wanted.decidedAt)) return false;
   return isStepOf(target.decidedAt, wanted.decidedAt);
 }
 

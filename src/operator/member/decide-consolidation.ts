@@ -13,6 +13,7 @@ import { isUseless, replacingMember, takeIn } from "./decide-replacement.ts";
 import { cheapestSet } from "./leaving-members.ts";
 import { MERGING_MEMBERS_LIMIT } from "./member-rules.ts";
 import { type Share, sharesOf, stays, sumOf } from "./member-shares.ts";
+import { tooManyRefused, usableMembers } from "./refused-members.ts";
 
 /** A target that says how many members there shall be. */
 export type ConsolidationTarget = WantedTarget & { readonly members: number };
@@ -121,8 +122,10 @@ export function nextConsolidationStep(
   return { do: "grow", name, sizeBytes, target: { ...growth, size: formatQuantity(presentBytes + merge.growthBytes) } };
 }
 
-function order({ spec }: FilesystemLayout, merge: Merge): ConsolidationStep {
-  const count = spec.members?.length ?? 0;
+function order(layout: FilesystemLayout, merge: Merge): ConsolidationStep {
+  const refused = tooManyRefused(layout.spec.members ?? []);
+  if (refused !== undefined) return { do: "give-up", message: refused };
+  const count = usableMembers(layout).length;
   const [largest] = merge.leaving;
   if (largest === undefined || count >= MERGING_MEMBERS_LIMIT)
     return { do: "give-up", message: `it has ${count} members: there is no place for one more, even for a while` };

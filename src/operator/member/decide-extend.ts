@@ -6,6 +6,7 @@ import { formatBytes, parseQuantity, wholeGiB } from "../../units/quantity.ts";
 import { isBeside } from "../volume/layout-facts.ts";
 import { MERGING_MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 import { type Share, stays, sumOf } from "./member-shares.ts";
+import { isRefused, tooManyRefused } from "./refused-members.ts";
 
 export type ExtendStep =
   /** The members that stay are enough. */
@@ -36,7 +37,10 @@ export function nextExtendStep(
   if (spare !== undefined) return { do: "take-spare", name: spare.member.name };
   const last = staying.at(-1);
   // One that is on its way out keeps nobody waiting, as long as the layout has room for both.
-  const mayAdd = hasPlace && shares.length < MERGING_MEMBERS_LIMIT && rules.strategy !== "GrowMember";
+  const usable = shares.filter(({ member }) => !isRefused(member));
+  const hasRoom =
+    usable.length < MERGING_MEMBERS_LIMIT && tooManyRefused(shares.map(({ member }) => member)) === undefined;
+  const mayAdd = hasPlace && hasRoom && rules.strategy !== "GrowMember";
   // Whose volume was expanded already, and whose device may have followed since, goes first: it is paid for.
   const growing = staying.find(isPaidForMore) ?? last;
   if (mayGrow && growing !== undefined && rules.strategy !== "AddMember" && !(growthFailed && mayAdd))
@@ -74,6 +78,8 @@ function whyNotLarger(rules: MemberRules, mayGrow: boolean, missingBytes: number
 /** Members on their way out are none of the class' most, but have places in the layout until they have left. */
 function whyNoneAdded(shares: readonly Share[], { strategy, maxMembers, spareMembers }: MemberRules): string {
   if (strategy === "GrowMember") return "the strategy GrowMember adds none";
+  const refused = tooManyRefused(shares.map(({ member }) => member));
+  if (refused !== undefined) return refused;
   const { length } = shares.filter(stays);
   if (length < maxMembers - spareMembers) {
     const leaving = shares.filter(({ member }) => member.state === "Removed").map(({ member }) => member.name);

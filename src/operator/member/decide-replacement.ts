@@ -10,6 +10,7 @@ import { formatBytes, formatQuantity, GIB, parseQuantity, wholeGiB } from "../..
 import { isAtRest, isEmpty, isOfSize, isPart, isPresent } from "../volume/layout-facts.ts";
 import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 import { type Share, sumOf } from "./member-shares.ts";
+import { tooManyRefused, usableMembers } from "./refused-members.ts";
 
 export type ReplacementStep =
   /** Nothing to replace, or not now; `immovable`: there would be, and its data is not moved. */
@@ -76,8 +77,10 @@ function order(
   if (largest.bytes - sizeBytes < GAIN_MIN_BYTES) return NONE;
   const member = largest.member.name;
   const former = formerFor(layout, member, sizeBytes);
-  const count = layout.spec.members?.length ?? 0;
-  if (former === undefined && count >= Math.min(rules.maxMembers, MEMBERS_LIMIT)) return NONE;
+  const count = usableMembers(layout).length;
+  const isFull =
+    count >= Math.min(rules.maxMembers, MEMBERS_LIMIT) || tooManyRefused(layout.spec.members ?? []) !== undefined;
+  if (former === undefined && isFull) return NONE;
   const immovable = layout.status?.immovable;
   if (immovable !== undefined) return { do: "none", immovable };
   return former === undefined ? { do: "order", sizeBytes, member } : { do: "keep", name: former.name, member };

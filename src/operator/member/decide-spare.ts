@@ -5,6 +5,7 @@ import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { GIB, parseQuantity, wholeGiB } from "../../units/quantity.ts";
 import { isRemoving } from "../volume/layout-facts.ts";
 import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
+import { tooManyRefused, usableMembers, withRefusals } from "./refused-members.ts";
 
 export type SparePlan =
   /** It is there, none is wanted, or it is not the time for one. */
@@ -16,10 +17,12 @@ export type SparePlan =
 
 const KEEP: SparePlan = { do: "keep" };
 
-export function decideSpare(layout: FilesystemLayout, rules: MemberRules | undefined): SparePlan {
+export function decideSpare(before: FilesystemLayout, rules: MemberRules | undefined): SparePlan {
+  const layout = withRefusals(before);
   const presentBytes = filesystemSizeBytes(layout);
   if (rules?.spareMembers !== 1 || presentBytes === undefined || !isQuiet(layout)) return KEEP;
-  const { emergency, members = [] } = layout.spec;
+  const { emergency } = layout.spec;
+  const members = usableMembers(layout);
   const grantedBytes = Math.max(0, parseQuantity(emergency?.size ?? "0") - presentBytes);
   const spare = members.find(isSpare);
   if (spare !== undefined) {
@@ -28,6 +31,8 @@ export function decideSpare(layout: FilesystemLayout, rules: MemberRules | undef
   }
   if (members.length >= Math.min(rules.maxMembers, MEMBERS_LIMIT))
     return lack(`${members.length} members of at most ${rules.maxMembers} are there`);
+  const refused = tooManyRefused(layout.spec.members ?? []);
+  if (refused !== undefined) return lack(refused);
   if (grantedBytes === 0) return lack("no policy grants it an emergency extend, which is what a spare is for");
   // Down, so that a grant that moves a little with what is written makes no spare too large.
   return { do: "order", sizeBytes: Math.max(GIB, Math.floor(grantedBytes / GIB) * GIB) };

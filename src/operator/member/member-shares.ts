@@ -2,6 +2,7 @@
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { isOut, isPart, isPresent } from "../volume/layout-facts.ts";
+import { isRefused, withRefusal } from "./refused-members.ts";
 
 /** A member, and the bytes that it has or is to have. */
 export interface Share {
@@ -13,12 +14,14 @@ export interface Share {
 
 /**
  * A member has what its node reports; before that, and while it grows, what was asked for; a rebuilt one what its volume has. 0: none
- * is known. A spare that its node has taken in is a spare no more, whatever the layout still says.
+ * is known. A spare that its node has taken in is a spare no more, whatever the layout still says, and one whose device carries something
+ * is no part of the filesystem.
  */
 export function sharesOf(layout: FilesystemLayout): Share[] {
   const { spec, status } = layout;
   const reported = new Map(status?.members?.map((member) => [member.name, member]));
-  return (spec.members ?? []).map((member) => {
+  return (spec.members ?? []).map((named) => {
+    const member = withRefusal(layout, named);
     const { size, allocated } = reported.get(member.name) ?? {};
     return {
       member: member.state === "Spare" && isPresent(layout, member.name) ? { ...member, state: "Present" } : member,
@@ -42,10 +45,11 @@ export function sumOf(shares: readonly Share[]): number {
 
 /**
  * Bytes that the members have or are to have, those that shall leave among them: they are paid for until they have left. So is a volume
- * that was expanded and whose device did not follow.
+ * that was expanded and whose device did not follow. One whose device carries something does not count, although it is paid for: growth would
+ * end with it, and there are two at most.
  */
 export function memberBytesOf(layout: FilesystemLayout): number {
-  const paid = sharesOf(layout).filter(({ member }) => !isOut(layout, member));
+  const paid = sharesOf(layout).filter(({ member }) => !isOut(layout, member) && !isRefused(member));
   return sumOf(
     paid.map(({ member, bytes }) => ({
       member,

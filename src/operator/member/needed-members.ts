@@ -2,10 +2,11 @@
 // slot no pod waits. Pure.
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { isOut } from "../volume/layout-facts.ts";
+import { withRefusal } from "./refused-members.ts";
 import { settledState } from "./settled-state.ts";
 
 export function neededMembers(layout: FilesystemLayout): MemberSpec[] {
   return (layout.spec.members ?? []).filter(
-    (member) => !isOut(layout, member) && settledState(layout, member) !== "Spare",
+    (member) => !isOut(layout, member) && settledState(layout, withRefusal(layout, member)) !== "Spare",
   );
 }

@@ -6,6 +6,7 @@ import { departedMembers, isRemoving } from "../volume/layout-facts.ts";
 import type { GrowthRecord } from "../volume/layout-fields.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";
 import { withoutEndedMark } from "./decide-replacement.ts";
+import { withRefusal } from "./refused-members.ts";
 import { settledState } from "./settled-state.ts";
 
 /**
@@ -29,7 +30,8 @@ export async function recordSources(
     const before = current.spec.members ?? [];
     const members = before
       .filter(({ name, state }) => !(state === "Removed" && gone.has(name)))
-      .map((member) => {
+      .map((named) => {
+        const member = withRefusal(current, named);
         const source = sources.get(member.name);
         const state = settledState(current, member);
         return {

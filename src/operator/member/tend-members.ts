@@ -16,6 +16,7 @@ import { gatherMembers, type MemberCaches, type MemberFacts } from "./member-fac
 import { gatherPlace } from "./member-place.ts";
 import { type MemberPlace, type MemberPlan, planMember } from "./plan-member.ts";
 import { recordSources } from "./record-sources.ts";
+import { isRefused, withRefusal } from "./refused-members.ts";
 import { removeDeparted } from "./remove-departed.ts";
 import { removeStrays } from "./remove-strays.ts";
 import { settledState } from "./settled-state.ts";
@@ -58,12 +59,14 @@ export async function tendMembers(
   let spare: string | undefined;
   const all = gatherMembers(tending.caches, layout);
   for (const facts of all) {
-    const state = settledState(layout, facts.member);
+    const state = settledState(layout, withRefusal(layout, facts.member));
     if (isOut(layout, { ...facts.member, state })) continue;
     const place = await gatherPlace(tending.client, layout, facts, all);
     const plan = state === "Spare" ? await planSpare(tending.client, layout, facts, place) : planMember(facts, place);
     const tended = await tendMember(tending, layout, facts, plan);
     if (tended.source !== undefined) sources.set(facts.member.name, tended.source);
+    // Nothing waits for one that is not used: what there is to say of it is said (decide-status.ts).
+    if (isRefused(withRefusal(layout, facts.member))) continue;
     if (state === "Spare") spare ??= tended.wrong ?? tended.waiting;
     else {
       wrong ??= tended.wrong;

@@ -10,6 +10,7 @@ import type { Consolidations } from "../consolidation/consolidations.ts";
 import { hasBegun, isOnlyOrdered, type MergeWay, unchanged } from "../member/decide-consolidation.ts";
 import { replacingMember, withoutFormerMarks } from "../member/decide-replacement.ts";
 import { readMemberClass } from "../member/member-class.ts";
+import { withRefusals } from "../member/refused-members.ts";
 import type { Turns } from "../member/turns.ts";
 import { decideTarget } from "./decide-target.ts";
 import { isAtRest } from "./layout-facts.ts";
@@ -103,8 +104,9 @@ async function carry(
   const memberClass = await readMemberClass(client, layout, budgetBytes, clock.nowMs());
   const growthTimeMs = memberClass?.growthTimeMs ?? clock.nowMs();
   let refusal: TargetRefusal | undefined;
-  const written = await layouts.update("carry-target/layout", layout, async (current) => {
+  const written = await layouts.update("carry-target/layout", layout, async (live) => {
     refusal = undefined;
+    const current = withRefusals(live);
     const wanting = current.spec.backend === "span" ? await client.get(FILESYSTEMS, filesystem.metadata) : filesystem;
     if (wanting === undefined || wanting.metadata.uid !== filesystem.metadata.uid) return undefined;
     const plan = decideTarget(current, wanting);

@@ -10,6 +10,7 @@ import type { ApplyConfiguration } from "../../kube/client.ts";
 import { formatBytes, parseQuantity } from "../../units/quantity.ts";
 import { filesystemStatus } from "../filesystem-status.ts";
 import type { ClassFailure } from "../member/member-growth.ts";
+import { isRefused, refusalMessage, withRefusal } from "../member/refused-members.ts";
 import type { MemberReport } from "../member/tend-members.ts";
 import { unnamedMembers } from "./layout-facts.ts";
 import { isHold, type TargetRefusal } from "./target-fields.ts";
@@ -77,7 +78,12 @@ function reconcilingOf(facts: StatusFacts): Statement | undefined {
   const reported = layout && conditionOf(layout, "Reconciling");
   const running = runningOf(layout) ?? (reported?.status === "True" ? { ...reported, type: "Reconciling" } : undefined);
   const statementOfOurs =
-    running ?? waitingOf(facts) ?? heldOf(facts) ?? sparelessOf(facts, reported) ?? ungrownOf(facts);
+    running ??
+    waitingOf(facts) ??
+    heldOf(facts) ??
+    refusedOf(facts) ??
+    sparelessOf(facts, reported) ??
+    ungrownOf(facts);
   if (statementOfOurs !== undefined) return statementOfOurs;
   if (missing.length > 0 || layout?.status !== undefined || isUnused(layout)) return undefined;
   return statement("Reconciling", true, "WaitingForNode", "the node's agent has not taken it up yet");
@@ -105,6 +111,15 @@ function heldOf({ refusal }: StatusFacts): Statement | undefined {
   return refusal?.reason === "ShrinkFloorReached" || refusal?.reason === "QuotaExceeded"
     ? statement("Reconciling", false, refusal.reason, refusal.message)
     : undefined;
+}
+
+/** Nothing is wrong with the volume: it becomes larger by others. */
+function refusedOf({ layout }: StatusFacts): Statement | undefined {
+  if (layout === undefined) return undefined;
+  const refused = (layout.spec.members ?? []).map((member) => withRefusal(layout, member)).filter(isRefused);
+  if (refused.length === 0) return undefined;
+  const message = refused.map((member) => refusalMessage(layout, member)).join("; ");
+  return statement("Reconciling", false, "SignatureFound", message);
 }
 
 function sparelessOf({ members }: StatusFacts, reported: ReturnType<typeof conditionOf>): Statement | undefined {

@@ -6,8 +6,9 @@ import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.t
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { highestEpoch } from "../../api/highest-epoch.ts";
 import { parseQuantity } from "../../units/quantity.ts";
-import { leftByStop, takenBack } from "../member/decide-replacement.ts";
+import { after, leftByStop, takenBack } from "../member/decide-replacement.ts";
 import { vainGrowth } from "../member/member-growth.ts";
+import { usableMembers, withRefusals } from "../member/refused-members.ts";
 import { isAtRest, isPart, isPresent, isRemoving } from "./layout-facts.ts";
 
 export type TargetPlan =
@@ -20,7 +21,8 @@ export type TargetPlan =
   /** The writer has been deposed; the message is for the Filesystem's condition. */
   | { readonly do: "refuse"; readonly message: string };
 
-export function decideTarget(layout: FilesystemLayout, filesystem: Filesystem): TargetPlan {
+export function decideTarget(before: FilesystemLayout, filesystem: Filesystem): TargetPlan {
+  const layout = withRefusals(before);
   if (isRemoving(layout)) return { do: "keep" };
   const wanted = filesystem.spec.target;
   const seen = highestEpoch(layout);
@@ -64,20 +66,36 @@ function isNewer(decidedAt: string, { spec, status }: FilesystemLayout): boolean
 }
 
 /**
- * A target whose members were decided on while one of them was leaving, which its node had finished by then: what that one was to
- * give is missing, and the same target is planned again with what is there. One that has ended is the policy-engine's to repeat.
+ * A target whose members were decided on while one of them was leaving, which its node had finished by then, or before the device of one was
+ * found to carry something: what that one was to give is missing, and the same target is planned again with what is there. One that has ended
+ * is the policy-engine's to repeat, but for what it failed of by such a device: another member is made at once.
  */
-function lostMembers({ spec, status }: FilesystemLayout): TargetPlan | undefined {
-  const { backend, target, members = [] } = spec;
-  if (backend !== "span" || target === undefined || status?.lastOperation?.decidedAt === target.decidedAt)
-    return undefined;
+function lostMembers(layout: FilesystemLayout): TargetPlan | undefined {
+  const { spec, status } = layout;
+  const { backend, target } = spec;
+  if (backend !== "span" || target === undefined) return undefined;
+  const isEnded = status?.lastOperation?.decidedAt === target.decidedAt || hasEnded(layout, target);
+  if (isEnded && !isEndedByDevice(layout, target)) return undefined;
+  const members = usableMembers(layout);
   const reported = new Map(status?.members?.map(({ name, size }) => [name, parseQuantity(size)]));
   const sizes = members
     .filter(({ state }) => state !== "Removed")
     .map(({ name, size }) => Math.max(size === undefined ? 0 : parseQuantity(size), reported.get(name) ?? 0));
   const isKnown = sizes.every((bytes) => bytes > 0);
   const isShort = parseQuantity(target.size) > sizes.reduce((sum, bytes) => sum + bytes, 0);
-  return isKnown && isShort ? { do: "copy", target } : undefined;
+  if (!isKnown || !isShort) return undefined;
+  return { do: "copy", target: isEnded ? { ...target, decidedAt: after(target.decidedAt) } : target };
+}
+
+/** Also where an emergency came last. */
+function hasEnded({ status }: FilesystemLayout, { decidedAt }: SizeTarget): boolean {
+  return Date.parse(status?.endedDecidedAt ?? "") >= Date.parse(decidedAt);
+}
+
+function isEndedByDevice(layout: FilesystemLayout, target: SizeTarget): boolean {
+  const last = layout.status?.lastOperation;
+  if (layout.status?.operation || target.epoch < highestEpoch(layout)) return false;
+  return last?.kind === "Extend" && last.outcome === "Failed" && last.reason === "SignatureFound";
 }
 
 /**

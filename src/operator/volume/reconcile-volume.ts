@@ -12,6 +12,7 @@ import { type Placing, UnsafeHomeError } from "../member/member-home.ts";
 import { rulesOfRecords } from "../member/member-rules.ts";
 import type { Pace } from "../member/pace.ts";
 import { departureMessage } from "../member/record-sources.ts";
+import { newlyRefused, refusalMessage } from "../member/refused-members.ts";
 import { restoreClaims } from "../member/restore-claims.ts";
 import { type MemberReport, tendMembers } from "../member/tend-members.ts";
 import { tendSpare } from "../member/tend-spare.ts";
@@ -50,6 +51,7 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   const { facts, missing, unsafe } = await rebuild(reconciling, cached);
   const { filesystem } = facts;
   if (facts.layout !== undefined && isRemoving(facts.layout)) return "done";
+  sayRefused(reconciling, facts);
   const carried =
     facts.layout && filesystem ? await carryTarget(reconciling, facts.layout, filesystem) : { layout: facts.layout };
   const { refusal } = carried;
@@ -67,6 +69,13 @@ export async function reconcileVolume(reconciling: VolumeReconciling, handle: st
   const said = { handle, filesystem, layout, missing, refusal, members, noGrowth, lostNode, consolidation, unfit };
   const untoldMs = await reportStatus(reconciling, said);
   return untoldMs === undefined ? outcome : { againAfterMs: untoldMs };
+}
+
+/** Once, by what the layout does not say yet. */
+function sayRefused({ events }: VolumeReconciling, { layout, filesystem }: VolumeFacts): void {
+  if (layout === undefined) return;
+  for (const member of newlyRefused(layout))
+    events.record(filesystem ?? layout, "Warning", "SignatureFound", refusalMessage(layout, member));
 }
 
 async function tendLvm(

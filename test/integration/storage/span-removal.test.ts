@@ -1,7 +1,7 @@
 // Taking members out of a span: what is recorded before the kernel is asked, which device is named to it, and what nothing begins for.
 // Real btrfs over a real CSI node plugin.
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync, renameSync, symlinkSync, unlinkSync } from "node:fs";
+import { readdirSync, readFileSync, renameSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { SpanMember } from "../../../src/agent/member/span-member.ts";
@@ -94,6 +94,33 @@ describeReal("members that shall leave a span", LOOP_PARTS, () => {
     });
     expect(await shrink(mounted, [m0, leaving(m1)], effects)).toEqual({ outcome: "Succeeded", sizeBytes: GIB });
     expect(recorded).toMatchObject([{ member: "m1", devid: 2, sizeBytes: GIB, state: "leaving" }]);
+  });
+
+  it("are mounted with the others where another node has added them again since, whatever this one's record says of before", async () => {
+    const [m0, m1] = [makeMember(fixture, "m0", GIB), makeMember(fixture, "m1", GIB)];
+    const mounted = await stage([m0, m1]);
+    await shrink(mounted, [m0, leaving(m1)]);
+    await fixture.storage.settle(withMembers(mounted, [m0, leaving(m1)]));
+    expect(removals()).toMatchObject([{ member: "m1", state: "released" }]);
+    const record = join(fixture.recordDirectory, `${volume.handle}.span.json`);
+    const ofBefore = readFileSync(record);
+    // Another node has no such record.
+    unlinkSync(record);
+    const both = withMembers(mounted, [m0, m1]);
+    expect(await fixture.storage.extend(both, 2 * GIB)).toBe(2 * GIB);
+    const { deviceUUID = "", devid = 0 } =
+      (await fixture.storage.members(both)).find(({ name }) => name === "m1") ?? {};
+    await fixture.storage.unstage(both, mountPath);
+    writeFileSync(record, ofBefore);
+    const inside = [
+      { ...m0, wasInside: true },
+      { ...m1, wasInside: true, reported: { deviceUUID, devid } },
+    ];
+    const again = await fixture.storage.stage({ ...withMembers(volume, inside), formatted: true }, 0, mountPath);
+    expect(await fixture.storage.members(again)).toMatchObject([
+      { name: "m0", state: "Present" },
+      { name: "m1", state: "Present", deviceUUID },
+    ]);
   });
 
   it("are named to the kernel by their number: a path that leads to another member's device by then takes none out in its place", async () => {

@@ -411,6 +411,25 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     expect(await capacity(mounted)).toBe(GIB);
   });
 
+  it("adds the others where a member carries something, says which that is, and takes it once somebody has wiped it", async () => {
+    const [m1, m2] = [makeMember(fixture, "m1", GIB), makeMember(fixture, "m2", GIB)];
+    execFileSync("mkfs.ext4", ["-q", fixture.fileOf(m1)]);
+    const mounted = withMembers(await stage(), [m0, m1, m2]);
+    await expect(storage.extend(mounted, 3 * GIB)).rejects.toMatchObject({ code: "SignatureFound" });
+    expect(await capacity(mounted)).toBe(2 * GIB);
+    expect(await storage.members(mounted)).toMatchObject([
+      { name: "m0", state: "Present" },
+      { name: "m2", state: "Present" },
+      { name: "m1", state: "Refused", why: expect.stringContaining("carries a ext4 signature") },
+    ]);
+    const beside = withMembers(mounted, [m0, { ...m1, wanted: "Spare" }, m2]);
+    await expect(storage.prepareSpares(beside)).rejects.toMatchObject({ code: "SignatureFound" });
+    execFileSync("wipefs", ["--all", "--quiet", fixture.deviceOf(m1) ?? ""]);
+    await storage.prepareSpares(beside);
+    expect(await storage.members(beside)).toContainEqual({ name: "m1", state: "Spare", sizeBytes: GIB });
+    expect(await storage.extend(mounted, 3 * GIB)).toBe(3 * GIB);
+  });
+
   it("does not wipe a member whose device is another one by now", async () => {
     const m1 = makeMember(fixture, "m1", GIB);
     const mounted = withMembers(await stage(), [m0, m1]);

@@ -281,6 +281,19 @@ describe("the end of an operation", () => {
   });
 });
 
+it("an extend that a device ends which carries something says so in one word: the operator makes another member", async () => {
+  const { state, environment } = nearlyFull();
+  const extend = () => Promise.reject(new StorageError("SignatureFound", "m1 carries ext4"));
+  environment.reporter.report = async () => undefined;
+  const runner = createOperationRunner({
+    ...environment,
+    storage: { ...environment.storage, extend, sizeBytes: async () => GIB },
+  });
+  await runner.start(state, operationOf("Extend", "2Gi"), "Anew");
+  await state.running?.ended;
+  expect(state.record.lastOperation).toMatchObject({ outcome: "Failed", reason: "SignatureFound" });
+});
+
 describe("a shrink for which no data may be moved", () => {
   it.each([
     ["why, with its end", { immovable: "it has 3 snapshots" }, "DataImmovable", "it has 3 snapshots"],

@@ -268,6 +268,18 @@ describe("what the members of a span allow", () => {
       { attainableBytes: 2 * GIB, spareBytes: 0, spareToPrepare: false },
     ],
     [
+      "nothing of one whose device carries something",
+      [m0, buildSpanMember("m1", { capacity: "3Gi" })],
+      [present("m0"), { name: "m1", state: "Refused", why: "ext4" }],
+      { attainableBytes: GIB, spareBytes: 0, spareToPrepare: false },
+    ],
+    [
+      "such a device to look at again once it is to stay beside the filesystem: somebody may have wiped it",
+      [m0, buildSpanMember("m1", {}, SPARE)],
+      [present("m0"), { name: "m1", state: "Refused", why: "ext4" }],
+      { attainableBytes: GIB, spareBytes: 0, spareToPrepare: true },
+    ],
+    [
       "nothing more once it was let go of",
       [m0, buildSpanMember("m1", {}, LEAVING)],
       [present("m0"), { name: "m1", state: "Removed" }],
@@ -383,6 +395,17 @@ describe("the status of a span's layout", () => {
     expect(statusOf(mountedSpan([m0], [unread], before)).members).toMatchObject([said]);
     const out: FilesystemLayoutStatus = { members: [{ name: "m0", size: "1Gi", state: "Missing", ...said }] };
     expect(statusOf(mountedSpan([m0], [present("m0")], out)).members).toMatchObject([{ deviceUUID: "uuid-m0" }]);
+  });
+
+  it("says what a device carries that was not taken in, and keeps that while the filesystem is not mounted", () => {
+    const members = [m0, buildSpanMember("m1"), buildSpanMember("m2")];
+    const said = { name: "m2", message: "xfs" };
+    const before = { refused: [said, { name: "m9", message: "of one that the layout names no more" }] };
+    const span = mountedSpan(members, [present("m0"), { name: "m1", state: "Refused", why: "ext4 \u001b" }], before);
+    expect(statusOf(span).refused).toEqual([{ name: "m1", message: "ext4 \\u001b" }]);
+    expect(statusOf(span).members?.map(({ name }) => name)).toEqual(["m0"]);
+    expect(statusOf(span, { mounted: undefined, members: [] }).refused).toEqual([said]);
+    expect(statusOf(mountedSpan(members, [present("m0")], before)).refused).toBeUndefined();
   });
 
   it("keeps what was said of the members while the filesystem is not mounted, and never takes Removed back", () => {

@@ -459,6 +459,15 @@ describe("a merge", () => {
     return { ...layout, spec: { ...layout.spec, target: { size, from: "4Gi", epoch: 3, decidedAt } } };
   };
 
+  /** It has taken room since: a member is larger. */
+  const surged = (layout: FilesystemLayout): FilesystemLayout => {
+    const { status } = mounted("2Gi", "1Gi", "1Gi", "1Gi");
+    return withLast(
+      { ...layout, status: { ...status, ...carriedOut(layout).status, members: status?.members } },
+      SURGE,
+    );
+  };
+
   const ordered = (state: "Spare" | "Removed"): FilesystemLayout => {
     const { spec, ...rest } = mounted("1Gi", "1Gi", "1Gi");
     const [m0, m1, m2] = spec.members ?? [];
@@ -473,11 +482,12 @@ describe("a merge", () => {
     ["is only decided", mounted("1Gi", "1Gi"), false, undefined],
     ["has a new member made", ordered("Spare"), true, undefined],
     ["has a new member made, and is mounted nowhere by now", unmounted(ordered("Spare")), false, undefined],
-    ["was ended by an emergency", withLast(carriedOut(layoutWith(FIRST)), SURGE), false, undefined],
+    ["was ended by an emergency", surged(layoutWith(FIRST)), false, undefined],
     ["is carried on by nobody, since the next leader was heard of", heardOf(4, layoutWith(FIRST)), false, undefined],
     ["has a deposed leader's new member", heardOf(4, ordered("Spare")), false, undefined],
     ["has its new member withdrawn", ordered("Removed"), false, undefined],
     ["makes room", layoutWith(FIRST), true, undefined],
+    ["makes room after an emergency by a clock ahead", withLast(layoutWith(FIRST), SURGE), true, undefined],
     ["has made room", carriedOut(layoutWith(FIRST)), true, undefined],
     ["could not make room", carriedOut(layoutWith(FIRST), "Failed"), false, "Failed"],
     ["lets members leave", layoutWith(DECIDED), true, undefined],

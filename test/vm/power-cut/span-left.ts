@@ -36,7 +36,7 @@ export function lookAtSpan(known: KnownSpan): LeftDevices {
   const inside = assemble(carrying);
   for (const each of left.filter((one) => !inside.includes(one))) expectRecordedOut(each, record);
   for (const { member } of inside)
-    if (removalOf(record, member.name)?.state === "released")
+    if (removalOf(record, member)?.state === "released")
       throw new Error(`${member.name} is recorded as released, and is a device of the filesystem`);
   checkWhole(inside);
   return new Map(inside.map(({ member, identity }) => [member.name, identity?.deviceUUID ?? ""]));
@@ -54,7 +54,7 @@ function assemble(carrying: readonly LeftMember[]): readonly LeftMember[] {
 }
 
 function expectRecordedOut({ member }: LeftMember, record: SpanRecord | undefined): void {
-  const removal = removalOf(record, member.name);
+  const removal = removalOf(record, member);
   if (removal?.state === "released") expectWiped(member);
   else if (removal === undefined && member.wasInside)
     throw new Error(`${member.name} is out of the filesystem, and nothing of that is recorded`);

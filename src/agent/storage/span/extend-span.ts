@@ -7,12 +7,12 @@ import { type AttachedMember, deliveredBytes, isAttached, type SpanMember } from
 import { exclusiveOperation } from "../exclusive-operation.ts";
 import { assertWritable } from "../grow.ts";
 import { makeWay, runMakingWay } from "../make-way.ts";
-import { probe, waitForExclusive } from "../probe-device.ts";
+import { waitForExclusive } from "../probe-device.ts";
 import { deviceBytesOf, hasGrownTo, openReader } from "../read-filesystem.ts";
 import { type MountedSpan, type Reading, StorageError, type Tell } from "../storage.ts";
 import { expectSuccess, type Finished } from "../tools.ts";
 import { waitUntil } from "../wait-until.ts";
-import { identityWithin } from "./device-identity.ts";
+import { assertBlank, isRefusal, refusalOf } from "./blank-device.ts";
 import { readDeviceUsage } from "./device-usage.ts";
 import { preparedDevice } from "./prepare-spares.ts";
 import { publishAnew } from "./publish-members.ts";
@@ -33,7 +33,10 @@ interface AttachedDevice {
   readonly device: BlockDevice;
 }
 
-/** Returns the size reached, which may be more than was asked for. Throws WaitingForMember when it is less. */
+/**
+ * Returns the size reached, which may be more than was asked for. When it is less, throws SignatureFound where a member's device was not used,
+ * and else WaitingForMember.
+ */
 export async function extendSpan(
   host: SpanHost,
   volume: MountedSpan,
@@ -49,9 +52,10 @@ export async function extendSpan(
   const ready = outside(host, volume).filter((member) => preparedDevice(host, volume, member) !== undefined);
   await addMembers(host, volume, ready, sizeBytes, signal, tell);
   if (ready.length === 0 || !hasGrown(volume, sizeBytes)) await growMembers(host, volume, signal, tell);
-  await addMembers(host, volume, outside(host, volume), sizeBytes, signal, tell);
+  const refusal = await addMembers(host, volume, outside(host, volume), sizeBytes, signal, tell);
   const reachedBytes = deviceBytes(volume);
   if (hasGrown(volume, sizeBytes)) return Math.max(reachedBytes, sizeBytes);
+  if (refusal !== undefined) throw refusal;
   throw new StorageError(
     "WaitingForMember",
     `${volume.handle} has ${formatBytes(reachedBytes)} instead of ${formatBytes(sizeBytes)} with all members that are attached ` +
@@ -80,12 +84,20 @@ function readNow(volume: MountedSpan): Reading {
 function outside(host: SpanHost, volume: MountedSpan): SpanMember[] {
   const inside = new Set(membersInside(host, volume).map(({ member }) => member.name));
   const record = readSpanRecord(host, volume);
-  return volume.members
-    .filter(({ name, wanted }) => wanted === "Present" && !inside.has(name))
-    .filter((member) => isAttached(member) && removalOf(record, member.name) === undefined);
+  const isRefused = (member: SpanMember): boolean => refusalOf(host, volume, member) !== undefined;
+  return (
+    volume.members
+      .filter(({ name, wanted }) => wanted === "Present" && !inside.has(name))
+      .filter((member) => isAttached(member) && removalOf(record, member) === undefined)
+      // What was not used before is tried last: its driver may be slow.
+      .sort((one, other) => Number(isRefused(one)) - Number(isRefused(other)))
+  );
 }
 
-/** As many as it takes. A spare is none of them: who takes it in makes it a wanted member before. */
+/**
+ * As many as it takes, and returns the first refusal of a device that carries something: the others are added. A spare is none of them: who
+ * takes it in makes it a wanted member before.
+ */
 async function addMembers(
   host: SpanHost,
   volume: MountedSpan,
@@ -93,8 +105,18 @@ async function addMembers(
   sizeBytes: number,
   signal: AbortSignal | undefined,
   tell: Tell,
-): Promise<void> {
-  for (const member of members) if (!hasGrown(volume, sizeBytes)) await addMember(host, volume, member, signal, tell);
+): Promise<StorageError | undefined> {
+  let refusal: StorageError | undefined;
+  for (const member of members) {
+    if (hasGrown(volume, sizeBytes)) return refusal;
+    try {
+      await addMember(host, volume, member, signal, tell);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      refusal ??= error;
+    }
+  }
+  return refusal;
 }
 
 async function addMember(
@@ -106,17 +128,7 @@ async function addMember(
 ): Promise<void> {
   const device = preparedDevice(host, volume, member) ?? (await publishAnew(host, volume, member, signal));
   await waitForExclusive(volume, device.path);
-  const signatures = await probe(host.tools, volume, device.path);
-  const [found] = signatures;
-  if (found !== undefined) {
-    const isFormer = (await identityWithin(host.tools, volume.fsid, device)) !== undefined;
-    throw new StorageError(
-      "SignatureFound",
-      `member ${member.name} of ${volume.handle} at ${device.path} carries a ${found.type} signature (UUID ${found.uuid || "none"})` +
-        `${isFormer ? ": it was taken out of this very filesystem before" : ""}; it is not ` +
-        `added. Delete claim ${member.claim} if its data is not needed`,
-    );
-  }
+  await assertBlank(host, volume, member, device);
   // Never with a flag that overrides a signature: should one have appeared after the probe, btrfs must fail too.
   const args = ["device", "add", "-K", device.path, volume.mountPath];
   const task = `adding member ${member.name} (${device.path}) to ${volume.handle}`;

@@ -2,6 +2,7 @@
 // let go of. Reading only.
 import { blockSizeBytes } from "../../member/block-device.ts";
 import type { FoundMember, MountedSpan } from "../storage.ts";
+import { refusalOf } from "./blank-device.ts";
 import { identityWithin } from "./device-identity.ts";
 import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
 import { hasGoneOnWithout } from "./left-behind.ts";
@@ -18,19 +19,23 @@ export async function findMembers(host: SpanHost, volume: MountedSpan): Promise<
     present.push(await presentMember(host, volume, each, usage.get(each.device.name)));
   const record = readSpanRecord(host, volume);
   const leaving = unsettledMembers(host, volume).map(({ name }): FoundMember => ({ name, state: "Leaving" }));
-  const released = volume.members.flatMap(({ name }): FoundMember[] => {
-    const removal = removalOf(record, name);
-    return removal?.state === "released" ? [{ name, state: "Removed", sizeBytes: removal.sizeBytes }] : [];
+  const released = volume.members.flatMap((member): FoundMember[] => {
+    const removal = removalOf(record, member);
+    return removal?.state === "released" ? [{ name: member.name, state: "Removed", sizeBytes: removal.sizeBytes }] : [];
   });
   const departed = await departedMembers(host, volume);
   const inside = new Set(present.map(({ name }) => name));
   const spares = volume.members.flatMap((member): FoundMember[] => {
     const device = member.wanted === "Removed" ? undefined : preparedDevice(host, volume, member);
-    if (device === undefined || inside.has(member.name) || removalOf(record, member.name) !== undefined) return [];
+    if (device === undefined || inside.has(member.name) || removalOf(record, member) !== undefined) return [];
     return [{ name: member.name, state: "Spare", sizeBytes: blockSizeBytes(device) }];
   });
+  const refused = volume.members.flatMap((member): FoundMember[] => {
+    const why = member.wanted === "Removed" || inside.has(member.name) ? undefined : refusalOf(host, volume, member);
+    return why === undefined ? [] : [{ name: member.name, state: "Refused", why }];
+  });
   const strangers = strangeDeviceNames(host, volume).map((name): FoundMember => ({ name, state: "Stranger" }));
-  return [...present, ...spares, ...leaving, ...released, ...departed, ...strangers];
+  return [...present, ...spares, ...refused, ...leaving, ...released, ...departed, ...strangers];
 }
 
 /**
@@ -40,12 +45,12 @@ export async function findMembers(host: SpanHost, volume: MountedSpan): Promise<
 async function departedMembers(host: SpanHost, volume: MountedSpan): Promise<FoundMember[]> {
   const record = readSpanRecord(host, volume);
   const missed = volume.members.filter(
-    ({ name, wanted, wasInside, reported }) =>
-      wanted === "Present" &&
-      wasInside &&
-      reported !== undefined &&
-      removalOf(record, name) === undefined &&
-      host.devices.find(volume.handle, name) === undefined,
+    (member) =>
+      member.wanted === "Present" &&
+      member.wasInside &&
+      member.reported !== undefined &&
+      removalOf(record, member) === undefined &&
+      host.devices.find(volume.handle, member.name) === undefined,
   );
   if (missed.length === 0) return [];
   const mounted = await readMounted(host, volume);

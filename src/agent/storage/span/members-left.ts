@@ -7,7 +7,7 @@ import { readSpanRecord, removalOf } from "./span-record.ts";
 /** Without those that have been given back; one that shall leave may still hold data. */
 export function membersLeft(host: SpanHost, volume: SpanVolume): readonly SpanMember[] {
   const record = readSpanRecord(host, volume);
-  return volume.members.filter(({ name }) => removalOf(record, name)?.state !== "released");
+  return volume.members.filter((member) => removalOf(record, member)?.state !== "released");
 }
 
 /** Throws WaitingForMember, which names those that are not. */

@@ -2,15 +2,19 @@
 // driver nor the API server. A device that carries anything is no spare, and nothing is ever wiped or formatted here.
 import type { BlockDevice } from "../../member/block-device.ts";
 import { isAttached, type SpanMember } from "../../member/span-member.ts";
-import { probe } from "../probe-device.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
+import { assertBlank, isRefusal } from "./blank-device.ts";
 import { publishAnew } from "./publish-members.ts";
 import { membersInside } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 
-/** The signal tells it to give way: no driver of a spare is waited for then. */
+/**
+ * The signal tells it to give way: no driver of a spare is waited for then. One whose device carries something is left out, and the first of
+ * them is what it throws at its end.
+ */
 export async function prepareSpares(host: SpanHost, volume: MountedSpan, signal: AbortSignal): Promise<void> {
   const inside = new Set(membersInside(host, volume).map(({ member }) => member.name));
+  let refusal: StorageError | undefined;
   for (const member of volume.members) {
     const isBeside = member.wanted === "Spare" && isAttached(member) && !inside.has(member.name);
     if (!isBeside || preparedDevice(host, volume, member) !== undefined) continue;
@@ -20,9 +24,15 @@ export async function prepareSpares(host: SpanHost, volume: MountedSpan, signal:
         `spare member ${member.name} of ${volume.handle} is brought here once what goes first is done`,
       );
     const device = await publishAnew(host, volume, member, signal);
-    await assertBlank(host, volume, member, device);
-    host.spares.set(keyOf(volume, member), device);
+    try {
+      await assertBlank(host, volume, member, device);
+      host.spares.set(keyOf(volume, member), device);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      refusal ??= error;
+    }
   }
+  if (refusal !== undefined) throw refusal;
 }
 
 /** What this process has had published for the member, if it is still there. */
@@ -34,21 +44,7 @@ export function preparedDevice(host: SpanHost, volume: MountedSpan, member: Span
 
 export function forgetSpare(host: SpanHost, volume: Pick<MountedSpan, "handle">, member: SpanMember): void {
   host.spares.delete(keyOf(volume, member));
-}
-
-async function assertBlank(
-  { tools }: SpanHost,
-  volume: MountedSpan,
-  member: SpanMember,
-  { path }: BlockDevice,
-): Promise<void> {
-  const [found] = await probe(tools, volume, path);
-  if (found === undefined) return;
-  throw new StorageError(
-    "SignatureFound",
-    `spare member ${member.name} of ${volume.handle} at ${path} carries a ${found.type} signature (UUID ${found.uuid || "none"}); ` +
-      `it is left as it is and not used. Delete claim ${member.claim} if its data is not needed`,
-  );
+  host.refused.delete(keyOf(volume, member));
 }
 
 function keyOf({ handle }: Pick<MountedSpan, "handle">, { name }: SpanMember): string {

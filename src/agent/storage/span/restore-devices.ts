@@ -13,11 +13,11 @@ import { readSpanRecord, removalOf, spanRecordPath, spanRecordText, withoutRemov
 /** As resizeDevice with `tell`. */
 export async function restoreDevices(host: SpanHost, volume: MountedSpan, tell: Tell | undefined): Promise<void> {
   let record = readSpanRecord(host, volume);
-  const begun = membersInside(host, volume).filter(({ member }) => removalOf(record, member.name) !== undefined);
+  const begun = membersInside(host, volume).filter(({ member }) => removalOf(record, member) !== undefined);
   if (begun.length === 0) return;
   const usage = new Map((await readDeviceUsage(host.tools, volume)).map((each) => [each.deviceName, each]));
   for (const { member, device } of begun) {
-    const removal = removalOf(record, member.name);
+    const removal = removalOf(record, member);
     const used = usage.get(device.name);
     if (record === undefined || removal === undefined || used === undefined || used.devid !== removal.devid) continue;
     if (used.sizeBytes < removal.sizeBytes) await resizeDevice(host, volume, used, removal.sizeBytes, tell);

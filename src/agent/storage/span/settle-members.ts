@@ -22,8 +22,9 @@ import { type Removal, readSpanRecord, removalOf, spanRecordPath, spanRecordText
 export function unsettledMembers(host: SpanHost, volume: MountedSpan): SpanMember[] {
   const record = readSpanRecord(host, volume);
   const inside = new Set(mountedDeviceNames(volume.fsid));
-  return volume.members.filter(({ name, wanted }) => {
-    const removal = removalOf(record, name);
+  return volume.members.filter((member) => {
+    const { name, wanted } = member;
+    const removal = removalOf(record, member);
     if ((wanted !== "Removed" && removal === undefined) || removal?.state === "released") return false;
     const device = host.devices.find(volume.handle, name);
     return device === undefined || !inside.has(device.name);
@@ -53,7 +54,7 @@ function assertAllKnown(host: SpanHost, volume: MountedSpan): void {
 }
 
 async function settle(host: SpanHost, volume: MountedSpan, member: SpanMember): Promise<void> {
-  const recorded = removalOf(readSpanRecord(host, volume), member.name);
+  const recorded = removalOf(readSpanRecord(host, volume), member);
   if (recorded !== undefined) assertRecordedVolume(volume, member, recorded);
   // Not attached here and not in a filesystem that is never mounted without all its devices: nothing of it is here.
   const device =

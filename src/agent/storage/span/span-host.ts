@@ -18,4 +18,6 @@ export interface SpanHost {
   readonly deviceUUIDs: Map<string, string>;
   /** Of spares that this process has prepared, by volume and member. */
   readonly spares: Map<string, BlockDevice>;
+  /** Why members' devices were not used when they were looked at last, by volume and member. */
+  readonly refused: Map<string, string>;
 }

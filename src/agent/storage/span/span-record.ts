@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { FS_TYPES } from "../../../api/filesystem-layout.ts";
+import type { SpanMember } from "../../member/span-member.ts";
 import { readRecord } from "../read-record.ts";
 import type { SpanVolume } from "../storage.ts";
 import type { SpanHost } from "./span-host.ts";
@@ -60,6 +61,15 @@ export function withoutRemoval(record: SpanRecord, { member }: Removal): SpanRec
   return { ...record, removals: record.removals.filter((removal) => removal.member !== member) };
 }
 
-export function removalOf(record: SpanRecord | undefined, member: string): Removal | undefined {
-  return record?.removals.find((removal) => removal.member === member);
+/**
+ * Of the device that it is now. One that was taken out and added again, on another node for one, has got another UUID by that: what is recorded
+ * of its former life says nothing of it. A record that names no UUID is believed.
+ */
+export function removalOf(
+  record: SpanRecord | undefined,
+  { name, reported }: Pick<SpanMember, "name" | "reported">,
+): Removal | undefined {
+  const removal = record?.removals.find(({ member }) => member === name);
+  if (removal === undefined || removal.deviceUUID === "" || reported === undefined) return removal;
+  return removal.deviceUUID === reported.deviceUUID ? removal : undefined;
 }

@@ -39,7 +39,13 @@ export interface SpanStorageParts {
 }
 
 export function createSpanStorage({ commands, ...parts }: SpanStorageParts): Storage<SpanVolume> {
-  const host: SpanHost = { ...parts, tools: createTools(commands), deviceUUIDs: new Map(), spares: new Map() };
+  const host: SpanHost = {
+    ...parts,
+    tools: createTools(commands),
+    deviceUUIDs: new Map(),
+    spares: new Map(),
+    refused: new Map(),
+  };
   const queue = createVolumeQueue();
   return {
     ...NO_UNMOUNTED_SHRINKS,

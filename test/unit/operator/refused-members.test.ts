@@ -1,0 +1,203 @@
+// A member whose device carries something: it counts as no room, another is made at once, and it is never deleted by anybody but a person.
+import { describe, expect, it } from "@jest/globals";
+import type { SizeTarget } from "../../../src/api/filesystem.ts";
+import type { FilesystemLayout, LastOperation, MemberSpec } from "../../../src/api/filesystem-layout.ts";
+import { decideMembers } from "../../../src/operator/member/decide-members.ts";
+import { decideSpare } from "../../../src/operator/member/decide-spare.ts";
+import { memberBytesOf } from "../../../src/operator/member/member-shares.ts";
+import { neededMembers } from "../../../src/operator/member/needed-members.ts";
+import { withRefusal } from "../../../src/operator/member/refused-members.ts";
+import { decideStatus } from "../../../src/operator/volume/decide-status.ts";
+import { decideTarget } from "../../../src/operator/volume/decide-target.ts";
+import { buildSpan, type SpanFields } from "../../builders/span.ts";
+import { buildFilesystem, HANDLE } from "../../builders/volume.ts";
+import { memberStates } from "../../harness/member-states.ts";
+
+const DECIDED = "2030-01-01T00:00:00.000Z";
+const NEXT = "2030-01-01T00:00:00.001Z";
+const EXTEND: SizeTarget = { size: "3Gi", from: "2Gi", epoch: 3, decidedAt: DECIDED };
+const WHY = "its device /dev/loop7 carries a ext4 signature (UUID 1-2)";
+
+/** Of the layout's members those of these names are not in the filesystem, since their devices carry something. */
+function refusing(names: readonly string[], fields: SpanFields): FilesystemLayout {
+  const reported = { ...fields.reported, ...Object.fromEntries(names.map((name) => [name, null])) };
+  const layout = buildSpan({ ...fields, reported });
+  const status = { ...layout.status, refused: names.map((name) => ({ name, message: WHY })) };
+  return { ...layout, spec: { ...layout.spec, target: EXTEND }, status };
+}
+
+/** As the operator has marked them, and their node has forgotten them. */
+function marked({ spec, status, ...rest }: FilesystemLayout): FilesystemLayout {
+  const layout = { ...rest, spec, status };
+  const { refused: _forgotten, ...said } = status ?? {};
+  return { ...layout, spec: { ...spec, members: spec.members?.map((one) => withRefusal(layout, one)) }, status: said };
+}
+
+const ended = (layout: FilesystemLayout, fields: Partial<LastOperation> = {}): FilesystemLayout => ({
+  ...layout,
+  status: {
+    ...layout.status,
+    lastOperation: {
+      kind: "Extend",
+      from: "2Gi",
+      to: "3Gi",
+      reached: "2Gi",
+      epoch: 3,
+      decidedAt: DECIDED,
+      startedAt: DECIDED,
+      endedAt: DECIDED,
+      outcome: "Failed",
+      reason: "SignatureFound",
+      ...fields,
+    },
+  },
+});
+
+const facts = (mayGrow: boolean, growthFailed = false, maxMembers = 4, spareMembers = 0) => ({
+  rules: { className: "member-class", maxMembers, spareMembers, strategy: "Auto" as const },
+  mayGrow,
+  growthFailed,
+});
+const plan = (layout: FilesystemLayout, target: SizeTarget, ...of: Parameters<typeof facts>): string => {
+  const decided = decideMembers(layout, target, facts(...of));
+  return decided.do === "hold" ? decided.message : memberStates(decided.members).join(", ");
+};
+const decide = (layout: FilesystemLayout, wanted: SizeTarget | undefined) =>
+  decideTarget(layout, buildFilesystem(wanted === undefined ? {} : { target: wanted }));
+const TWO = { sizes: ["2Gi", "1Gi"] };
+const ONE_REFUSED = refusing(["m1"], TWO);
+
+describe("an extend that failed since a member's device carries something", () => {
+  const emergency = { emergency: true, decidedAt: undefined };
+  it.each<[string, FilesystemLayout, string]>([
+    ["as its node has said it", ended(ONE_REFUSED), NEXT],
+    ["as the layout has it, and its node has forgotten it", ended(marked(ONE_REFUSED)), NEXT],
+    ["and an emergency came to nothing for the same before it could begin", ended(ONE_REFUSED, emergency), DECIDED],
+    [
+      "and an emergency came to nothing after it",
+      {
+        ...ended(ONE_REFUSED, emergency),
+        status: { ...ended(ONE_REFUSED, emergency).status, endedDecidedAt: DECIDED },
+      },
+      NEXT,
+    ],
+  ])("is planned again at once, %s", (_how, layout, decidedAt) => {
+    expect(decide(layout, EXTEND)).toEqual({ do: "copy", target: { ...EXTEND, decidedAt } });
+    expect(plan(layout, { ...EXTEND, decidedAt }, false)).toBe("m0 2Gi Present, m1 1Gi Spare, m2 1Gi Present");
+  });
+
+  it.each<[string, FilesystemLayout]>([
+    ["it is still running", { ...ended(ONE_REFUSED), status: { ...ended(ONE_REFUSED).status, operation: running() } }],
+    ["it failed for another reason", ended(ONE_REFUSED, { reason: "WaitingForMember" })],
+    ["a later leader was heard of", { ...ended(ONE_REFUSED), status: { ...ended(ONE_REFUSED).status, epoch: 4 } }],
+    ["there is room enough without", ended(refusing(["m1"], { sizes: ["3Gi", "1Gi"] }))],
+  ])("is not where %s", (_where, layout) => {
+    expect(decide(layout, EXTEND)).toEqual({ do: "keep" });
+  });
+
+  function running() {
+    return { kind: "Extend" as const, from: "2Gi", to: "3Gi", epoch: 3, startedAt: DECIDED, step: "extending" };
+  }
+});
+
+describe("members whose devices carry something", () => {
+  const both = refusing(["m1", "m2"], { sizes: ["2Gi", "1Gi", "1Gi"] });
+
+  it.each<[string, FilesystemLayout, Parameters<typeof facts>, string]>([
+    [
+      "take no member's place",
+      refusing(["m1"], { sizes: ["2Gi", "1Gi"] }),
+      [false, false, 2],
+      "m1 1Gi Spare, m2 4Gi Present",
+    ],
+    ["are no more than two", both, [false], "none is added while the devices of m1 and m2 carry something"],
+    ["let the last one grow", both, [true], "m0 6Gi Present, m1 1Gi Spare, m2 1Gi Spare"],
+    ["let it grow although that has failed, where they are two", both, [true, true], "m0 6Gi Present, m1 1Gi Spare"],
+    ["leave their places to others, where that has failed", ONE_REFUSED, [true, true], "m1 1Gi Spare, m2 4Gi Present"],
+  ])("%s", (_what, layout, of, expected) => {
+    const target = { ...EXTEND, size: "6Gi", decidedAt: NEXT };
+    expect(plan(layout, target, ...of)).toContain(expected);
+    expect(plan(marked(layout), target, ...of)).toContain(expected);
+  });
+
+  it("stay where others leave, and hold up no shrink", () => {
+    const layout = refusing(["m2"], {
+      sizes: ["2Gi", "1Gi", "1Gi"],
+      reported: { m0: { allocated: "0" }, m1: { allocated: "0" } },
+    });
+    const shrink = { size: "1Gi", from: "3Gi", epoch: 3, decidedAt: NEXT };
+    expect(plan(layout, shrink, false)).toBe("m0 2Gi Removed, m1 1Gi Present, m2 1Gi Spare");
+    expect(plan(marked(layout), shrink, false)).toBe("m0 2Gi Removed, m1 1Gi Present, m2 1Gi Spare");
+  });
+
+  it("count to no quota, and are needed for no mount", () => {
+    expect([ONE_REFUSED, marked(ONE_REFUSED)].map(memberBytesOf)).toEqual([2 * 1024 ** 3, 2 * 1024 ** 3]);
+    expect([ONE_REFUSED, marked(ONE_REFUSED)].map((one) => neededMembers(one).map(({ name }) => name))).toEqual([
+      ["m0"],
+      ["m0"],
+    ]);
+  });
+
+  it("are named with driver and volume handle, and with what a person can do", () => {
+    const { status } = decideStatus(said(marked(ONE_REFUSED)), 0) as { status?: { conditions?: { type: string }[] } };
+    expect(status?.conditions?.find(({ type }) => type === "Reconciling")).toMatchObject({
+      status: "False",
+      reason: "SignatureFound",
+      message: expect.stringMatching(
+        `^member m1 .volume vol-1 of driver member.example.com, claim ${HANDLE}-m1. is not taken in: ${WHY.replace(/[()]/g, ".")}.*` +
+          `set the member's state to Removed in FilesystemLayout ${HANDLE}`,
+      ),
+    });
+  });
+
+  function said(layout: FilesystemLayout) {
+    const members = layout.spec.members?.map((one) => ({
+      ...one,
+      source: { claim: { name: "", ...one.source.claim, volumeHandle: "vol-1" } },
+    }));
+    return {
+      handle: HANDLE,
+      filesystem: buildFilesystem(),
+      layout: { ...layout, spec: { ...layout.spec, members } },
+      missing: [],
+      ...{ refusal: undefined, members: undefined, noGrowth: undefined },
+      ...{ lostNode: undefined, consolidation: undefined, unfit: undefined },
+    };
+  }
+});
+
+describe("what was made to stay beside the filesystem, and carries something", () => {
+  const beside = (fields: Partial<MemberSpec> = {}): FilesystemLayout => {
+    const layout = refusing(["m1"], { ...TWO, states: { m1: "Spare" }, granted: "3Gi" });
+    const members = layout.spec.members?.map((one) => (one.name === "m1" ? { ...one, ...fields } : one));
+    const { target: _none, ...spec } = layout.spec;
+    return { ...layout, spec: { ...spec, members }, status: { ...layout.status, nodeName: spec.nodeName } };
+  };
+  const rules = facts(false, false, 4, 1).rules;
+
+  it("is no spare: another is made, and it is not dropped, however large it is", () => {
+    expect(decideSpare(beside(), rules)).toEqual({ do: "order", sizeBytes: 1024 ** 3 });
+    expect(decideSpare(beside({ size: "9Gi" }), rules)).toEqual({ do: "order", sizeBytes: 1024 ** 3 });
+  });
+
+  it("takes nobody's place, and does not go with the target that it was made for", () => {
+    const layout = beside({ replaces: { member: "m0", decidedAt: DECIDED } });
+    expect(decide(layout, undefined)).toEqual({ do: "keep" });
+    expect(plan(layout, { ...EXTEND, decidedAt: NEXT }, false)).toBe("m0 2Gi Present, m1 1Gi Spare, m2 1Gi Present");
+  });
+
+  it("is a spare like any other once somebody has wiped it, and a member once it is in", () => {
+    const [, m1] = marked(ONE_REFUSED).spec.members ?? [];
+    if (m1 === undefined) throw new Error("no m1");
+    const ready = buildSpan({ ...TWO, reported: { m1: { state: "Spare" } } });
+    expect(m1.refused).toBe(WHY);
+    expect(withRefusal(ready, m1)).toMatchObject({ state: "Spare" });
+    expect(withRefusal(ready, m1).refused).toBeUndefined();
+    expect(withRefusal(buildSpan(TWO), m1).refused).toBeUndefined();
+  });
+
+  it("goes where a person has asked it to", () => {
+    const removed = beside({ state: "Removed", refused: WHY });
+    expect(removed.spec.members?.map((one) => withRefusal(removed, one).state)).toEqual(["Present", "Removed"]);
+  });
+});
