@@ -1,8 +1,6 @@
 // Whether the members' namespace is known to be Tidemark's, and safe for members. Pure. Labels alone prove nothing, since whoever makes a
 // namespace writes its labels: what protects members there are admission policies, which are of no namespace, and only administrators write.
 import { MEMBER_NAMESPACE } from "../../api/names.ts";
-import { resourceLabel } from "../../kube/api-path.ts";
-import type { KubeObject, Resource } from "../../kube/object.ts";
 import type { Namespace, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding } from "../../kube/resources.ts";
 
 /** What protects members there, as kustomize/foundation has it. Who wraps that may give the namespace any other label another value. */
@@ -28,10 +26,10 @@ export function homeProblem(namespace: Namespace | undefined, guards: readonly H
 }
 
 /** Why no member is to be placed where the operator's own role does not let it look, as an earlier version's does not. `said` by the API server. */
-export function missingRight(resource: Resource<KubeObject>, userName: string | undefined, said: string): string {
+export function missingRight(kind: string, userName: string | undefined, said: string): string {
   return (
     `the operator may not see whether members are safe in the namespace ${MEMBER_NAMESPACE}: none is placed there, and those that are ` +
-    `there stay; its account ${userName ?? "(this process is in no pod)"} lacks the verb get on ${resourceLabel(resource)}, which the ` +
+    `there stay; its account ${userName ?? "(this process is in no pod)"} lacks the verb get on ${kind}, which the ` +
     `ClusterRole tidemark-operator gives: kubectl apply --server-side -k your overlay of this version, or ` +
     `kustomize/base/operator/roles.yaml. The API server: ${said}`
   );

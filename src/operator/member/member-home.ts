@@ -1,6 +1,7 @@
 // The namespace of members, as it is when one is to be placed there. It is looked at anew each time: that is once for each claim that is
 // made, and what waits for it asks again by itself.
 import { MEMBER_NAMESPACE } from "../../api/names.ts";
+import { resourceLabel } from "../../kube/api-path.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import type { KubeObject, Resource } from "../../kube/object.ts";
@@ -53,7 +54,7 @@ async function lookAt(client: KubeClient, { guardsRequired, userName }: HomeRule
     const [namespace, guards] = await Promise.all([readNamespace(client), guardsRequired ? readGuards(client) : []]);
     return homeProblem(namespace, guards);
   } catch (error) {
-    if (error instanceof UnreadableError) return missingRight(error.resource, userName, error.message);
+    if (error instanceof UnreadableError) return missingRight(resourceLabel(error.resource), userName, error.message);
     throw error;
   }
 }

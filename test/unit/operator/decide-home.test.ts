@@ -1,5 +1,4 @@
 import { describe, expect, it } from "@jest/globals";
-import { VALIDATING_ADMISSION_POLICIES } from "../../../src/kube/resources.ts";
 import {
   HOME_GUARDS,
   HOME_LABELS,
@@ -42,7 +41,7 @@ it("where no API server asks admission policies, the labels decide", () => {
 describe("none is placed", () => {
   it("where the operator may not look: its account, the right and the manifest that gives it are named", () => {
     const account = "system:serviceaccount:storage:operator";
-    const problem = missingRight(VALIDATING_ADMISSION_POLICIES, account, "Forbidden: no");
+    const problem = missingRight("validatingadmissionpolicies.admissionregistration.k8s.io", account, "Forbidden: no");
     const right = `its account ${account} lacks the verb get on validatingadmissionpolicies.admissionregistration.k8s.io`;
     for (const part of [right, "ClusterRole tidemark-operator", "kustomize/base/operator/roles.yaml", "Forbidden: no"])
       expect(problem).toContain(part);
