@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 
 const SOURCES = [
   "src",
+  "demo",
   "proto",
   "scripts",
   "kustomize/foundation/crds",
