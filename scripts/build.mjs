@@ -1,6 +1,6 @@
-// Bundles every process into dist/tidemark.mjs, and the agent's sampling thread next to it; the demo and its control plane, which no image has,
-// into dist/demo. Each command is a chunk of its own, so that a process loads what it runs and no more. Skipped when nothing is newer. A dist/ is
-// never written to once it is there: an image that is packed meanwhile has all of its files from one build.
+// Bundles every process into dist/tidemark.mjs, and the agent's sampling thread next to it; the demo and its control plane, which are
+// not in the image, into dist/demo. Each command is a chunk of its own, so that a process loads only what it runs. Skipped when nothing is
+// newer. A dist/ is never written to once it is there: an image that is packed at the same time has all of its files from one build.
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { build } from "esbuild";

@@ -136,7 +136,7 @@ function order(layout: FilesystemLayout, merge: Merge): ConsolidationStep {
 function withNewMember(layout: FilesystemLayout, wanted: ConsolidationTarget, made: MemberSpec): ConsolidationStep {
   const { members: most, ...target } = wanted;
   const presentBytes = filesystemSizeBytes(layout) ?? 0;
-  if (isUseless(layout, made) || (made.state !== "Spare" && isRefused(layout, made, target)))
+  if (isUseless(layout, made) || (made.state !== "Spare" && wasNotTakenIn(layout, made, target)))
     return { do: "drop", name: made.name, target: unchanged(target, presentBytes) };
   const step = takeIn(layout, target, made, "smaller ones");
   if (step.do === "none") return changedMeanwhile(wanted, presentBytes);
@@ -146,7 +146,7 @@ function withNewMember(layout: FilesystemLayout, wanted: ConsolidationTarget, ma
 }
 
 /** Its node could not take it in, and has the filesystem without it. */
-function isRefused(layout: FilesystemLayout, { name }: MemberSpec, { decidedAt }: SizeTarget): boolean {
+function wasNotTakenIn(layout: FilesystemLayout, { name }: MemberSpec, { decidedAt }: SizeTarget): boolean {
   return isAtRest(layout) && !isPresent(layout, name) && hasFailed(layout, stepBefore(decidedAt));
 }
 

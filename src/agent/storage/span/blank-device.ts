@@ -5,7 +5,7 @@ import type { SpanMember } from "../../member/span-member.ts";
 import { probe } from "../probe-device.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
 import { identityWithin } from "./device-identity.ts";
-import type { SpanHost } from "./span-host.ts";
+import { memberKey, type SpanHost } from "./span-host.ts";
 
 /** Throws SignatureFound. */
 export async function assertBlank(
@@ -16,14 +16,14 @@ export async function assertBlank(
 ): Promise<void> {
   const [found] = await probe(host.tools, volume, device.path);
   if (found === undefined) {
-    host.refused.delete(keyOf(volume, member));
+    host.refused.delete(memberKey(volume, member));
     return;
   }
   const isFormer = (await identityWithin(host.tools, volume.fsid, device)) !== undefined;
   const why =
     `its device ${device.path} carries a ${found.type} signature (UUID ${found.uuid || "none"})` +
     (isFormer ? ": it was taken out of this very filesystem before" : "");
-  host.refused.set(keyOf(volume, member), why);
+  host.refused.set(memberKey(volume, member), why);
   throw new StorageError(
     "SignatureFound",
     `member ${member.name} of ${volume.handle}: ${why}; it is left as it is and not used. If its data is not needed, wipe the device on this ` +
@@ -41,9 +41,5 @@ export function refusalOf(
   volume: Pick<MountedSpan, "handle">,
   member: SpanMember,
 ): string | undefined {
-  return refused.get(keyOf(volume, member));
-}
-
-function keyOf({ handle }: Pick<MountedSpan, "handle">, { name }: SpanMember): string {
-  return `${handle}/${name}`;
+  return refused.get(memberKey(volume, member));
 }

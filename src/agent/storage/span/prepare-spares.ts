@@ -6,7 +6,7 @@ import { type MountedSpan, StorageError } from "../storage.ts";
 import { assertBlank, isRefusal } from "./blank-device.ts";
 import { publishAnew } from "./publish-members.ts";
 import { membersInside } from "./span-devices.ts";
-import type { SpanHost } from "./span-host.ts";
+import { memberKey, type SpanHost } from "./span-host.ts";
 
 /**
  * The signal tells it to give way: no driver of a spare is waited for then. One whose device carries something is left out, and the first of
@@ -26,7 +26,7 @@ export async function prepareSpares(host: SpanHost, volume: MountedSpan, signal:
     const device = await publishAnew(host, volume, member, signal);
     try {
       await assertBlank(host, volume, member, device);
-      host.spares.set(keyOf(volume, member), device);
+      host.spares.set(memberKey(volume, member), device);
     } catch (error) {
       if (!isRefusal(error)) throw error;
       refusal ??= error;
@@ -37,16 +37,12 @@ export async function prepareSpares(host: SpanHost, volume: MountedSpan, signal:
 
 /** What this process has had published for the member, if it is still there. */
 export function preparedDevice(host: SpanHost, volume: MountedSpan, member: SpanMember): BlockDevice | undefined {
-  const prepared = host.spares.get(keyOf(volume, member));
+  const prepared = host.spares.get(memberKey(volume, member));
   const present = prepared && host.devices.find(volume.handle, member.name);
   return present?.name === prepared?.name ? present : undefined;
 }
 
 export function forgetSpare(host: SpanHost, volume: Pick<MountedSpan, "handle">, member: SpanMember): void {
-  host.spares.delete(keyOf(volume, member));
-  host.refused.delete(keyOf(volume, member));
-}
-
-function keyOf({ handle }: Pick<MountedSpan, "handle">, { name }: SpanMember): string {
-  return `${handle}/${name}`;
+  host.spares.delete(memberKey(volume, member));
+  host.refused.delete(memberKey(volume, member));
 }

@@ -1,9 +1,11 @@
-// What the span adapter's steps work with: this node's programs, files and members' devices. No behaviour of its own.
+// What the span adapter's steps work with: this node's programs, files and members' devices.
 import type { Clock } from "../../../process/clock.ts";
 import type { FilePort } from "../../../process/file-port.ts";
 import type { Logger } from "../../../process/log.ts";
 import type { BlockDevice } from "../../member/block-device.ts";
 import type { MemberDevices } from "../../member/member-devices.ts";
+import type { SpanMember } from "../../member/span-member.ts";
+import type { SpanVolume } from "../storage.ts";
 import type { Tools } from "../tools.ts";
 
 export interface SpanHost {
@@ -20,4 +22,9 @@ export interface SpanHost {
   readonly spares: Map<string, BlockDevice>;
   /** Why members' devices were not used when they were looked at last, by volume and member. */
   readonly refused: Map<string, string>;
+}
+
+/** By which `spares` and `refused` know a member of a volume. */
+export function memberKey({ handle }: Pick<SpanVolume, "handle">, { name }: Pick<SpanMember, "name">): string {
+  return `${handle}/${name}`;
 }
