@@ -12,6 +12,8 @@ import type { ProcessEnd } from "./bundle-process.ts";
 import type { DeathNotes } from "./death-notes.ts";
 import { deathPairs } from "./death-pairs.ts";
 import { type DoomedProcess, type MortalProcess, startDoomed } from "./doomed-process.ts";
+import { isOf } from "./kill-coverage.ts";
+import { NOT_DIED_AT } from "./not-died-at.ts";
 
 export interface CrashingOperator extends MortalProcess {
   /** Where its bundle and its effect logs are. */
@@ -47,8 +49,8 @@ const FAILED_LIVES_LIMIT = 1;
 const QUIET_MS = 500;
 const LAST_WORDS_LIMIT_MS = 5000;
 const LOOK_MS = 20;
-/** In the background, at their own times; and once in a cluster. A life that comes by dies there, and none must. */
-const NOT_OF_A_LIFE = /^(lease\/(renew|take)|event|member-guard)\/|^member\/create-namespace\//;
+/** A life that comes by dies there, and none must. */
+const NOW_AND_THEN = NOT_DIED_AT.filter(({ nowAndThen }) => nowAndThen);
 /** Of the long run, in each suite. */
 const PAIRS = 30;
 
@@ -103,7 +105,7 @@ async function writeBundle(outfile: string, { main, run }: (typeof PROGRAMS)[key
 }
 
 export interface LivedDeaths extends DeathNotes {
-  /** Passages of the undisturbed life, less those that are of no life. */
+  /** Passages of the undisturbed life, less those that not every life comes by. */
   readonly points: readonly string[];
   /** Which lives ended badly, and at which death; and points at which no life died. */
   readonly failures: readonly string[];
@@ -128,7 +130,7 @@ export async function liveWithEachDeath(
   const clean = await attempt([]);
   if ("failure" in clean) throw new Error(`a life without deaths failed: ${clean.failure}`);
   const passed = [...new Set(clean.passed)];
-  const points = passed.filter((passage) => !NOT_OF_A_LIFE.test(passage));
+  const points = passed.filter((passage) => !NOW_AND_THEN.some((exception) => isOf(exception, passage)));
   const diedAt = new Set<string>();
   const failures: string[] = [];
   for (const deaths of DEATHS_OF_A_LIFE) {

@@ -56,7 +56,7 @@ export function killCoverage(
   };
 }
 
-function isOf({ at }: NotDiedAt, passage: string): boolean {
+export function isOf({ at }: NotDiedAt, passage: string): boolean {
   return passage === at || passage.startsWith(`${at}/`);
 }
 

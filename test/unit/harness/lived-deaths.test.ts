@@ -17,11 +17,12 @@ const PROGRAM = `
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createFaultEffects, parsePlantedFaults } from "./src/process/fault-effects.ts";
-const [world, forgotten] = process.argv.slice(2);
+const [world, forgotten, isFirst] = process.argv.slice(2);
 const effects = createFaultEffects(parsePlantedFaults(process.env.TIDEMARK_FAULT), process.env.TIDEMARK_EFFECT_LOG);
 const isThere = (name) => existsSync(join(world, name));
 const write = (point, name) => effects.run(point, async () => writeFileSync(join(world, name), ""));
 while (!isThere("begin")) await new Promise((resolve) => setTimeout(resolve, 5));
+if (isFirst) await write("create-volume/member", "race");
 for (const thing of ${JSON.stringify(THINGS)}) {
   const wasMade = isThere(thing);
   if (!wasMade) await write("make/" + thing, thing);
@@ -45,14 +46,17 @@ describe("lives with several deaths each", () => {
   });
   afterEach(() => rmSync(directory, { recursive: true }));
 
-  function maker(forgotten: string): CrashingOperator {
+  /** `isFirst`: its first process writes what no later one does. */
+  function maker(forgotten: string, isFirst = ""): CrashingOperator {
     let end: Promise<ProcessEnd> = Promise.resolve({ code: 0, signal: null });
     let stop = (): boolean => true;
+    let first = isFirst;
     return {
       directory,
       name: "maker",
       start: async (environment) => {
-        const args = [join(directory, "program.mjs"), world, forgotten];
+        const args = [join(directory, "program.mjs"), world, forgotten, first];
+        first = "";
         const child = spawn(process.execPath, args, { env: environment, stdio: ["ignore", "ignore", "inherit"] });
         stop = () => child.kill("SIGTERM");
         end = new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })));
@@ -79,6 +83,13 @@ describe("lives with several deaths each", () => {
     expect(points).toHaveLength(4 * THINGS.length);
     expect([...diedAt].sort()).toEqual([...points].sort());
     expect(failures).toEqual([]);
+  });
+
+  it("need not come by what only the quicker of two writes", async () => {
+    const operator = maker("nothing", "first");
+    const { points, diedAt, failures } = await liveWithEachDeath("maker", operator, live, async () => operator);
+    const raced = [...points, ...diedAt].filter((passage) => passage.startsWith("create-volume/member/"));
+    expect({ raced, failures }).toEqual({ raced: [], failures: [] });
   });
 
   it("name the one death that shows a bug, and the life that it was found in", async () => {
