@@ -46,8 +46,11 @@ export const extenderBenchmark: Benchmark = async (say) => {
     const scheduler = createScheduler(port, server);
     const names = Array.from({ length: NODES }, (_, index) => nodeName(index));
     await scheduler.place(VOLUMES, WARM_UP, names);
+    const startMs = cpuMsOf(extender.pid);
     const all = await scheduler.place(VOLUMES + WARM_UP, pods, names);
+    const allMs = cpuMsOf(extender.pid) - startMs;
     const fewer = await scheduler.place(VOLUMES + WARM_UP + pods, pods, names.slice(0, FEWER_CANDIDATES));
+    const fewerMs = cpuMsOf(extender.pid) - startMs - allMs;
     const rssMiB = memoryMiBOf(extender.pid, "VmRSS");
     say(
       `${NODES} candidates: p50 ${all.p50Ms} ms, p99 ${all.p99Ms} ms, ${all.podsPerSecond} pods/s; most memory ${memoryMiBOf(extender.pid, "VmHWM")} MiB`,
@@ -66,6 +69,8 @@ export const extenderBenchmark: Benchmark = async (say) => {
       p99Ms: all.p99Ms,
       podsPerSecond: all.podsPerSecond,
       podsPerSecond500: fewer.podsPerSecond,
+      cpuMsPerPod: round(allMs / pods, 2),
+      cpuMsPerPod500: round(fewerMs / pods, 2),
       overCommits: scheduler.overCommits() + burst.overCommits,
       unplaced: BURST.pods - burst.placed,
       rssMiB: round(rssMiB, 1),
@@ -188,6 +193,12 @@ function post(agent: Agent, port: number, path: string, body: string): Promise<u
     sent.on("error", reject);
     sent.end(body);
   });
+}
+
+/** User and system; proc(5): fields 14 and 15 of stat, in ticks of 10 ms. */
+function cpuMsOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /s, "").split(" ");
+  return 10 * (Number(fields[11]) + Number(fields[12]));
 }
 
 function memoryMiBOf(pid: number, field: "VmRSS" | "VmHWM"): number {
