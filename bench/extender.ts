@@ -197,7 +197,9 @@ function post(agent: Agent, port: number, path: string, body: string): Promise<u
 
 /** User and system; proc(5): fields 14 and 15 of stat, in ticks of 10 ms. */
 function cpuMsOf(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /s, "").split(" ");
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
+    .replace(/^.*\) /s, "")
+    .split(" ");
   return 10 * (Number(fields[11]) + Number(fields[12]));
 }
 
