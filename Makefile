@@ -36,7 +36,7 @@ soak: build ## what takes too long for every commit, two hours of it, the oldest
 mutants: setup ## apply each planted bug to a copy of the tree, and show which test catches it (ARGS: ids, such as b01 or "o*")
 	@node --import tsx test/mutants/run.ts $(PATHS)
 
-cluster: setup ## a real Kubernetes on this machine (ARGS: up, down, status, kubeconfig, "power-off node2", "power-on node2")
+cluster: setup ## a real Kubernetes on this machine (ARGS: up, down, status, kubeconfig, "power-off node2", "power-on node2", "load ARCHIVE")
 	@node --import tsx test/cluster/main.ts $(ARGS)
 
 check: setup ## format, lint, types, import rules, dead code, generated files

@@ -1,4 +1,5 @@
 // `make cluster`: a real Kubernetes on this machine, for tests. People read stderr; stdout is what was asked for.
+import { resolve } from "node:path";
 import { createCluster, removeCluster } from "./cluster.ts";
 import { loadCluster } from "./cluster-state.ts";
 import { startComponent, stopComponent } from "./components.ts";
@@ -59,7 +60,7 @@ const COMMANDS: Readonly<Record<ClusterCommand, (config: ClusterConfig) => Promi
   },
   load: async (config) => {
     const { cluster, subject } = subjectOf(config, "an OCI archive");
-    for (const node of cluster.nodes) await importImage(cluster, node, subject);
+    for (const node of cluster.nodes) await importImage(cluster, node, resolve(subject));
     say(`${subject} is on ${cluster.nodes.join(", ")}`);
   },
 };
