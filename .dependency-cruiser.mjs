@@ -1,9 +1,10 @@
 // The import rules of docs/architecture: what may know what. `make check` enforces them.
 const PROCESSES = "policy-engine|operator|agent|extender|ca-publisher|lvmd";
 const FOUNDATIONS = "units|api|kube|process|gen|csi";
-/** The policy-engine's core, and where operator, agent and lvmd decide. */
+/** The policy-engine's core, the rooms called `decide`, and where operator, storage and lvmd decide among other files. */
 const DECIDING = [
   "^src/policy-engine/(?!process/)",
+  "^src/agent/decide/",
   "^src/(operator|agent|extender|lvmd)/.*(decide-|plan-member|-decision\\.ts)",
 ];
 

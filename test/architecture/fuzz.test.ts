@@ -10,8 +10,8 @@ const READS =
 
 /** By file: why no inputs are made for it. */
 const REASONS: Readonly<Record<string, string>> = {
-  "src/agent/claim/find-claims.ts": "hands the text to mount-table.ts",
-  "src/agent/disk-utilization.ts": "numbers of the kernel; what is none makes no ratio",
+  "src/agent/foreign-claims/find-claims.ts": "hands the text to mount-table.ts",
+  "src/agent/node-storage/disk-utilization.ts": "numbers of the kernel; what is none makes no ratio",
   "src/agent/own-places.ts": "texts by zod; what cannot be understood counts as absent, whatever is thrown",
   "src/agent/storage/exclusive-operation.ts": "one word of the kernel, compared with known ones",
   "src/agent/storage/grow.ts": "one number of the kernel, about this process",

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import type { SpanMember } from "../../src/agent/member/span-member.ts";
+import type { SpanMember } from "../../src/agent/member-drivers/span-member.ts";
 import { exclusiveOperation } from "../../src/agent/storage/exclusive-operation.ts";
 import type { MountedSpan, SpanVolume } from "../../src/agent/storage/storage.ts";
 import { deathRecord } from "../harness/death-notes.ts";

@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { SpanMember } from "../../src/agent/member/span-member.ts";
+import type { SpanMember } from "../../src/agent/member-drivers/span-member.ts";
 import { exclusiveOperation } from "../../src/agent/storage/exclusive-operation.ts";
 import { mountAt } from "../../src/agent/storage/mount-table.ts";
 import { spanRecordPath } from "../../src/agent/storage/span/span-record.ts";

@@ -1,7 +1,7 @@
 // This process' mounts, as the kernel tells them. Reading only.
 import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { deviceNameOf } from "../member/block-device.ts";
+import { deviceNameOf } from "../member-drivers/block-device.ts";
 
 export interface Mount {
   readonly mountPath: string;

@@ -1,7 +1,7 @@
 // Which active swapfiles are on a btrfs: the kernel moves no data of one, and lets the device that it is on leave no span (ETXTBSY at once,
 // nothing is changed). Other devices leave all the same. Reading only.
 import { readFileSync } from "node:fs";
-import { deviceNameOf } from "../member/block-device.ts";
+import { deviceNameOf } from "../member-drivers/block-device.ts";
 import { type Mount, parseMounts, unescapeOctal } from "./mount-table.ts";
 import { mountedDeviceNames } from "./span/span-devices.ts";
 

@@ -7,7 +7,7 @@ import { createReflector } from "../../kube/reflector.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
 import type { Stoppable } from "../../process/shutdown.ts";
-import type { NodeLvm } from "../lvm/node-lvm.ts";
+import type { NodeLvm } from "../lvmd-client/node-lvm.ts";
 import { createThinPoolKeeper } from "./thin-pool-keeper.ts";
 
 export interface KeepingThinPools {

@@ -2,8 +2,7 @@
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { isPersistentMount } from "../../../src/agent/claim/persistent-mount.ts";
-import { createNodeRecords } from "../../../src/agent/node-records.ts";
+import { isPersistentMount } from "../../../src/agent/foreign-claims/persistent-mount.ts";
 import type { LvmHost } from "../../../src/agent/storage/lvm/lvm-host.ts";
 import { recordedTokens, reductionRecordPath } from "../../../src/agent/storage/lvm/reduction-record.ts";
 import {
@@ -19,6 +18,7 @@ import {
 } from "../../../src/agent/storage/simulated-member.ts";
 import { readSpanRecord, spanRecordPath, spanRecordText } from "../../../src/agent/storage/span/span-record.ts";
 import type { LoopVolume, LvmMember, SpanVolume } from "../../../src/agent/storage/storage.ts";
+import { createNodeRecords } from "../../../src/agent/volumes/node-records.ts";
 import { volumeUIDOf } from "../../../src/api/identity.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { directEffects } from "../../../src/process/effects.ts";
@@ -80,7 +80,7 @@ const isBytes = (...values: readonly (number | undefined)[]): void => {
 
 const nodeRecords = records({
   name: "node records",
-  parsers: ["src/agent/node-records.ts"],
+  parsers: ["src/agent/volumes/node-records.ts"],
   seeds: () => fixtures("agent/volumes"),
   words: [
     "loop",
@@ -184,7 +184,7 @@ const SOURCE = { driver: "other.example.com", volumeHandle: "vol-1" };
 
 const kubeletRecords: FuzzTarget = {
   name: "kubelet's records of volumes",
-  parsers: ["src/agent/claim/persistent-mount.ts"],
+  parsers: ["src/agent/foreign-claims/persistent-mount.ts"],
   seeds: () => [
     JSON.stringify({ driverName: SOURCE.driver, volumeHandle: SOURCE.volumeHandle, volumeLifecycleMode: "Persistent" }),
   ],

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import {
   type LogicalVolumeParts,
   reconcileLogicalVolume,
-} from "../../../src/agent/logical-volume/reconcile-logical-volume.ts";
+} from "../../../src/agent/logical-volumes/reconcile-logical-volume.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume } from "../../../src/api/logical-volume.ts";
 import { API_VERSION } from "../../../src/api/names.ts";
 import { createApplier } from "../../../src/kube/apply.ts";

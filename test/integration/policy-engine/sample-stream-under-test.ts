@@ -3,8 +3,8 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { securedLink } from "../../../src/agent/engine-link.ts";
-import { openEngineStreams } from "../../../src/agent/engine-streams.ts";
+import { securedLink } from "../../../src/agent/engine-link/engine-link.ts";
+import { openEngineStreams } from "../../../src/agent/engine-link/engine-streams.ts";
 import { CERTIFICATE_SECRETS } from "../../../src/api/sample-stream.ts";
 import type { Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import { Sample as SampleMessage } from "../../../src/gen/tidemark/samples/v1/samples.ts";

@@ -5,7 +5,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { SpanMember } from "../../../src/agent/member/span-member.ts";
+import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
 import { superblockRanges } from "../../../src/agent/storage/btrfs-superblock.ts";
 import type { MountedSpan, SpanVolume } from "../../../src/agent/storage/storage.ts";
 import type { Effects } from "../../../src/process/effects.ts";

@@ -4,12 +4,12 @@ import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync, 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { recordWithLayout } from "../../../src/agent/layout-record.ts";
+import { recordWithLayout } from "../../../src/agent/gather/layout-record.ts";
 import type { BlockHost } from "../../../src/agent/storage/block-member.ts";
 import { cutMember } from "../../../src/agent/storage/cut-member.ts";
 import type { Reader } from "../../../src/agent/storage/read-filesystem.ts";
 import type { LoopVolume, MountedLoop } from "../../../src/agent/storage/storage.ts";
-import { volumeOf } from "../../../src/agent/volume-state.ts";
+import { volumeOf } from "../../../src/agent/volumes/volume-state.ts";
 import { MIB } from "../../../src/units/quantity.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "@jest/globals";
-import type { SpanMember } from "../../../src/agent/member/span-member.ts";
+import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
 import { membersLeft } from "../../../src/agent/storage/span/members-left.ts";
 import type { SpanHost } from "../../../src/agent/storage/span/span-host.ts";
 import {

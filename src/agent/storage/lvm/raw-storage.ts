@@ -2,7 +2,7 @@
 // binds its node, an extend grows the logical volume alone, and nothing makes it smaller.
 import { existsSync } from "node:fs";
 import { formatBytes } from "../../../units/quantity.ts";
-import { blockDeviceAt } from "../../member/block-device.ts";
+import { blockDeviceAt } from "../../member-drivers/block-device.ts";
 import type { BlockHost, BlockMembers } from "../block-member.ts";
 import { assertNoLink } from "../mount-point.ts";
 import { mountAt } from "../mount-table.ts";

@@ -2,8 +2,8 @@
 // yet are added, as many as it takes. It decides on no member: which there are is the layout's to say.
 
 import { formatBytes } from "../../../units/quantity.ts";
-import { type BlockDevice, blockSizeBytes } from "../../member/block-device.ts";
-import { type AttachedMember, deliveredBytes, isAttached, type SpanMember } from "../../member/span-member.ts";
+import { type BlockDevice, blockSizeBytes } from "../../member-drivers/block-device.ts";
+import { type AttachedMember, deliveredBytes, isAttached, type SpanMember } from "../../member-drivers/span-member.ts";
 import { exclusiveOperation } from "../exclusive-operation.ts";
 import { assertWritable } from "../grow.ts";
 import { makeWay, runMakingWay } from "../make-way.ts";

@@ -1,6 +1,6 @@
 // What is mounted where a span is to be: the span itself, nothing, or something that must be left alone. Reading only, and by what the
 // kernel shows: no device is asked.
-import { deviceNameOf } from "../../member/block-device.ts";
+import { deviceNameOf } from "../../member-drivers/block-device.ts";
 import { mountedAnywhere } from "../loop-device.ts";
 import { mountAt } from "../mount-table.ts";
 import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";

@@ -1,6 +1,6 @@
 // The only formatting of a span: at most one mkfs ever, on the first member, once no device of any member carries the filesystem, and
 // recorded before and after. It is decided in ../format-decision.ts; nothing else here formats.
-import { membersWithVolume } from "../../member/span-member.ts";
+import { membersWithVolume } from "../../member-drivers/span-member.ts";
 import { decideFormat } from "../format-decision.ts";
 import { probe } from "../probe-device.ts";
 import { FORMAT_LIMIT_MS, formatArgs } from "../stage.ts";

@@ -5,7 +5,7 @@ import type { Clock } from "../../../process/clock.ts";
 import type { CommandPort } from "../../../process/command-port.ts";
 import type { FilePort } from "../../../process/file-port.ts";
 import type { Logger } from "../../../process/log.ts";
-import type { MemberDevices } from "../../member/member-devices.ts";
+import type { MemberDevices } from "../../member-drivers/member-devices.ts";
 import { freshReading } from "../fresh-reading.ts";
 import { stopLeftoverOperations } from "../leftover-btrfs.ts";
 import { mountsOfBtrfs } from "../mount-table.ts";

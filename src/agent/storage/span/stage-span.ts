@@ -1,6 +1,6 @@
 // From attached members to a mounted filesystem: every member published as a device, at most one mkfs, a mount that names each
 // device and is compared with what came up. Never degraded, and never by a scan: what btrfs is not told it does not use.
-import { requiredMembers } from "../../member/span-member.ts";
+import { requiredMembers } from "../../member-drivers/span-member.ts";
 import { assertWritable } from "../grow.ts";
 import { assertNoLink } from "../mount-point.ts";
 import { MOUNT_LIMIT_MS } from "../stage.ts";
