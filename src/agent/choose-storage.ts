@@ -4,7 +4,7 @@
 import { mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { SPAN_DRIVER } from "../api/names.ts";
-import type { KubeClient } from "../kube/client.ts";
+import type { KubeClient } from "../kube/client/client.ts";
 import type { Clock } from "../process/clock.ts";
 import type { CommandPort } from "../process/command-port.ts";
 import type { Effects } from "../process/effects.ts";

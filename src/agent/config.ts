@@ -2,8 +2,8 @@
 // process that reads either.
 import { isAbsolute } from "node:path";
 import { fileURLToPath } from "node:url";
-import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
-import type { ConnectionSettings } from "../kube/kube-config.ts";
+import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/client/connection-flags.ts";
+import type { ConnectionSettings } from "../kube/client/kube-config.ts";
 import { addressFlag, isLoopback } from "../process/address.ts";
 import { oneOfFlag, PROCESS_FLAGS, type ProcessSettings, readFlags, readProcessSettings } from "../process/flags.ts";
 import { METRICS_FLAGS, type MetricsAuthentication, readMetricsAuthentication } from "../process/metrics-flags.ts";

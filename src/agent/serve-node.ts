@@ -1,6 +1,6 @@
 // What others call on this node: kubelet the CSI services, after their registration; Prometheus and kubelet's probes HTTP.
 // Only wiring.
-import type { KubeClient } from "../kube/client.ts";
+import type { KubeClient } from "../kube/client/client.ts";
 import { type GrpcService, serveOnSocket } from "../process/grpc.ts";
 import type { Logger } from "../process/log.ts";
 import { startMetricsServer } from "../process/metrics-server.ts";

@@ -1,7 +1,8 @@
 // The pods that questions are about, as the cache has them. A scheduler may have seen a pod a moment before we have, so that one which is not
 // there is waited for, by the change that brings it.
+
+import type { ReadableStore } from "../kube/cache/store.ts";
 import type { Pod } from "../kube/resources.ts";
-import type { ReadableStore } from "../kube/store.ts";
 import { MIB } from "../units/quantity.ts";
 import { recognise } from "./decide-asked-pod.ts";
 import { type ClaimingPod, claimsOf } from "./decide-demand.ts";

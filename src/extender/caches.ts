@@ -1,8 +1,9 @@
 // The extender's view of the API server: one reflector per kind it reads, begun one after another, so that no two first lists are in
 // memory at once.
-import type { KubeClient } from "../kube/client.ts";
+
+import { createReflector, type Reflector } from "../kube/cache/reflector.ts";
+import type { KubeClient } from "../kube/client/client.ts";
 import type { KubeObject } from "../kube/object.ts";
-import { createReflector, type Reflector } from "../kube/reflector.ts";
 import type { Logger } from "../process/log.ts";
 import type { AskedPods } from "./asked-pods.ts";
 import { type ClusterStores, indexesOf, KINDS_READ, type KindsRead, RESOURCES } from "./cluster-stores.ts";

@@ -3,6 +3,7 @@
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume } from "../api/logical-volume.ts";
 import { NODE_STORAGES, type NodeStorage } from "../api/node-storage.ts";
+import { createStore, type IndexOf, type ReadableStore, type Store } from "../kube/cache/store.ts";
 import type { Resource } from "../kube/object.ts";
 import {
   CSI_NODES,
@@ -20,7 +21,6 @@ import {
   VOLUME_ATTACHMENTS,
   type VolumeAttachment,
 } from "../kube/resources.ts";
-import { createStore, type IndexOf, type ReadableStore, type Store } from "../kube/store.ts";
 import { claimsOf } from "./decide-demand.ts";
 
 export interface KindsRead {

@@ -1,9 +1,10 @@
 // How placement would answer for one pod now, by objects that are listed for it: the same code as the process', without its memory of what
 // it has answered a moment ago.
-import type { KubeClient } from "../kube/client.ts";
+
+import type { Store } from "../kube/cache/store.ts";
+import type { KubeClient } from "../kube/client/client.ts";
 import type { KubeObject, ObjectName, Resource } from "../kube/object.ts";
 import { PODS } from "../kube/resources.ts";
-import type { Store } from "../kube/store.ts";
 import { createClusterStores, KINDS_READ, type KindsRead, RESOURCES, type WritableStores } from "./cluster-stores.ts";
 import { createClusterView } from "./cluster-view.ts";
 import { isRefusal } from "./decide-demand.ts";

@@ -1,7 +1,7 @@
 // The extender's own certificate, as its Secret has it: the operator's leader makes and renews it, and a change holds for new connections.
 import { EXTENDER_SECRETS } from "../api/placement.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { createReflector } from "../kube/reflector.ts";
+import { createReflector } from "../kube/cache/reflector.ts";
+import type { KubeClient } from "../kube/client/client.ts";
 import { SECRETS, type Secret } from "../kube/resources.ts";
 import type { StoredPair } from "../process/certificates/decide-certificates.ts";
 import { showSecret } from "../process/certificates/shown-pair.ts";

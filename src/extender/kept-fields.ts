@@ -2,7 +2,7 @@
 // common (the texts of node, class and driver, the term of a node) is kept once, and a field that is not there is undefined: a spread makes an
 // object larger.
 import type { NodeStorage } from "../api/node-storage.ts";
-import type { Keep } from "../kube/client.ts";
+import type { Keep } from "../kube/client/client.ts";
 import type { CSINode, Node, Pod, StorageClass } from "../kube/resources.ts";
 import { type ClusterStores, isAgent, type KindsRead } from "./cluster-stores.ts";
 import { claimsOf, cordonTolerations } from "./decide-demand.ts";

@@ -1,7 +1,7 @@
 // The extender's wiring: what is made of what, in which order it starts and stops.
 import { setTimeout as sleep } from "node:timers/promises";
-import { createKubeClient } from "../kube/http-client.ts";
-import { connectionOf } from "../kube/kube-config.ts";
+import { createKubeClient } from "../kube/client/http-client.ts";
+import { connectionOf } from "../kube/client/kube-config.ts";
 import { systemClock } from "../process/clock.ts";
 import { effectsOf } from "../process/fault-effects.ts";
 import { createLogger } from "../process/log.ts";

@@ -20,7 +20,7 @@ const REASONS: Readonly<Record<string, string>> = {
   "src/agent/storage/lvm/device-of-volume.ts": "one name of the kernel, compared",
   "src/agent/storage/probe-device.ts": "words of wipefs: any line is a signature, and no device with one is formatted",
   "src/agent/storage/span/settle-members.ts": "one digit of the kernel, compared",
-  "src/kube/wire.ts": "answers of the API server, which everything believes; what is no JSON is a KubeError",
+  "src/kube/client/wire.ts": "answers of the API server, which everything believes; what is no JSON is a KubeError",
   "src/lvmd/lvm/lvm.ts": "text of LVM for a message",
   "src/policy-engine/cel/pattern-size.ts": "patterns of policies: part of CEL, with properties of its own",
   "src/policy-engine/cel/problem.ts": "counts lines of an expression: part of CEL",

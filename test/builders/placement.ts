@@ -8,7 +8,8 @@ import { type ClusterView, createClusterView } from "../../src/extender/cluster-
 import { createKeeping } from "../../src/extender/kept-fields.ts";
 import { createLedger, type Ledger } from "../../src/extender/ledger.ts";
 import { createPlacement, type Placement, type PlacementSettings } from "../../src/extender/placement.ts";
-import type { Keep } from "../../src/kube/client.ts";
+import type { Store } from "../../src/kube/cache/store.ts";
+import type { Keep } from "../../src/kube/client/client.ts";
 import type {
   CSINode,
   Node,
@@ -18,7 +19,6 @@ import type {
   StorageClass,
   VolumeAttachment,
 } from "../../src/kube/resources.ts";
-import type { Store } from "../../src/kube/store.ts";
 
 export const SETTINGS: PlacementSettings = {
   offeredNodes: 32,

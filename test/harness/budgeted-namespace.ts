@@ -3,12 +3,12 @@
 import type { Filesystem, SizeTarget } from "../../src/api/filesystem.ts";
 import type { FilesystemLayout, LastOperation } from "../../src/api/filesystem-layout.ts";
 import { Sample } from "../../src/gen/tidemark/samples/v1/samples.ts";
-import { createSubscribers } from "../../src/kube/change-handlers.ts";
-import type { KubeClient } from "../../src/kube/client.ts";
+import { createSubscribers } from "../../src/kube/cache/change-handlers.ts";
+import { createStore } from "../../src/kube/cache/store.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
 import { KubeError } from "../../src/kube/kube-error.ts";
 import type { KubeObject } from "../../src/kube/object.ts";
 import type { PersistentVolumeClaim } from "../../src/kube/resources.ts";
-import { createStore } from "../../src/kube/store.ts";
 import { readCeilings } from "../../src/policy-engine/ceilings.ts";
 import { createEngine, type Engine } from "../../src/policy-engine/process/engine.ts";
 import type { World } from "../../src/policy-engine/process/gather.ts";

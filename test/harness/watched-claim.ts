@@ -3,7 +3,7 @@
 import type { Filesystem, SizeTarget } from "../../src/api/filesystem.ts";
 import type { FilesystemLayout } from "../../src/api/filesystem-layout.ts";
 import { Sample } from "../../src/gen/tidemark/samples/v1/samples.ts";
-import type { KubeClient } from "../../src/kube/client.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
 import type { KubeError } from "../../src/kube/kube-error.ts";
 import type { KubeObject } from "../../src/kube/object.ts";
 import type { PersistentVolumeClaim, ResourceQuota, StorageClass } from "../../src/kube/resources.ts";

@@ -3,7 +3,7 @@
 // nor repeats it.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { LastTrim } from "../../api/trim.ts";
-import type { ReadableStore } from "../../kube/store.ts";
+import type { ReadableStore } from "../../kube/cache/store.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
 import { parseDuration } from "../../units/duration.ts";

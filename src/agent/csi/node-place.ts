@@ -3,7 +3,7 @@
 import { TOPOLOGY_NODE, TOPOLOGY_PLACES } from "../../api/names.ts";
 import type { Driver } from "../../csi/driver.ts";
 import { Refusal } from "../../csi/refusal.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import { NODES, type Node } from "../../kube/resources.ts";
 import type { Clock } from "../../process/clock.ts";

@@ -1,7 +1,8 @@
 // Where the policy-engine's replicas are, as the EndpointSlices of their Service say: known at once when one comes or goes, and
 // without a DNS server. What was known last stays while the API server cannot be asked.
-import type { KubeClient } from "../../kube/client.ts";
-import { createReflector } from "../../kube/reflector.ts";
+
+import { createReflector } from "../../kube/cache/reflector.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { ENDPOINT_SLICES, type EndpointSlice } from "../../kube/resources.ts";
 import { formatAddress } from "../../process/address.ts";
 import type { Logger } from "../../process/log.ts";

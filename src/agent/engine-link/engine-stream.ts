@@ -8,7 +8,7 @@ import {
   type Sample,
   SamplesClient,
 } from "../../gen/tidemark/samples/v1/samples.ts";
-import { type BackOff, backOffMs } from "../../kube/back-off.ts";
+import { type BackOff, backOffMs } from "../../kube/queue/back-off.ts";
 import type { Effects } from "../../process/effects.ts";
 import type { Logger } from "../../process/log.ts";
 import type { ReadEngineLink } from "./engine-link.ts";

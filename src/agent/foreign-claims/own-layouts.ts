@@ -1,6 +1,6 @@
 // The layouts of our own volumes, apart from those of ordinary claims: nothing that stages, resizes or deletes ever sees these.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { ReadableStore } from "../../kube/store.ts";
+import type { ReadableStore } from "../../kube/cache/store.ts";
 
 export function isClaimLayout({ spec }: FilesystemLayout): boolean {
   return spec.backend === "claim";

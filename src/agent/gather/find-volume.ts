@@ -1,8 +1,8 @@
 // Finds a volume that kubelet names: in memory, in the reflector's store, or by asking the API server. A node that has the
 // volume's own record needs no API server.
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { ReadableStore } from "../../kube/store.ts";
+import type { ReadableStore } from "../../kube/cache/store.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { isClaimLayout } from "../foreign-claims/own-layouts.ts";
 import { newVolumeState, type VolumeState, type VolumeStates } from "../volumes/volume-state.ts";
 import { isRemovalWanted, recordWithLayout } from "./layout-record.ts";

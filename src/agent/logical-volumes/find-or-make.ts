@@ -3,7 +3,7 @@
 import { status } from "@grpc/grpc-js";
 import { LOGICAL_VOLUMES, type LogicalVolume } from "../../api/logical-volume.ts";
 import type { Volume } from "../../gen/tidemark/lvmd/v1/lvmd.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import type { LvmdCalls } from "../lvmd-client/lvmd-calls.ts";
 import { LvmdError } from "../lvmd-client/lvmd-error.ts";

@@ -1,12 +1,12 @@
 // This node's LogicalVolumes: followed by watch, made and told several at a time, and looked over whenever lvmd tells a change. Only wiring.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume } from "../../api/logical-volume.ts";
-import { createApplier } from "../../kube/apply.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { createEventRecorder } from "../../kube/events.ts";
-import { createReflector } from "../../kube/reflector.ts";
-import type { ReadableStore } from "../../kube/store.ts";
-import { createWorkQueue } from "../../kube/work-queue.ts";
+import { createReflector } from "../../kube/cache/reflector.ts";
+import type { ReadableStore } from "../../kube/cache/store.ts";
+import { createApplier } from "../../kube/client/apply-on-change.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import { createEventRecorder } from "../../kube/events/events.ts";
+import { createWorkQueue } from "../../kube/queue/work-queue.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
 import { isRemovalWanted } from "../gather/layout-record.ts";

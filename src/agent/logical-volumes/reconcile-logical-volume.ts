@@ -3,12 +3,12 @@
 import { status } from "@grpc/grpc-js";
 import { LOGICAL_VOLUMES, type LogicalVolume, type LogicalVolumeStatus } from "../../api/logical-volume.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
-import type { Applier } from "../../kube/apply.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { ReadableStore } from "../../kube/cache/store.ts";
+import type { Applier } from "../../kube/client/apply-on-change.ts";
+import { versionOf } from "../../kube/client/on-latest.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
-import { versionOf } from "../../kube/on-latest.ts";
-import type { ReadableStore } from "../../kube/store.ts";
-import type { Outcome } from "../../kube/work-queue.ts";
+import type { Outcome } from "../../kube/queue/work-queue.ts";
 import type { Logger } from "../../process/log.ts";
 import { formatQuantity } from "../../units/quantity.ts";
 import { LvmdError } from "../lvmd-client/lvmd-error.ts";

@@ -5,7 +5,7 @@ import type { LogicalVolume } from "../../api/logical-volume.ts";
 import { API_VERSION } from "../../api/names.ts";
 import { NODE_STORAGES } from "../../api/node-storage.ts";
 import type { LogicalVolume as ListedVolume } from "../../gen/topolvm/lvmd.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import type { Logger } from "../../process/log.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import type { DeviceClasses } from "../lvmd-client/follow-classes.ts";

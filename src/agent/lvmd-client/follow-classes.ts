@@ -2,7 +2,7 @@
 // after a moment that it is.
 import type { ClientReadableStream } from "@grpc/grpc-js";
 import type { DeviceClass, LvmdClient, WatchClassesResponse } from "../../gen/tidemark/lvmd/v1/lvmd.ts";
-import { type BackOff, backOffMs } from "../../kube/back-off.ts";
+import { type BackOff, backOffMs } from "../../kube/queue/back-off.ts";
 import type { Logger } from "../../process/log.ts";
 
 export interface DeviceClasses {

@@ -1,6 +1,6 @@
 // The Secrets that a member's driver wants to be called with: read at each call, kept nowhere, logged nowhere. By default the
 // agent may read none: who uses such a driver allows it by a Role in the Secret's namespace (docs/reference/installation.md).
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { SECRETS } from "../../kube/resources.ts";
 import { StorageError } from "../storage/storage.ts";
 import type { SecretReference } from "./span-member.ts";

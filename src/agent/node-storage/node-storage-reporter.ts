@@ -4,7 +4,7 @@
 import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
 import { NODE_STORAGES, type NodeStorageStatus } from "../../api/node-storage.ts";
 import type { DeviceClass } from "../../gen/tidemark/lvmd/v1/lvmd.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import type { CSINode } from "../../kube/resources.ts";
 import type { Clock } from "../../process/clock.ts";

@@ -1,7 +1,8 @@
 // What the NodeStorage of this node is made of, and who says when it has changed: lvmd its classes, the API server its CSINode, a minute's
 // end the work of its disks. Only wiring.
-import type { KubeClient } from "../../kube/client.ts";
-import { createReflector } from "../../kube/reflector.ts";
+
+import { createReflector } from "../../kube/cache/reflector.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { CSI_NODES } from "../../kube/resources.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";

@@ -3,7 +3,7 @@
 
 import { FILESYSTEMS } from "../../api/filesystem.ts";
 import type { FilesystemLayoutStatus, LastOperation } from "../../api/filesystem-layout.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import type { KubeObject } from "../../kube/object.ts";
 import type { Logger } from "../../process/log.ts";
 import type { VolumeState } from "../volumes/volume-state.ts";

@@ -8,11 +8,11 @@ import {
 } from "../../api/filesystem-layout.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
 import type { HoldReason } from "../../api/reasons.ts";
-import type { Applier } from "../../kube/apply.ts";
-import type { ApplyConfiguration, KubeClient } from "../../kube/client.ts";
+import type { ReadableStore } from "../../kube/cache/store.ts";
+import type { Applier } from "../../kube/client/apply-on-change.ts";
+import type { ApplyConfiguration, KubeClient } from "../../kube/client/client.ts";
+import { onLatest, versionOf } from "../../kube/client/on-latest.ts";
 import { KubeError } from "../../kube/kube-error.ts";
-import { onLatest, versionOf } from "../../kube/on-latest.ts";
-import type { ReadableStore } from "../../kube/store.ts";
 import type { Clock } from "../../process/clock.ts";
 import { LayoutError } from "../gather/layout-record.ts";
 import type { VolumeState, VolumeStates } from "../volumes/volume-state.ts";

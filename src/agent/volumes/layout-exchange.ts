@@ -1,10 +1,10 @@
 // What goes to and fro between this node and the API server: layouts in; status and Events out. Only wiring.
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
-import { createApplier } from "../../kube/apply.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { createEventRecorder } from "../../kube/events.ts";
-import { createReflector } from "../../kube/reflector.ts";
-import type { ReadableStore } from "../../kube/store.ts";
+import { createReflector } from "../../kube/cache/reflector.ts";
+import type { ReadableStore } from "../../kube/cache/store.ts";
+import { createApplier } from "../../kube/client/apply-on-change.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import { createEventRecorder } from "../../kube/events/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
 import type { Stoppable } from "../../process/shutdown.ts";

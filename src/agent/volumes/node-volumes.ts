@@ -1,7 +1,7 @@
 // The agent without its outside: one node's volumes, from what is recorded, sampled and wanted to what is done about them.
 // Here the parts are put together; each is in the file of its name.
 import type { Guidance, Sample } from "../../gen/tidemark/samples/v1/samples.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { readBootID } from "../../process/boot-id.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { CommandPort } from "../../process/command-port.ts";

@@ -1,7 +1,7 @@
 // One look at one volume, from gathering to reporting: what the layout wants, what the node has, what to do, what to say.
 import type { FilesystemLayout, Operation } from "../../api/filesystem-layout.ts";
-import type { ReadableStore } from "../../kube/store.ts";
-import type { Outcome } from "../../kube/work-queue.ts";
+import type { ReadableStore } from "../../kube/cache/store.ts";
+import type { Outcome } from "../../kube/queue/work-queue.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
 import { formatQuantity } from "../../units/quantity.ts";

@@ -1,7 +1,7 @@
 // What is done about a node's volumes: each is looked at in its turn of one queue, staged in its own lane, and resized by one
 // runner. Only wiring, and how it ends.
 
-import { createWorkQueue, type WorkQueue } from "../../kube/work-queue.ts";
+import { createWorkQueue, type WorkQueue } from "../../kube/queue/work-queue.ts";
 import type { CommandPort } from "../../process/command-port.ts";
 import type { FilePort } from "../../process/file-port.ts";
 import { createFilesystemLocks } from "../apply/filesystem-lock.ts";

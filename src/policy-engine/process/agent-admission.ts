@@ -2,7 +2,7 @@
 // by the token's hash, so that a stream can be opened again while the API server is down; the token itself is never kept.
 import { type Metadata, status } from "@grpc/grpc-js";
 import { SAMPLES_AUDIENCE } from "../../api/sample-stream.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { KubeError } from "../../kube/kube-error.ts";
 import { TOKEN_REVIEWS, type TokenReview } from "../../kube/resources.ts";
 import { bearerToken, createQuestions, hashOfToken, tokenReview } from "../../process/bearer-token.ts";

@@ -4,8 +4,8 @@ import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
 import type { TrimRequest } from "../../api/trim.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { sameObject, versionOf } from "../../kube/on-latest.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import { sameObject, versionOf } from "../../kube/client/on-latest.ts";
 import { formatQuantity } from "../../units/quantity.ts";
 
 const OPTIONS = { fieldManager: FIELD_MANAGERS.policyEngine, force: true } as const;

@@ -3,10 +3,10 @@ import { FILESYSTEMS } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS } from "../../api/filesystem-layout.ts";
 import { POLICY_PAGES, policyInBrief } from "../../api/policy-in-brief.ts";
 import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../api/volume-policy.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import { createReflector, type Reflector } from "../../kube/cache/reflector.ts";
+import { reflectorSet } from "../../kube/cache/reflector-set.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import type { KubeObject, Resource } from "../../kube/object.ts";
-import { createReflector, type Reflector } from "../../kube/reflector.ts";
-import { reflectorSet } from "../../kube/reflector-set.ts";
 import { NAMESPACES, PERSISTENT_VOLUME_CLAIMS, RESOURCE_QUOTAS, STORAGE_CLASSES } from "../../kube/resources.ts";
 import type { Logger } from "../../process/log.ts";
 

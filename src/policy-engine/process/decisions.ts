@@ -1,6 +1,6 @@
 // What makes the engine decide: a sample (fast path), a changed object, and the clock (slow path). Everything ends in Engine.evaluate.
-import type { KubeClient } from "../../kube/client.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import { type Clock, instantOf } from "../../process/clock.ts";
 import type { GrpcService } from "../../process/grpc.ts";
 import type { Logger } from "../../process/log.ts";

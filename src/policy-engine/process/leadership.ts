@@ -1,7 +1,7 @@
 // Which replica may write, and under which epoch: higher than any that a record in the API server or on an agent's disk carries.
 import { EPOCH_MAX } from "../../api/schema.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { createLeaderElection, type LeaderElection } from "../../kube/lease.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import { createLeaderElection, type LeaderElection } from "../../kube/election/lease.ts";
 import type { Logger } from "../../process/log.ts";
 import type { Caches } from "./caches.ts";
 import type { PolicyEngineConfig } from "./config.ts";

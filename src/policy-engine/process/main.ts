@@ -1,8 +1,9 @@
 // The policy-engine's wiring: what is made of what, in which order it starts and stops.
-import { createEventRecorder } from "../../kube/events.ts";
-import { createKubeClient } from "../../kube/http-client.ts";
-import { connectionOf } from "../../kube/kube-config.ts";
-import { pause } from "../../kube/pause.ts";
+
+import { createKubeClient } from "../../kube/client/http-client.ts";
+import { connectionOf } from "../../kube/client/kube-config.ts";
+import { createEventRecorder } from "../../kube/events/events.ts";
+import { pause } from "../../kube/queue/pause.ts";
 import { systemClock } from "../../process/clock.ts";
 import { effectsOf } from "../../process/fault-effects.ts";
 import { createLogger } from "../../process/log.ts";

@@ -4,8 +4,8 @@
 import { EMERGENCY_LIFE_MS } from "../../api/emergency-life.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
+import type { ReadableStore } from "../../kube/cache/store.ts";
 import type { PersistentVolumeClaim } from "../../kube/resources.ts";
-import type { ReadableStore } from "../../kube/store.ts";
 import type { Clock } from "../../process/clock.ts";
 import { promisedBytes, type Stake, shareOf, type Wish } from "../budget.ts";
 import type { OverRequests } from "../quota.ts";

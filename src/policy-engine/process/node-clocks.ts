@@ -2,7 +2,7 @@
 // not: once for each change of the difference. It stops nothing by itself; differenceOfClocks says what a decision makes of it.
 import { API_VERSION } from "../../api/names.ts";
 import { NODE_STORAGES, type NodeStorage } from "../../api/node-storage.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import type { Instant } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
 import { differenceOfClocks, MAX_AHEAD_MS } from "../measurements.ts";

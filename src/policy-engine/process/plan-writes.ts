@@ -3,8 +3,8 @@
 import { decisionTime, STEP_AHEAD_MS } from "../../api/decision-time.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { TrimRequest } from "../../api/trim.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import { KubeError } from "../../kube/kube-error.ts";
 import type { Logger } from "../../process/log.ts";
 import type { CompiledPolicy } from "../compiled-policy.ts";

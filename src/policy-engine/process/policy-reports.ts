@@ -1,6 +1,6 @@
 // Keeps every policy's status current: gathers, over all volumes, who decides what, and reports it shortly after a change.
-import type { KubeClient } from "../../kube/client.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import type { Logger } from "../../process/log.ts";
 import { reachBytes } from "../bounds.ts";
 import type { Caches } from "./caches.ts";

@@ -1,8 +1,8 @@
 // Where agents reach this engine, and what they must show there: a unix socket or loopback in the clear, or the network with
 // mutual TLS and a token. It keeps the certificates while this replica leads; it does not look into the stream.
 import { AGENT_CERTIFICATE_NAME, CERTIFICATE_SECRETS, ENGINE_CERTIFICATE_NAME } from "../../api/sample-stream.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import { formatAddress } from "../../process/address.ts";
 import { createCertificateKeeper } from "../../process/certificates/certificate-keeper.ts";
 import { CERTIFICATE_TIMES } from "../../process/certificates/certificate-times.ts";

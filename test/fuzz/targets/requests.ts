@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { elementsOf, membersOf } from "../../../src/extender/json-pieces.ts";
 import { readArgs } from "../../../src/extender/read-args.ts";
 import { AgentMessage } from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { readWatchEvents } from "../../../src/kube/watch-stream.ts";
+import { readWatchEvents } from "../../../src/kube/client/watch-stream.ts";
 import { readReview } from "../../../src/operator/webhook/admission-review.ts";
 import { createSampleIntake } from "../../../src/policy-engine/process/sample-intake.ts";
 import { buildPod, buildReview, ephemeral, ofClaim } from "../../builders/pod-review.ts";
@@ -168,7 +168,7 @@ const EVENTS = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"].map((type) 
 
 const watchEvents: FuzzTarget = {
   name: "watch events",
-  parsers: ["src/kube/watch-stream.ts", "src/kube/status-error.ts"],
+  parsers: ["src/kube/client/watch-stream.ts", "src/kube/client/status-error.ts"],
   // Those behind were once crashes.
   seeds: () => [
     ...EVENTS.map((event) => `${event}\n`),

@@ -29,7 +29,7 @@ import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
 import type { Condition } from "../../../src/api/schema.ts";
 import { NodeClient, VolumeCapability_AccessMode_Mode } from "../../../src/gen/csi/v1/csi.ts";
 import type { Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/client/http-client.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "../../../src/kube/resources.ts";
 import { admitAnyone } from "../../../src/policy-engine/process/agent-admission.ts";
 import { createSampleServer, type SampleServer } from "../../../src/policy-engine/process/sample-server.ts";

@@ -6,7 +6,7 @@ import {
 } from "../../../src/agent/logical-volumes/reconcile-logical-volume.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume } from "../../../src/api/logical-volume.ts";
 import { API_VERSION } from "../../../src/api/names.ts";
-import { createApplier } from "../../../src/kube/apply.ts";
+import { createApplier } from "../../../src/kube/client/apply-on-change.ts";
 import { interposed } from "../../fakes/interposed-client.ts";
 import { type ApiServer, startApiServer } from "../operator/api-server.ts";
 

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { FILESYSTEMS, type Filesystem } from "../../../src/api/filesystem.ts";
 import { VOLUME_POLICIES, type VolumePolicy } from "../../../src/api/volume-policy.ts";
-import type { KubeClient } from "../../../src/kube/client.ts";
+import type { KubeClient } from "../../../src/kube/client/client.ts";
 import { compilePolicy } from "../../../src/policy-engine/compile-policy.ts";
 import type { Plan } from "../../../src/policy-engine/plan.ts";
 import { applyTarget, applyTrim, type TargetToApply } from "../../../src/policy-engine/process/apply.ts";

@@ -19,8 +19,8 @@ import {
   type Sample,
   SamplesClient,
 } from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { createEventRecorder } from "../../../src/kube/events.ts";
-import { createKubeClient } from "../../../src/kube/http-client.ts";
+import { createKubeClient } from "../../../src/kube/client/http-client.ts";
+import { createEventRecorder } from "../../../src/kube/events/events.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/resources.ts";
 import { createCaches } from "../../../src/policy-engine/process/caches.ts";
 import { readConfig } from "../../../src/policy-engine/process/config.ts";

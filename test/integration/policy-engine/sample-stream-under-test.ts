@@ -8,9 +8,9 @@ import { openEngineStreams } from "../../../src/agent/engine-link/engine-streams
 import { CERTIFICATE_SECRETS } from "../../../src/api/sample-stream.ts";
 import type { Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import { Sample as SampleMessage } from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import type { KubeClient } from "../../../src/kube/client.ts";
-import { createEventRecorder } from "../../../src/kube/events.ts";
-import { createKubeClient } from "../../../src/kube/http-client.ts";
+import type { KubeClient } from "../../../src/kube/client/client.ts";
+import { createKubeClient } from "../../../src/kube/client/http-client.ts";
+import { createEventRecorder } from "../../../src/kube/events/events.ts";
 import { NAMESPACES, SECRETS, type Secret } from "../../../src/kube/resources.ts";
 import { createAgentAdmission } from "../../../src/policy-engine/process/agent-admission.ts";
 import { readConfig } from "../../../src/policy-engine/process/config.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import { createMemberSecrets } from "../../../../src/agent/member-drivers/member-secrets.ts";
-import type { KubeClient } from "../../../../src/kube/client.ts";
+import type { KubeClient } from "../../../../src/kube/client/client.ts";
 import { KubeError } from "../../../../src/kube/kube-error.ts";
 import { SECRETS, type Secret } from "../../../../src/kube/resources.ts";
 

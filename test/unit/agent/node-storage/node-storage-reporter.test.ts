@@ -4,7 +4,7 @@ import {
   isWorthTelling,
   startNodeStorageReporter,
 } from "../../../../src/agent/node-storage/node-storage-reporter.ts";
-import type { ApplyConfiguration, ApplyOptions, KubeClient } from "../../../../src/kube/client.ts";
+import type { ApplyConfiguration, ApplyOptions, KubeClient } from "../../../../src/kube/client/client.ts";
 import { KubeError } from "../../../../src/kube/kube-error.ts";
 import { createLogger } from "../../../../src/process/log.ts";
 import { GIB, MIB } from "../../../../src/units/quantity.ts";

@@ -3,8 +3,8 @@ import { recordWithLayout } from "../../../../src/agent/gather/layout-record.ts"
 import { createStatusReporter } from "../../../../src/agent/report/status-reporter.ts";
 import { newVolumeState } from "../../../../src/agent/volumes/volume-state.ts";
 import type { FilesystemLayout, FilesystemLayoutStatus } from "../../../../src/api/filesystem-layout.ts";
-import { createApplier } from "../../../../src/kube/apply.ts";
-import type { ApplyConfiguration, KubeClient } from "../../../../src/kube/client.ts";
+import { createApplier } from "../../../../src/kube/client/apply-on-change.ts";
+import type { ApplyConfiguration, KubeClient } from "../../../../src/kube/client/client.ts";
 import { KubeError } from "../../../../src/kube/kube-error.ts";
 import { createLogger } from "../../../../src/process/log.ts";
 import { GIB } from "../../../../src/units/quantity.ts";

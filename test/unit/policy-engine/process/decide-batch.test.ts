@@ -1,9 +1,9 @@
 import { describe, expect, it } from "@jest/globals";
 import type { Filesystem } from "../../../../src/api/filesystem.ts";
 import type { FilesystemLayout } from "../../../../src/api/filesystem-layout.ts";
+import { createStore } from "../../../../src/kube/cache/store.ts";
 import type { KubeObject } from "../../../../src/kube/object.ts";
 import type { PersistentVolumeClaim } from "../../../../src/kube/resources.ts";
-import { createStore } from "../../../../src/kube/store.ts";
 import { compilePolicy } from "../../../../src/policy-engine/compile-policy.ts";
 import type { CompiledPolicy, PolicyProblem } from "../../../../src/policy-engine/compiled-policy.ts";
 import { NO_CEILINGS } from "../../../../src/policy-engine/index.ts";

@@ -4,7 +4,7 @@ import type { Filesystem, SizeTarget } from "../../../../src/api/filesystem.ts";
 import type { FilesystemLayout } from "../../../../src/api/filesystem-layout.ts";
 import { EPOCH_ANNOTATION } from "../../../../src/api/names.ts";
 import { EPOCH_MAX } from "../../../../src/api/schema.ts";
-import type { KubeClient } from "../../../../src/kube/client.ts";
+import type { KubeClient } from "../../../../src/kube/client/client.ts";
 import type { Caches } from "../../../../src/policy-engine/process/caches.ts";
 import { readConfig } from "../../../../src/policy-engine/process/config.ts";
 import { createLeadership, type Leadership } from "../../../../src/policy-engine/process/leadership.ts";

@@ -6,7 +6,7 @@ import type { FilesystemLayout, LastOperation } from "../../../../src/api/filesy
 import { filesystemSizeBytes } from "../../../../src/api/filesystem-size.ts";
 import type { Condition } from "../../../../src/api/schema.ts";
 import { Sample } from "../../../../src/gen/tidemark/samples/v1/samples.ts";
-import type { KubeClient } from "../../../../src/kube/client.ts";
+import type { KubeClient } from "../../../../src/kube/client/client.ts";
 import type { KubeObject } from "../../../../src/kube/object.ts";
 import type { PersistentVolumeClaim } from "../../../../src/kube/resources.ts";
 import { decideMembers } from "../../../../src/operator/member/decide-members.ts";
