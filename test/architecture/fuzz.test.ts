@@ -22,11 +22,11 @@ const REASONS: Readonly<Record<string, string>> = {
   "src/agent/storage/span/settle-members.ts": "one digit of the kernel, compared",
   "src/kube/client/wire.ts": "answers of the API server, which everything believes; what is no JSON is a KubeError",
   "src/lvmd/lvm/lvm.ts": "text of LVM for a message",
-  "src/policy-engine/cel/pattern-size.ts": "patterns of policies: part of CEL, with properties of its own",
+  "src/policy-engine/cel/functions/pattern-size.ts": "patterns of policies: part of CEL, with properties of its own",
   "src/policy-engine/cel/problem.ts": "counts lines of an expression: part of CEL",
-  "src/policy-engine/process/agent-admission.ts":
+  "src/policy-engine/samples/agent-admission.ts":
     "one number of a token that the API server has reviewed; all else is 0",
-  "src/policy-engine/process/prometheus.ts": "answers by zod; what is another is a PrometheusError",
+  "src/policy-engine/gather/prometheus.ts": "answers by zod; what is another is a PrometheusError",
   "src/process/boot-id.ts": "one word of the kernel",
   "src/process/running-commands.ts": "names of processes from the kernel, compared",
 };

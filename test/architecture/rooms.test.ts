@@ -16,14 +16,11 @@ const LARGER: Readonly<Record<string, number>> = {
   "src/operator/csi": 33,
   "src/operator/member": 50,
   "src/operator/volume": 22,
-  "src/policy-engine": 38,
-  "src/policy-engine/cel": 29,
-  "src/policy-engine/process": 38,
   "src/process": 25,
 };
 
 /** Processes whose files are in rooms: the operator's are not yet. */
-const IN_ROOMS = ["agent"];
+const IN_ROOMS = ["agent", "policy-engine"];
 
 /** What a process does with one of its subjects, in this order. */
 const FOUR_WORDS = ["gather", "decide", "apply", "report"];

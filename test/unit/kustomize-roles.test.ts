@@ -41,7 +41,7 @@ const SOURCES = {
   operator: ["src/operator", "src/kube/election/lease.ts", "src/kube/events/events.ts"],
   agent: ["src/agent", "src/kube/events/events.ts"],
   "policy-engine": [
-    "src/policy-engine/process",
+    "src/policy-engine",
     "src/process/certificates",
     "src/kube/election/lease.ts",
     "src/kube/events/events.ts",

@@ -5,7 +5,7 @@ import { readArgs } from "../../../src/extender/read-args.ts";
 import { AgentMessage } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import { readWatchEvents } from "../../../src/kube/client/watch-stream.ts";
 import { readReview } from "../../../src/operator/webhook/admission-review.ts";
-import { createSampleIntake } from "../../../src/policy-engine/process/sample-intake.ts";
+import { createSampleIntake } from "../../../src/policy-engine/samples/sample-intake.ts";
 import { buildPod, buildReview, ephemeral, ofClaim } from "../../builders/pod-review.ts";
 import { NODE, VOLUME_UID } from "../../builders/volume.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
@@ -131,7 +131,7 @@ const SAMPLE = {
 
 const samples: FuzzTarget = {
   name: "the stream of samples",
-  parsers: ["src/policy-engine/process/sample-intake.ts"],
+  parsers: ["src/policy-engine/samples/sample-intake.ts"],
   seeds: () =>
     [
       AgentMessage.fromPartial({ message: { $case: "hello", value: { nodeName: NODE, highestEpoch: 4 } } }),

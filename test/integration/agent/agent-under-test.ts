@@ -31,8 +31,8 @@ import { NodeClient, VolumeCapability_AccessMode_Mode } from "../../../src/gen/c
 import type { Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/client/http-client.ts";
 import { CUSTOM_RESOURCE_DEFINITIONS } from "../../../src/kube/resources.ts";
-import { admitAnyone } from "../../../src/policy-engine/process/agent-admission.ts";
-import { createSampleServer, type SampleServer } from "../../../src/policy-engine/process/sample-server.ts";
+import { admitAnyone } from "../../../src/policy-engine/samples/agent-admission.ts";
+import { createSampleServer, type SampleServer } from "../../../src/policy-engine/samples/sample-server.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { serveOnSocket } from "../../../src/process/grpc.ts";
 import { createLogger } from "../../../src/process/log.ts";
