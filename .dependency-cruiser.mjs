@@ -6,7 +6,7 @@ const POLICY_LIBRARY = "index\\.ts|(policies|rules|facts|sizing|decide|cel)/";
 /** That core, the rooms called `decide`, and where operator, storage and lvmd decide among other files. */
 const DECIDING = [
   `^src/policy-engine/(${POLICY_LIBRARY})`,
-  "^src/agent/decide/",
+  "^src/(agent|extender)/decide/",
   "^src/(operator|agent|extender|lvmd)/.*(decide-|plan-member|-decision\\.ts)",
 ];
 

@@ -15,7 +15,7 @@ import {
 } from "../process/flags.ts";
 import { METRICS_FLAGS, type MetricsAuthentication, readMetricsAuthentication } from "../process/metrics-flags.ts";
 import { ownNamespace } from "../process/pod-environment.ts";
-import type { PlacementSettings } from "./placement.ts";
+import type { PlacementSettings } from "./place-pods.ts";
 
 export interface ExtenderConfig extends ProcessSettings {
   readonly connection: ConnectionSettings;

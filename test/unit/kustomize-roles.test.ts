@@ -7,7 +7,7 @@ import * as layouts from "../../src/api/filesystem-layout.ts";
 import * as logicalVolumes from "../../src/api/logical-volume.ts";
 import * as nodeStorages from "../../src/api/node-storage.ts";
 import * as policies from "../../src/api/volume-policy.ts";
-import { RESOURCES as READ_BY_EXTENDER } from "../../src/extender/cluster-stores.ts";
+import { RESOURCES as READ_BY_EXTENDER } from "../../src/extender/gather/cluster-stores.ts";
 import type { KubeObject, Resource } from "../../src/kube/object.ts";
 import * as builtIn from "../../src/kube/resources.ts";
 import {

@@ -1,7 +1,7 @@
 // What schedulers, the API server and agents send: extender arguments, AdmissionReviews, samples, watch events.
 import assert from "node:assert/strict";
-import { elementsOf, membersOf } from "../../../src/extender/json-pieces.ts";
-import { readArgs } from "../../../src/extender/read-args.ts";
+import { elementsOf, membersOf } from "../../../src/extender/report/json-pieces.ts";
+import { readArgs } from "../../../src/extender/report/read-args.ts";
 import { AgentMessage } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import { readWatchEvents } from "../../../src/kube/client/watch-stream.ts";
 import { readReview } from "../../../src/operator/webhook/admission-review.ts";
@@ -59,7 +59,7 @@ const node = (name: string) => ({ metadata: { name }, status: { capacity: { cpu:
 
 const extenderArguments: FuzzTarget = {
   name: "extender arguments",
-  parsers: ["src/extender/read-args.ts", "src/extender/json-pieces.ts"],
+  parsers: ["src/extender/report/read-args.ts", "src/extender/report/json-pieces.ts"],
   seeds: () =>
     [
       { Pod: buildPod([ofClaim("data"), ephemeral("scratch", undefined, "1Gi")]), NodeNames: ["node-1", "node-2"] },
@@ -98,7 +98,7 @@ const extenderArguments: FuzzTarget = {
 
 const pieces: FuzzTarget = {
   name: "pieces of large JSON",
-  parsers: ["src/extender/json-pieces.ts"],
+  parsers: ["src/extender/report/json-pieces.ts"],
   seeds: () => [
     '{"Pod":{"a":[1,"}",{}]},"NodeNames":["a","b\\"c"]}',
     ' [1, {"a": null} ,"x"] ',
