@@ -7,8 +7,6 @@ const FILES_LIMIT = 15;
 
 /** Folders that still have more, each with exactly as many: a folder that grows fails, and one that has become smaller is corrected here. */
 const LARGER: Readonly<Record<string, number>> = {
-  "src/agent/storage": 51,
-  "src/agent/storage/lvm": 16,
   "src/agent/storage/span": 26,
   "src/api": 34,
   "src/lvmd/volumes": 23,

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
 import type { SpanMember } from "../../src/agent/member-drivers/span-member.ts";
-import { exclusiveOperation } from "../../src/agent/storage/exclusive-operation.ts";
+import { exclusiveOperation } from "../../src/agent/storage/btrfs/exclusive-operation.ts";
 import type { MountedSpan, SpanVolume } from "../../src/agent/storage/storage.ts";
 import { deathRecord } from "../harness/death-notes.ts";
 import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";

@@ -16,7 +16,7 @@ import type { OperationKind } from "../decide/decide-operation.ts";
 import { membersNow } from "../decide/growth-pause.ts";
 import { isReadOnly } from "../gather/mount-watch.ts";
 import { promisedBytes, withSparesTaken } from "../gather/span-facts.ts";
-import { hasGrownTo } from "../storage/read-filesystem.ts";
+import { hasGrownTo } from "../storage/filesystem/read-filesystem.ts";
 import type { VolumeState } from "../volumes/volume-state.ts";
 import { DEVICE_WAIT_OVER, type OperationRunner } from "./run-operation.ts";
 

@@ -12,7 +12,7 @@ import {
 } from "../../gen/csi/v1/csi.ts";
 import type { GrpcService } from "../../process/grpc.ts";
 import type { Staging } from "../apply/staging.ts";
-import { shownPath } from "../storage/raw-device.ts";
+import { shownPath } from "../storage/block/raw-device.ts";
 import type { VolumeLanes } from "../volumes/volume-lanes.ts";
 import type { VolumeState } from "../volumes/volume-state.ts";
 import { formerKubeletPath, kubeletPath } from "./kubelet-path.ts";

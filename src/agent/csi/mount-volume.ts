@@ -12,7 +12,7 @@ import type {
   NodeStageVolumeRequest,
   NodeStageVolumeResponse,
 } from "../../gen/csi/v1/csi.ts";
-import { shownPath } from "../storage/raw-device.ts";
+import { shownPath } from "../storage/block/raw-device.ts";
 import { type VolumeState, volumeModeOf } from "../volumes/volume-state.ts";
 import type { CsiNodeParts } from "./csi-node.ts";
 import { kubeletPath } from "./kubelet-path.ts";

@@ -5,8 +5,8 @@ import { basename, dirname } from "node:path";
 import type { VolumeMode } from "../../api/filesystem-layout.ts";
 import type { CommandPort, CommandResult } from "../../process/command-port.ts";
 import type { FilePort } from "../../process/file-port.ts";
-import { assertNoLink } from "../storage/mount-point.ts";
-import { type Mount, mountAt, mountsOf, readMountTable } from "../storage/mount-table.ts";
+import { assertNoLink } from "../storage/filesystem/mount-point.ts";
+import { type Mount, mountAt, mountsOf, readMountTable } from "../storage/filesystem/mount-table.ts";
 import { StorageError } from "../storage/storage.ts";
 
 export interface Publishing {

@@ -2,7 +2,7 @@
 import { readFileSync, realpathSync } from "node:fs";
 import type { ClaimSource, FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
-import { parseMounts } from "../storage/mount-table.ts";
+import { parseMounts } from "../storage/filesystem/mount-table.ts";
 import { type KubeletMount, kubeletMounts } from "./kubelet-mounts.ts";
 import { isPersistentMount } from "./persistent-mount.ts";
 

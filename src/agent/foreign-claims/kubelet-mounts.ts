@@ -1,7 +1,7 @@
 // Where kubelet has mounted the CSI volumes of this node's pods, by the kernel's own table. Pure. Only CSI drivers expand volumes:
 // what kubelet's other plugins mount (NFS, a directory of the host, a local disk) cannot be extended, and is not measured.
 import { join } from "node:path";
-import type { Mount } from "../storage/mount-table.ts";
+import type { Mount } from "../storage/filesystem/mount-table.ts";
 
 export interface KubeletMount {
   /** A PersistentVolume's name, or whatever a pod's author calls an inline volume. */

@@ -1,7 +1,7 @@
 // Looks every few seconds at what no event announces: a mounted filesystem that has become read-only, or can be written to again, and a
 // loop member whose file somebody has made longer or shorter. It changes nothing; it has the volume looked at.
 import type { Logger } from "../../process/log.ts";
-import { type MountTable, mountAt, readMountTable } from "../storage/mount-table.ts";
+import { type MountTable, mountAt, readMountTable } from "../storage/filesystem/mount-table.ts";
 import type { MountedVolume, Storage } from "../storage/storage.ts";
 import { type VolumeState, type VolumeStates, volumeOf } from "../volumes/volume-state.ts";
 

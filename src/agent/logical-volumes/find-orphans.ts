@@ -5,7 +5,7 @@ import type { LogicalVolume } from "../../api/logical-volume.ts";
 import { GUARD_TAG } from "../../api/names.ts";
 import type { LogicalVolume as ListedVolume } from "../../gen/topolvm/lvmd.ts";
 import { UNMOUNTED_SHRINK_TAG } from "../storage/lvm/content-tags.ts";
-import { taggedVolumeUID } from "../storage/lvm/find-volume.ts";
+import { taggedVolumeUID } from "../storage/lvm/find-logical-volume.ts";
 
 export function orphansAmong(
   listed: readonly ListedVolume[],

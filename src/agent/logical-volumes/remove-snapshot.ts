@@ -4,7 +4,7 @@ import { snapshotUIDOf } from "../../api/identity.ts";
 import type { LogicalVolume } from "../../api/logical-volume.ts";
 import type { LvmdCalls } from "../lvmd-client/lvmd-calls.ts";
 import { LvmdError } from "../lvmd-client/lvmd-error.ts";
-import { taggedVolumeUID } from "../storage/lvm/find-volume.ts";
+import { taggedVolumeUID } from "../storage/lvm/find-logical-volume.ts";
 
 export interface RemoveSnapshotParts {
   readonly lvmd: LvmdCalls;

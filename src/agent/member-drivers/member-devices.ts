@@ -9,7 +9,7 @@ import {
 } from "../../gen/csi/v1/csi.ts";
 import type { Effects } from "../../process/effects.ts";
 import type { FilePort } from "../../process/file-port.ts";
-import { mountsUnder } from "../storage/mount-table.ts";
+import { mountsUnder } from "../storage/filesystem/mount-table.ts";
 import { StorageError } from "../storage/storage.ts";
 import { createVolumeQueue } from "../storage/volume-queue.ts";
 import { type BlockDevice, blockDeviceAt, isBlockDevice } from "./block-device.ts";

@@ -1,6 +1,6 @@
 // What the main thread and the sampling thread say to each other. The shared cells are written by the sampling thread
 // before and after everything that can block in the kernel, so that the main thread sees which filesystem it hangs on.
-import type { ReadableMount } from "../storage/read-filesystem.ts";
+import type { ReadableMount } from "../storage/filesystem/read-filesystem.ts";
 
 /** A filesystem to sample; its slot stays the same over all threads. */
 export interface Watched {

@@ -1,7 +1,7 @@
 // The sampling thread: reads mounted filesystems synchronously and posts what it reads. A filesystem that never answers
 // stops this thread for good; the main thread then leaves it behind. It decides nothing and writes nothing.
 import { parentPort, workerData } from "node:worker_threads";
-import { openReader, type Reader } from "../storage/read-filesystem.ts";
+import { openReader, type Reader } from "../storage/filesystem/read-filesystem.ts";
 import { createGrowthTracker, type GrowthTracker } from "./growth.ts";
 import { packReadings, type SlotReading } from "./sample-batch.ts";
 import {

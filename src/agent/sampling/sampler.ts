@@ -2,7 +2,7 @@
 // thread is told of all but those that hang. Here nothing touches a mount.
 import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
-import type { ReadableMount } from "../storage/read-filesystem.ts";
+import type { ReadableMount } from "../storage/filesystem/read-filesystem.ts";
 import { type SlotReading, unpackReadings } from "./sample-batch.ts";
 import type { FromSamplingThread } from "./sampler-messages.ts";
 import { createSamplingThreads, type SamplingThreads } from "./sampling-threads.ts";

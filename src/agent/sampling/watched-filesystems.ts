@@ -1,7 +1,7 @@
 // Which filesystems are sampled, and what to look out for on each: found by the handle that people know and by the slot that
 // the sampling thread knows. A slot is never given twice. It tells nobody.
 
-import type { ReadableMount } from "../storage/read-filesystem.ts";
+import type { ReadableMount } from "../storage/filesystem/read-filesystem.ts";
 import type { Watched } from "./sampler-messages.ts";
 
 /** Byte counts to look out for; 0: none known. */

@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
+import { exclusiveOperation } from "../../../src/agent/storage/btrfs/exclusive-operation.ts";
 import type { NodeRecord } from "../../../src/agent/volumes/node-records.ts";
 import { fsidOf } from "../../../src/api/identity.ts";
 import { GIB, parseQuantity } from "../../../src/units/quantity.ts";

@@ -6,7 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
-import { superblockRanges } from "../../../src/agent/storage/btrfs-superblock.ts";
+import { superblockRanges } from "../../../src/agent/storage/btrfs/btrfs-superblock.ts";
 import type { MountedSpan, SpanVolume } from "../../../src/agent/storage/storage.ts";
 import type { Effects } from "../../../src/process/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";

@@ -2,7 +2,7 @@
 // has recorded on the other disk.
 import { existsSync } from "node:fs";
 import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
-import { superblockRanges } from "../../../src/agent/storage/btrfs-superblock.ts";
+import { superblockRanges } from "../../../src/agent/storage/btrfs/btrfs-superblock.ts";
 import { type DeviceIdentity, parseSuperblock } from "../../../src/agent/storage/span/device-identity.ts";
 import { readSpanRecord, removalOf, type SpanRecord } from "../../../src/agent/storage/span/span-record.ts";
 import { bytesOf } from "../../integration/storage/span-fixture.ts";

@@ -9,7 +9,7 @@ import type { LvmdCalls } from "../../lvmd-client/lvmd-calls.ts";
 import { isUnanswered, LvmdError } from "../../lvmd-client/lvmd-error.ts";
 import { type LvmMember, StorageError, type StorageErrorCode } from "../storage.ts";
 import type { Tools } from "../tools.ts";
-import type { PoolBytes } from "./unmounted-shrink-decision.ts";
+import type { PoolBytes } from "./unmounted-shrink/unmounted-shrink-decision.ts";
 
 export interface LvmHost {
   readonly lvmd: LvmdCalls;

@@ -2,7 +2,7 @@
 // it is, never wiped, and whoever wants room takes the others. What was found so is remembered, for the layout to say it.
 import type { BlockDevice } from "../../member-drivers/block-device.ts";
 import type { SpanMember } from "../../member-drivers/span-member.ts";
-import { probe } from "../probe-device.ts";
+import { probe } from "../block/probe-device.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
 import { identityWithin } from "./device-identity.ts";
 import { memberKey, type SpanHost } from "./span-host.ts";

@@ -2,7 +2,7 @@
 // What is at a member's path from before, a reboot perhaps, is never taken for its device.
 import type { BlockDevice } from "../../member-drivers/block-device.ts";
 import type { SpanMember } from "../../member-drivers/span-member.ts";
-import { probe, waitForExclusive } from "../probe-device.ts";
+import { probe, waitForExclusive } from "../block/probe-device.ts";
 import { type SpanVolume, StorageError } from "../storage.ts";
 import { type MemberDevice, mountedDeviceNames, reachableMembers } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";

@@ -3,9 +3,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { blockSizeBytes } from "../../member-drivers/block-device.ts";
 import { isAttached, type SpanMember } from "../../member-drivers/span-member.ts";
-import { deviceOfBlock, superblockRanges } from "../btrfs-superblock.ts";
-import { syncFilesystem } from "../fresh-reading.ts";
-import { assertWritable } from "../grow.ts";
+import { assertWritable } from "../block/grow.ts";
+import { deviceOfBlock, superblockRanges } from "../btrfs/btrfs-superblock.ts";
+import { syncFilesystem } from "../filesystem/fresh-reading.ts";
 import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
 import { type DeviceIdentity, identityWithin } from "./device-identity.ts";
 import { assertRecordedVolume, assertReportedDevice, recordedVolume } from "./known-device.ts";

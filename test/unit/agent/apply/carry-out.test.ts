@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { simulatedCapacityPath } from "../../../../src/agent/storage/simulated-reader.ts";
+import { simulatedCapacityPath } from "../../../../src/agent/storage/simulated/simulated-reader.ts";
 import type { Storage } from "../../../../src/agent/storage/storage.ts";
 import type { FilesystemLayoutSpec, Operation } from "../../../../src/api/filesystem-layout.ts";
 import { GIB } from "../../../../src/units/quantity.ts";
