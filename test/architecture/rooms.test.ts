@@ -1,11 +1,11 @@
-// A folder is a room: few enough files beside each other that its names are read at once, and a process' four words at one depth.
+// A folder is a room: few enough files that its names are read at once, and a process' four words at one depth.
 import { readdirSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "@jest/globals";
 
 const FILES_LIMIT = 15;
 
-/** Folders that still have more, each with exactly as many: a folder that grows fails, and one that has become smaller is corrected here. */
+/** Folders that still have more, each with its number: one that grows fails, and one that has become smaller is corrected here. */
 const LARGER: Readonly<Record<string, number>> = {
   "src/agent/storage/span": 26,
   "src/api": 34,
@@ -34,7 +34,7 @@ function filesIn(directory: string): number {
 }
 
 describe("the rooms of src", () => {
-  it(`have at most ${FILES_LIMIT} files beside each other, save those that are listed with their number`, () => {
+  it(`have at most ${FILES_LIMIT} files each, save those that are listed with their number`, () => {
     const larger = foldersBelow("src").flatMap((folder) => {
       const files = filesIn(folder);
       return files > FILES_LIMIT ? [[folder, files] as const] : [];
