@@ -1,9 +1,12 @@
 // The import rules of docs/architecture: what may know what. `make check` enforces them.
 const PROCESSES = "policy-engine|operator|agent|extender|ca-publisher|lvmd";
 const FOUNDATIONS = "units|api|kube|process|gen|csi";
-/** The policy-engine's core, and where operator, agent and lvmd decide. */
+/** The policy-engine's core: what its index.ts offers as a library, and what that is made of. */
+const POLICY_LIBRARY = "index\\.ts|(policies|rules|facts|sizing|decide|cel)/";
+/** That core, the rooms called `decide`, and where operator, storage and lvmd decide among other files. */
 const DECIDING = [
-  "^src/policy-engine/(?!process/)",
+  `^src/policy-engine/(${POLICY_LIBRARY})`,
+  "^src/(agent|extender)/decide/",
   "^src/(operator|agent|extender|lvmd)/.*(decide-|plan-member|-decision\\.ts)",
 ];
 
@@ -44,7 +47,10 @@ export default {
       name: "deciding-does-not-know-its-process",
       severity: "error",
       from: { path: DECIDING },
-      to: { path: "^src/(kube|process|gen|policy-engine/process)/", dependencyTypesNot: ["type-only"] },
+      to: {
+        path: ["^src/(kube|process|gen)/", `^src/policy-engine/(?!${POLICY_LIBRARY})`],
+        dependencyTypesNot: ["type-only"],
+      },
     },
     {
       name: "commands-only-through-their-port",

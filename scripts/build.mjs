@@ -8,7 +8,7 @@ import { replaceDirectory } from "./replace-directory.mjs";
 
 /** By directory: what stands there, by its source. */
 const PROGRAMS = {
-  dist: { tidemark: "src/cli/main.ts", "sampler-worker": "src/agent/sampler-worker.ts" },
+  dist: { tidemark: "src/cli/main.ts", "sampler-worker": "src/agent/sampling/sampler-worker.ts" },
   "dist/demo": { demo: "demo/main.ts" },
 };
 const SOURCES = ["src", "demo", "scripts/build.mjs", "package-lock.json"];

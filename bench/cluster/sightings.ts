@@ -1,8 +1,8 @@
 // When what a benchmark waits for was first seen in a cluster's API, by watches: looking again and again would add to the times.
 import { pino } from "pino";
-import type { KubeClient, ListOptions } from "../../src/kube/client.ts";
+import { createReflector, type Reflector } from "../../src/kube/cache/reflector.ts";
+import type { KubeClient, ListOptions } from "../../src/kube/client/client.ts";
 import type { KubeObject, Resource } from "../../src/kube/object.ts";
-import { createReflector, type Reflector } from "../../src/kube/reflector.ts";
 
 export interface Sightings {
   /** Resolves when what is there has been seen. `marksOf` names what holds of an object, `goneOf` what holds once it is deleted. */

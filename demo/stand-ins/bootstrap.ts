@@ -4,10 +4,10 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "yaml";
 import { LOCAL_DRIVER, TOPOLOGY_NODE } from "../../src/api/names.ts";
-import type { ApplyConfiguration, KubeClient } from "../../src/kube/client.ts";
+import type { ApplyConfiguration, KubeClient } from "../../src/kube/client/client.ts";
 import { isKubeError } from "../../src/kube/kube-error.ts";
 import type { KubeObject, Resource } from "../../src/kube/object.ts";
-import { pause } from "../../src/kube/pause.ts";
+import { pause } from "../../src/kube/queue/pause.ts";
 import {
   CSI_DRIVERS,
   CSI_NODES,

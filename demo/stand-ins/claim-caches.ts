@@ -1,8 +1,8 @@
 // What the stand-ins watch: claims, their classes, their volumes.
 import { LOCAL_DRIVER } from "../../src/api/names.ts";
-import type { KubeClient } from "../../src/kube/client.ts";
-import { createReflector, type Reflector } from "../../src/kube/reflector.ts";
-import { type ReflectorSet, reflectorSet } from "../../src/kube/reflector-set.ts";
+import { createReflector, type Reflector } from "../../src/kube/cache/reflector.ts";
+import { type ReflectorSet, reflectorSet } from "../../src/kube/cache/reflector-set.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,

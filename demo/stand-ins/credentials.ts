@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import type { ClusterConnection } from "../../src/kube/kube-config.ts";
+import type { ClusterConnection } from "../../src/kube/client/kube-config.ts";
 import { CERTIFICATE_TIMES } from "../../src/process/certificates/certificate-times.ts";
 import { issueLeaf, makeAuthority } from "../../src/process/certificates/issue-certificate.ts";
 import type { ControlPlaneAccess } from "../control-plane/http/access.ts";

@@ -2,14 +2,14 @@
 // The claim's protection finalizer is the record that it may be in use: set before staging, removed after unstaging.
 import { rmdir } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { KubeClient } from "../../src/kube/client.ts";
-import type { EventRecorder } from "../../src/kube/events.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
+import type { EventRecorder } from "../../src/kube/events/events.ts";
+import type { Outcome } from "../../src/kube/queue/work-queue.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   type PersistentVolume,
   type PersistentVolumeClaim,
 } from "../../src/kube/resources.ts";
-import type { Outcome } from "../../src/kube/work-queue.ts";
 import type { Effects } from "../../src/process/effects.ts";
 import { createFilePort } from "../../src/process/file-port.ts";
 import { boundVolume, type ClaimCaches } from "./claim-caches.ts";

@@ -1,7 +1,7 @@
 // The standalone process: the embedded control plane, what a cluster has before Tidemark comes, and the stand-ins for the
 // CSI sidecars and kubelet. The engine, the operator and the agent are processes of their own.
 
-import { createKubeClient } from "../../src/kube/http-client.ts";
+import { createKubeClient } from "../../src/kube/client/http-client.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { createLogger } from "../../src/process/log.ts";
 import { stopAll, untilSignal } from "../../src/process/shutdown.ts";

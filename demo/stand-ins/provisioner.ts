@@ -1,10 +1,11 @@
 // Stands in for csi-provisioner and the binder: a pending claim of our class gets a volume, a PersistentVolume, and is
 // bound to it. Nothing but the CSI call knows what a volume is.
 import { LOCAL_DRIVER } from "../../src/api/names.ts";
-import type { KubeClient } from "../../src/kube/client.ts";
-import type { EventRecorder } from "../../src/kube/events.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
+import type { EventRecorder } from "../../src/kube/events/events.ts";
 import { isKubeError } from "../../src/kube/kube-error.ts";
 import { objectKey, parseObjectKey } from "../../src/kube/object.ts";
+import type { Outcome } from "../../src/kube/queue/work-queue.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
@@ -12,7 +13,6 @@ import {
   type PersistentVolumeClaim,
   type StorageClass,
 } from "../../src/kube/resources.ts";
-import type { Outcome } from "../../src/kube/work-queue.ts";
 import type { ClaimCaches } from "./claim-caches.ts";
 import { type ControllerPort, describeCallError } from "./csi-client.ts";
 import { createVolumeRequest, persistentVolumeOf, volumeNameOf } from "./volume-request.ts";

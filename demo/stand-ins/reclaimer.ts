@@ -2,8 +2,8 @@
 // policy says so. A volume that is still claimed is never touched.
 import { LOCAL_DRIVER } from "../../src/api/names.ts";
 import { objectKey } from "../../src/kube/object.ts";
+import type { Outcome } from "../../src/kube/queue/work-queue.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, type PersistentVolume } from "../../src/kube/resources.ts";
-import type { Outcome } from "../../src/kube/work-queue.ts";
 import type { ClaimCaches } from "./claim-caches.ts";
 import { describeCallError } from "./csi-client.ts";
 import type { Provisioning } from "./provisioner.ts";

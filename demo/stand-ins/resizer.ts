@@ -1,7 +1,8 @@
 // Stands in for csi-resizer: a raised request becomes ControllerExpandVolume, and the claim's capacity what that answers.
 // A lowered one is refused; shrinking is a policy's, and never shows in the claim.
-import type { KubeClient } from "../../src/kube/client.ts";
-import type { EventRecorder } from "../../src/kube/events.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
+import type { EventRecorder } from "../../src/kube/events/events.ts";
+import type { Outcome } from "../../src/kube/queue/work-queue.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
@@ -9,7 +10,6 @@ import {
   type PersistentVolumeClaim,
   type StorageClass,
 } from "../../src/kube/resources.ts";
-import type { Outcome } from "../../src/kube/work-queue.ts";
 import { formatBytes, formatQuantity, parseQuantity } from "../../src/units/quantity.ts";
 import { boundVolume, type ClaimCaches } from "./claim-caches.ts";
 import { type ControllerPort, describeCallError, type NodePort } from "./csi-client.ts";

@@ -1,10 +1,10 @@
 // The stand-ins at work: one queue each, as the real ones are processes of their own, so that a node that hangs holds up no
 // provisioning. They meet in the API server.
-import type { KubeClient } from "../../src/kube/client.ts";
-import { createEventRecorder } from "../../src/kube/events.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
+import { createEventRecorder } from "../../src/kube/events/events.ts";
 import { objectKey } from "../../src/kube/object.ts";
+import { createWorkQueue, type Outcome, type WorkQueue } from "../../src/kube/queue/work-queue.ts";
 import type { PersistentVolume, PersistentVolumeClaim } from "../../src/kube/resources.ts";
-import { createWorkQueue, type Outcome, type WorkQueue } from "../../src/kube/work-queue.ts";
 import type { Effects } from "../../src/process/effects.ts";
 import type { Logger } from "../../src/process/log.ts";
 import type { Stoppable } from "../../src/process/shutdown.ts";

@@ -2,14 +2,14 @@
 // process that reads either.
 import { isAbsolute } from "node:path";
 import { fileURLToPath } from "node:url";
-import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
-import type { ConnectionSettings } from "../kube/kube-config.ts";
+import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/client/connection-flags.ts";
+import type { ConnectionSettings } from "../kube/client/kube-config.ts";
 import { addressFlag, isLoopback } from "../process/address.ts";
 import { oneOfFlag, PROCESS_FLAGS, type ProcessSettings, readFlags, readProcessSettings } from "../process/flags.ts";
 import { METRICS_FLAGS, type MetricsAuthentication, readMetricsAuthentication } from "../process/metrics-flags.ts";
 import { ownNamespace, ownNodeName } from "../process/pod-environment.ts";
-import type { ServiceReference } from "./engine-endpoints.ts";
-import { type EvictionReserve, readEvictionReserve } from "./eviction-reserve.ts";
+import type { ServiceReference } from "./engine-link/engine-endpoints.ts";
+import { type EvictionReserve, readEvictionReserve } from "./storage/loop/eviction-reserve.ts";
 
 const STORAGE_KINDS = ["real", "simulated"] as const;
 

@@ -4,9 +4,9 @@ import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { LastOperation } from "../api/filesystem-layout.ts";
 import type { Clock } from "../process/clock.ts";
 import { createMetricsRegistry } from "../process/metrics-registry.ts";
-import type { MeasuredClaim } from "./claim/claim-slots.ts";
-import type { KubeletRegistration } from "./kubelet-registration.ts";
-import type { SampledReading, VolumeStates } from "./volume-state.ts";
+import type { KubeletRegistration } from "./csi/kubelet-registration.ts";
+import type { MeasuredClaim } from "./foreign-claims/claim-slots.ts";
+import type { SampledReading, VolumeStates } from "./volumes/volume-state.ts";
 
 export interface AgentMetrics {
   readonly registry: Registry;

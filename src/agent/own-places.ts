@@ -7,7 +7,7 @@ import { z } from "zod";
 import type { FilePort } from "../process/file-port.ts";
 import type { Logger } from "../process/log.ts";
 import type { AgentConfig } from "./config.ts";
-import { type MountTable, parseMounts, readMountTable } from "./storage/mount-table.ts";
+import { type MountTable, parseMounts, readMountTable } from "./storage/filesystem/mount-table.ts";
 
 type Directories = Pick<AgentConfig, "stateDirectory" | "memberDirectory" | "csiSocket">;
 

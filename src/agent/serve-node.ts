@@ -1,15 +1,15 @@
 // What others call on this node: kubelet the CSI services, after their registration; Prometheus and kubelet's probes HTTP.
 // Only wiring.
-import type { KubeClient } from "../kube/client.ts";
+import type { KubeClient } from "../kube/client/client.ts";
 import { type GrpcService, serveOnSocket } from "../process/grpc.ts";
 import type { Logger } from "../process/log.ts";
 import { startMetricsServer } from "../process/metrics-server.ts";
 import { secureMetrics } from "../process/secured-metrics.ts";
 import type { Stoppable } from "../process/shutdown.ts";
 import type { AgentConfig } from "./config.ts";
-import { type KubeletRegistration, serveKubeletRegistration } from "./kubelet-registration.ts";
+import { type KubeletRegistration, serveKubeletRegistration } from "./csi/kubelet-registration.ts";
 import { registerKubeletGauge } from "./metrics.ts";
-import type { NodeVolumes } from "./node-volumes.ts";
+import type { NodeVolumes } from "./volumes/node-volumes.ts";
 
 /** A CSI driver, with what is answered in its name. */
 export interface ServedDriver {

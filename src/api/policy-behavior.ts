@@ -1,5 +1,5 @@
 // spec.behavior of a policy: how often, how far and when it may change a volume, for each direction. What is absent has the
-// policy-engine's defaults, which are told here and decided in src/policy-engine/compile-pace.ts.
+// policy-engine's defaults, which are told here and decided in src/policy-engine/policies/compile-pace.ts.
 import { z } from "zod";
 import { notLarger, SOME_TIME, USABLE_SIZE } from "./admission-rules.ts";
 import { duration, quantity } from "./schema.ts";

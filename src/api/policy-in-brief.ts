@@ -1,5 +1,5 @@
 // What processes remember of policies. Their authors may write a MiB of labels and annotations beside each, which nothing here reads.
-import type { ListOptions } from "../kube/client.ts";
+import type { ListOptions } from "../kube/client/client.ts";
 import type { KubeObject } from "../kube/object.ts";
 
 /** A policy may be as large as an object can be: few of them at once are read into memory. */

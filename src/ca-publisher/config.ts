@@ -1,7 +1,7 @@
 // What the ca-publisher is given from outside: flags, and the environment for the pod's cluster and for faults. It has no port. The only file of
 // this process that reads either.
-import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
-import type { ConnectionSettings } from "../kube/kube-config.ts";
+import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/client/connection-flags.ts";
+import type { ConnectionSettings } from "../kube/client/kube-config.ts";
 import { type FaultSettings, parsePlantedFaults } from "../process/fault-effects.ts";
 import { oneOfFlag, PROCESS_FLAGS, readFlags } from "../process/flags.ts";
 import { LOG_LEVELS, type LogLevel } from "../process/log.ts";

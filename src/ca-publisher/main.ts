@@ -1,7 +1,7 @@
 // The ca-publisher as a process. It alone may write the webhook's configuration, which is as good as the cluster, so it does nothing else: it
 // opens no port, and of what others write it reads one Secret.
-import { createKubeClient } from "../kube/http-client.ts";
-import { connectionOf } from "../kube/kube-config.ts";
+import { createKubeClient } from "../kube/client/http-client.ts";
+import { connectionOf } from "../kube/client/kube-config.ts";
 import { effectsOf } from "../process/fault-effects.ts";
 import { createLogger } from "../process/log.ts";
 import { stopAll, untilSignal } from "../process/shutdown.ts";

@@ -2,16 +2,16 @@
 // to those who install it: nothing is made here, and one field is owned, by server-side apply.
 import { FIELD_MANAGERS } from "../api/names.ts";
 import { POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../api/placement.ts";
-import type { KubeClient } from "../kube/client.ts";
-import { createReflector, type Reflector } from "../kube/reflector.ts";
-import { reflectorSet } from "../kube/reflector-set.ts";
+import { createReflector, type Reflector } from "../kube/cache/reflector.ts";
+import { reflectorSet } from "../kube/cache/reflector-set.ts";
+import type { KubeClient } from "../kube/client/client.ts";
+import { createWorkQueue } from "../kube/queue/work-queue.ts";
 import {
   MUTATING_WEBHOOK_CONFIGURATIONS,
   type MutatingWebhookConfiguration,
   SECRETS,
   type Secret,
 } from "../kube/resources.ts";
-import { createWorkQueue } from "../kube/work-queue.ts";
 import { readBundle } from "../process/certificates/key-pair.ts";
 import { storedPair } from "../process/certificates/pair-secret.ts";
 import type { Logger } from "../process/log.ts";

@@ -2,11 +2,11 @@
 import { parseArgs } from "node:util";
 import { printable } from "../api/printable.ts";
 import { PLACEMENT_FLAGS, readPlacement } from "../extender/config.ts";
-import type { ScoreParts } from "../extender/decide-score.ts";
-import { explainPod, type NodeVerdict, type PodExplanation } from "../extender/explain-pod.ts";
-import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
-import { createKubeClient } from "../kube/http-client.ts";
-import { connectionOf } from "../kube/kube-config.ts";
+import type { ScoreParts } from "../extender/decide/decide-score.ts";
+import { explainPod, type NodeVerdict, type PodExplanation } from "../extender/report/explain-placement.ts";
+import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/client/connection-flags.ts";
+import { createKubeClient } from "../kube/client/http-client.ts";
+import { connectionOf } from "../kube/client/kube-config.ts";
 import { parseObjectKey } from "../kube/object.ts";
 import { directEffects } from "../process/effects.ts";
 

@@ -10,7 +10,7 @@ void runCommandLine("tidemark", {
   },
   "policy-engine": {
     summary: "the process that decides",
-    run: async (args) => (await import("../policy-engine/process/main.ts")).runPolicyEngine(args),
+    run: async (args) => (await import("../policy-engine/main.ts")).runPolicyEngine(args),
   },
   operator: {
     summary: "the process that provisions",

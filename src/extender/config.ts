@@ -1,8 +1,8 @@
 // What the extender is told from outside: flags, and the environment for the pod's cluster and for faults. The only file of this process
 // that reads either.
 
-import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
-import type { ConnectionSettings } from "../kube/kube-config.ts";
+import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/client/connection-flags.ts";
+import type { ConnectionSettings } from "../kube/client/kube-config.ts";
 import { isLoopback } from "../process/address.ts";
 import {
   durationFlag,
@@ -15,7 +15,7 @@ import {
 } from "../process/flags.ts";
 import { METRICS_FLAGS, type MetricsAuthentication, readMetricsAuthentication } from "../process/metrics-flags.ts";
 import { ownNamespace } from "../process/pod-environment.ts";
-import type { PlacementSettings } from "./placement.ts";
+import type { PlacementSettings } from "./place-pods.ts";
 
 export interface ExtenderConfig extends ProcessSettings {
   readonly connection: ConnectionSettings;

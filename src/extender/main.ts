@@ -1,22 +1,22 @@
 // The extender's wiring: what is made of what, in which order it starts and stops.
 import { setTimeout as sleep } from "node:timers/promises";
-import { createKubeClient } from "../kube/http-client.ts";
-import { connectionOf } from "../kube/kube-config.ts";
+import { createKubeClient } from "../kube/client/http-client.ts";
+import { connectionOf } from "../kube/client/kube-config.ts";
 import { systemClock } from "../process/clock.ts";
 import { effectsOf } from "../process/fault-effects.ts";
 import { createLogger } from "../process/log.ts";
 import { startMetricsServer } from "../process/metrics-server.ts";
 import { secureMetrics } from "../process/secured-metrics.ts";
 import { stopAll, untilSignal } from "../process/shutdown.ts";
-import { createAskedPods } from "./asked-pods.ts";
-import { createCaches } from "./caches.ts";
-import { createClusterView } from "./cluster-view.ts";
+import { createLedger } from "./apply/ledger.ts";
 import { readConfig } from "./config.ts";
-import { createExtenderCertificate } from "./extender-certificate.ts";
-import { startExtenderServer } from "./extender-server.ts";
-import { createLedger } from "./ledger.ts";
+import { createAskedPods } from "./gather/asked-pods.ts";
+import { createCaches } from "./gather/caches.ts";
+import { createClusterView } from "./gather/cluster-view.ts";
 import { createExtenderMetrics } from "./metrics.ts";
-import { createPlacement } from "./placement.ts";
+import { createPlacement } from "./place-pods.ts";
+import { createExtenderCertificate } from "./report/extender-certificate.ts";
+import { startExtenderServer } from "./report/extender-server.ts";
 
 export async function runExtender(args: readonly string[]): Promise<void> {
   const config = readConfig(args);

@@ -2,11 +2,11 @@
 // closed sets.
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { createMetricsRegistry } from "../process/metrics-registry.ts";
-import type { ClusterView } from "./cluster-view.ts";
-import { isUnheard } from "./decide-fit.ts";
-import type { Ledger } from "./ledger.ts";
-import type { MisfitReason } from "./misfit.ts";
-import type { FilterAnswer } from "./placement.ts";
+import type { Ledger } from "./apply/ledger.ts";
+import { isUnheard } from "./decide/decide-fit.ts";
+import type { MisfitReason } from "./decide/misfit.ts";
+import type { ClusterView } from "./gather/cluster-view.ts";
+import type { FilterAnswer } from "./place-pods.ts";
 
 export type Verb = "filter" | "prioritize";
 

@@ -2,8 +2,8 @@
 // this process that reads either.
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/connection-flags.ts";
-import type { ConnectionSettings } from "../kube/kube-config.ts";
+import { CONNECTION_FLAGS, readConnectionSettings } from "../kube/client/connection-flags.ts";
+import type { ConnectionSettings } from "../kube/client/kube-config.ts";
 import {
   durationFlag,
   PROCESS_FLAGS,

@@ -5,8 +5,8 @@ import type { ConsolidationNeed } from "../api/consolidation.ts";
 import type { Filesystem, FilesystemStatus } from "../api/filesystem.ts";
 import { API_VERSION } from "../api/names.ts";
 import type { LastTrim } from "../api/trim.ts";
-import type { ApplyConfiguration } from "../kube/client.ts";
-import { versionOf } from "../kube/on-latest.ts";
+import type { ApplyConfiguration } from "../kube/client/client.ts";
+import { versionOf } from "../kube/client/on-latest.ts";
 import { formatQuantity } from "../units/quantity.ts";
 
 export interface FilesystemFacts {

@@ -1,6 +1,6 @@
 // What only the leading replica does: each duty begins and ends with the lease.
-import type { KubeClient } from "../kube/client.ts";
-import type { EventRecorder } from "../kube/events.ts";
+import type { KubeClient } from "../kube/client/client.ts";
+import type { EventRecorder } from "../kube/events/events.ts";
 import type { Clock } from "../process/clock.ts";
 import type { Logger } from "../process/log.ts";
 import { createCapacityLoop } from "./capacity/capacity-loop.ts";

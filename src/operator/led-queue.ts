@@ -1,5 +1,5 @@
 // A work queue that there is only while this replica leads: it begins with every key there is, and takes each that changes.
-import { createWorkQueue, type WorkQueue, type WorkQueueOptions } from "../kube/work-queue.ts";
+import { createWorkQueue, type WorkQueue, type WorkQueueOptions } from "../kube/queue/work-queue.ts";
 
 /** What only the leading replica does. */
 export interface Duty {

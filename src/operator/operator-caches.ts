@@ -1,6 +1,7 @@
 // What each replica of the operator knows of the cluster: its caches, begun and stopped together.
-import type { KubeClient } from "../kube/client.ts";
-import type { Reflector } from "../kube/reflector.ts";
+
+import type { Reflector } from "../kube/cache/reflector.ts";
+import type { KubeClient } from "../kube/client/client.ts";
 import type { Pod } from "../kube/resources.ts";
 import type { Logger } from "../process/log.ts";
 import type { Stoppable } from "../process/shutdown.ts";

@@ -2,10 +2,10 @@
 // decided again on what stands there, so that a policy-engine that reports faster than the operator looks never holds it up.
 import { FILESYSTEMS, type Filesystem } from "../api/filesystem.ts";
 import { FIELD_MANAGERS } from "../api/names.ts";
-import { shows } from "../kube/apply.ts";
-import type { ApplyConfiguration, KubeClient } from "../kube/client.ts";
+import { shows } from "../kube/client/apply-on-change.ts";
+import type { ApplyConfiguration, KubeClient } from "../kube/client/client.ts";
+import { onLatest, sameObject } from "../kube/client/on-latest.ts";
 import { isKubeError } from "../kube/kube-error.ts";
-import { onLatest, sameObject } from "../kube/on-latest.ts";
 import type { EffectPoint } from "../process/effects.ts";
 import { saidByOperator } from "./filesystem-status.ts";
 

@@ -1,9 +1,9 @@
 // The operator's wiring: adapters → caches → CSI services on every replica, and the volumes' reconciler on the one that leads.
 import { type Driver, LOCAL, SPAN } from "../csi/driver.ts";
-import { createEventRecorder } from "../kube/events.ts";
-import { createKubeClient } from "../kube/http-client.ts";
-import { connectionOf } from "../kube/kube-config.ts";
-import { createLeaderElection, type LeaderElection } from "../kube/lease.ts";
+import { createKubeClient } from "../kube/client/http-client.ts";
+import { connectionOf } from "../kube/client/kube-config.ts";
+import { createLeaderElection, type LeaderElection } from "../kube/election/lease.ts";
+import { createEventRecorder } from "../kube/events/events.ts";
 import { systemClock } from "../process/clock.ts";
 import { effectsOf } from "../process/fault-effects.ts";
 import { serveOnSocket } from "../process/grpc.ts";

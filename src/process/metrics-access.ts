@@ -1,6 +1,6 @@
 // Who may read /metrics where that is asked: whose bearer token the API server accepts, and who has the right to "get" that path there. Answers
 // are remembered for a short while by the token's hash. It fails closed, and a flood of bad tokens keeps no reader out that was let in before.
-import type { KubeClient } from "../kube/client.ts";
+import type { KubeClient } from "../kube/client/client.ts";
 import { KubeError } from "../kube/kube-error.ts";
 import {
   SUBJECT_ACCESS_REVIEWS,

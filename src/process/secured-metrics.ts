@@ -1,7 +1,7 @@
 // What a metrics server has where its readers are asked for a token: who may read, and the certificate without which a token would be read on
 // the wire. Only wiring.
 import type { SecureContextOptions, Server } from "node:tls";
-import type { KubeClient } from "../kube/client.ts";
+import type { KubeClient } from "../kube/client/client.ts";
 import { makeOwnPair } from "./certificates/own-pair.ts";
 import { followPairDirectory } from "./certificates/pair-directory.ts";
 import { showPair } from "./certificates/shown-pair.ts";

@@ -10,23 +10,24 @@ const READS =
 
 /** By file: why no inputs are made for it. */
 const REASONS: Readonly<Record<string, string>> = {
-  "src/agent/claim/find-claims.ts": "hands the text to mount-table.ts",
-  "src/agent/disk-utilization.ts": "numbers of the kernel; what is none makes no ratio",
+  "src/agent/foreign-claims/find-claims.ts": "hands the text to mount-table.ts",
+  "src/agent/node-storage/disk-utilization.ts": "numbers of the kernel; what is none makes no ratio",
   "src/agent/own-places.ts": "texts by zod; what cannot be understood counts as absent, whatever is thrown",
-  "src/agent/storage/exclusive-operation.ts": "one word of the kernel, compared with known ones",
-  "src/agent/storage/grow.ts": "one number of the kernel, about this process",
-  "src/agent/storage/loop-device.ts": "names of losetup and the kernel, looked up and compared",
-  "src/agent/storage/lvm/check-filesystem.ts": "text of e2fsck for a message",
+  "src/agent/storage/btrfs/exclusive-operation.ts": "one word of the kernel, compared with known ones",
+  "src/agent/storage/block/grow.ts": "one number of the kernel, about this process",
+  "src/agent/storage/loop/loop-device.ts": "names of losetup and the kernel, looked up and compared",
+  "src/agent/storage/lvm/unmounted-shrink/check-filesystem.ts": "text of e2fsck for a message",
   "src/agent/storage/lvm/device-of-volume.ts": "one name of the kernel, compared",
-  "src/agent/storage/probe-device.ts": "words of wipefs: any line is a signature, and no device with one is formatted",
+  "src/agent/storage/block/probe-device.ts":
+    "words of wipefs: any line is a signature, and no device with one is formatted",
   "src/agent/storage/span/settle-members.ts": "one digit of the kernel, compared",
-  "src/kube/wire.ts": "answers of the API server, which everything believes; what is no JSON is a KubeError",
+  "src/kube/client/wire.ts": "answers of the API server, which everything believes; what is no JSON is a KubeError",
   "src/lvmd/lvm/lvm.ts": "text of LVM for a message",
-  "src/policy-engine/cel/pattern-size.ts": "patterns of policies: part of CEL, with properties of its own",
+  "src/policy-engine/cel/functions/pattern-size.ts": "patterns of policies: part of CEL, with properties of its own",
   "src/policy-engine/cel/problem.ts": "counts lines of an expression: part of CEL",
-  "src/policy-engine/process/agent-admission.ts":
+  "src/policy-engine/samples/agent-admission.ts":
     "one number of a token that the API server has reviewed; all else is 0",
-  "src/policy-engine/process/prometheus.ts": "answers by zod; what is another is a PrometheusError",
+  "src/policy-engine/gather/prometheus.ts": "answers by zod; what is another is a PrometheusError",
   "src/process/boot-id.ts": "one word of the kernel",
   "src/process/running-commands.ts": "names of processes from the kernel, compared",
 };

@@ -9,7 +9,7 @@ import { registerMemberBytes } from "../../src/operator/member/member-bytes.ts";
 import { createOperatorMetrics } from "../../src/operator/metrics.ts";
 import { registerLostNodeVolumes } from "../../src/operator/node-loss/lost-node-volumes.ts";
 import { registerPodWebhook } from "../../src/operator/webhook/webhook-metrics.ts";
-import { createEngineMetrics } from "../../src/policy-engine/process/metrics.ts";
+import { createEngineMetrics } from "../../src/policy-engine/metrics.ts";
 import { createFleet } from "../builders/placement.ts";
 
 const PAGE = "docs/reference/metrics.md";
@@ -120,7 +120,7 @@ describe("a metric that is named elsewhere", () => {
       .map(({ name }) => name),
   );
 
-  it.each([...OTHER_PAGES, "src/policy-engine/process/prometheus.ts"])("exists: %s", (path) => {
+  it.each([...OTHER_PAGES, "src/policy-engine/gather/prometheus.ts"])("exists: %s", (path) => {
     const named = [...readFileSync(path, "utf8").matchAll(/\btidemark_[a-z_]+[a-z]/g)].map(([name]) => name);
     expect(named.filter((name) => !names.has(name))).toEqual([]);
   });

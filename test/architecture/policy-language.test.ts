@@ -2,11 +2,11 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "@jest/globals";
 import { parse } from "yaml";
 import type { VolumePolicySpec } from "../../src/api/volume-policy.ts";
-import { FACT_OBJECTS, NOW } from "../../src/policy-engine/cel/facts.ts";
-import { FUNCTIONS, type FunctionOverload, METHODS } from "../../src/policy-engine/cel/functions.ts";
+import { FACT_OBJECTS, NOW } from "../../src/policy-engine/cel/fact-table.ts";
+import { FUNCTIONS, type FunctionOverload, METHODS } from "../../src/policy-engine/cel/functions/functions.ts";
 import * as LIMITS from "../../src/policy-engine/cel/limits.ts";
 import { compileVariables } from "../../src/policy-engine/cel/variables.ts";
-import { compilePolicy } from "../../src/policy-engine/compile-policy.ts";
+import { compilePolicy } from "../../src/policy-engine/policies/compile-policy.ts";
 import { formatDuration } from "../../src/units/duration.ts";
 
 const page = readFileSync("docs/reference/policy-language.md", "utf8");

@@ -1,10 +1,10 @@
 // Facts, policies and ceilings as random values: sound ones, those by which something is due, and those in which something cannot be
 // believed. A property that wants changes draws from what is due, or it would see hardly any.
 import fc from "fast-check";
-import { type Ceilings, NO_CEILINGS, readCeilings } from "../../src/policy-engine/ceilings.ts";
-import { compilePolicy } from "../../src/policy-engine/compile-policy.ts";
-import type { CompiledPolicy } from "../../src/policy-engine/compiled-policy.ts";
-import type { Facts, LastOperationFacts, Reading } from "../../src/policy-engine/facts.ts";
+import type { Facts, LastOperationFacts, Reading } from "../../src/policy-engine/facts/facts.ts";
+import { type Ceilings, NO_CEILINGS, readCeilings } from "../../src/policy-engine/policies/ceilings.ts";
+import { compilePolicy } from "../../src/policy-engine/policies/compile-policy.ts";
+import type { CompiledPolicy } from "../../src/policy-engine/policies/compiled-policy.ts";
 import { GIB, MIB } from "../../src/units/quantity.ts";
 import { aVolume, NOW_MS, steadyHistory } from "./facts.ts";
 import { aVolumePolicy, EXTEND_AT_80, SHRINK_BELOW_30 } from "./policy.ts";

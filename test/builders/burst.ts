@@ -3,7 +3,7 @@
 // put on each node is recounted from the objects alone.
 
 import type { LogicalVolume } from "../../src/api/logical-volume.ts";
-import type { Ledger } from "../../src/extender/ledger.ts";
+import type { Ledger } from "../../src/extender/apply/ledger.ts";
 import { parseQuantity } from "../../src/units/quantity.ts";
 import {
   addClasses,

@@ -1,5 +1,5 @@
 // Secrets as the manifests have them: there, with nothing in them.
-import type { KubeClient } from "../../src/kube/client.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
 import { SECRETS } from "../../src/kube/resources.ts";
 
 export async function makeEmptySecrets(

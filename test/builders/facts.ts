@@ -1,7 +1,7 @@
 // Facts about one volume, whole and unremarkable, on top of which a test says what matters: 10 GiB of btrfs, half used.
-import { type Facts, type FilesystemFacts, NO_CHANGES, type Reading } from "../../src/policy-engine/facts.ts";
-import { NO_RULE_TIMERS } from "../../src/policy-engine/rule-timers.ts";
-import type { MissingHistory, UsageWindows } from "../../src/policy-engine/usage-history.ts";
+import { type Facts, type FilesystemFacts, NO_CHANGES, type Reading } from "../../src/policy-engine/facts/facts.ts";
+import type { MissingHistory, UsageWindows } from "../../src/policy-engine/facts/usage-history.ts";
+import { NO_RULE_TIMERS } from "../../src/policy-engine/rules/rule-timers.ts";
 import { GIB } from "../../src/units/quantity.ts";
 
 export const NOW_MS = Date.parse("2026-11-20T12:00:00Z");

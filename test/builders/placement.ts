@@ -3,12 +3,13 @@ import type { FilesystemLayout, MemberSpec } from "../../src/api/filesystem-layo
 import type { LogicalVolume } from "../../src/api/logical-volume.ts";
 import { API_VERSION, LOCAL_DRIVER, SELECTED_NODE, SPAN_DRIVER, TOPOLOGY_NODE } from "../../src/api/names.ts";
 import type { NodeStorage } from "../../src/api/node-storage.ts";
-import { type ClusterStores, createClusterStores, type KindsRead } from "../../src/extender/cluster-stores.ts";
-import { type ClusterView, createClusterView } from "../../src/extender/cluster-view.ts";
-import { createKeeping } from "../../src/extender/kept-fields.ts";
-import { createLedger, type Ledger } from "../../src/extender/ledger.ts";
-import { createPlacement, type Placement, type PlacementSettings } from "../../src/extender/placement.ts";
-import type { Keep } from "../../src/kube/client.ts";
+import { createLedger, type Ledger } from "../../src/extender/apply/ledger.ts";
+import { type ClusterStores, createClusterStores, type KindsRead } from "../../src/extender/gather/cluster-stores.ts";
+import { type ClusterView, createClusterView } from "../../src/extender/gather/cluster-view.ts";
+import { createKeeping } from "../../src/extender/gather/kept/kept-fields.ts";
+import { createPlacement, type Placement, type PlacementSettings } from "../../src/extender/place-pods.ts";
+import type { Store } from "../../src/kube/cache/store.ts";
+import type { Keep } from "../../src/kube/client/client.ts";
 import type {
   CSINode,
   Node,
@@ -18,7 +19,6 @@ import type {
   StorageClass,
   VolumeAttachment,
 } from "../../src/kube/resources.ts";
-import type { Store } from "../../src/kube/store.ts";
 
 export const SETTINGS: PlacementSettings = {
   offeredNodes: 32,

@@ -5,8 +5,8 @@ import type {
   VolumePolicy,
   VolumePolicySpec,
 } from "../../src/api/volume-policy.ts";
-import { compilePolicy } from "../../src/policy-engine/compile-policy.ts";
-import type { CompiledPolicy } from "../../src/policy-engine/compiled-policy.ts";
+import { compilePolicy } from "../../src/policy-engine/policies/compile-policy.ts";
+import type { CompiledPolicy } from "../../src/policy-engine/policies/compiled-policy.ts";
 
 export const EXTEND_AT_80 = {
   name: "extend-at-80",

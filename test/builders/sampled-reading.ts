@@ -1,5 +1,5 @@
 // What a sampler has read of a filesystem of 1 GiB, half full, of which nothing is written.
-import type { SampledReading } from "../../src/agent/volume-state.ts";
+import type { SampledReading } from "../../src/agent/volumes/volume-state.ts";
 import { GIB } from "../../src/units/quantity.ts";
 
 export function buildSampledReading(change: Partial<SampledReading> = {}): SampledReading {

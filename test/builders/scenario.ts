@@ -1,12 +1,12 @@
 // Plays the scenarios that stand beside each ready-made policy: the story of one volume, decided step by step as the engine would.
 
-import { NO_CEILINGS } from "../../src/policy-engine/ceilings.ts";
-import type { CompiledPolicy } from "../../src/policy-engine/compiled-policy.ts";
-import { decide } from "../../src/policy-engine/decide.ts";
-import type { Facts } from "../../src/policy-engine/facts.ts";
-import type { Plan } from "../../src/policy-engine/plan.ts";
-import { advanceRuleTimers, NO_RULE_TIMERS, type RuleTimers } from "../../src/policy-engine/rule-timers.ts";
-import { UsageHistory } from "../../src/policy-engine/usage-history.ts";
+import { decide } from "../../src/policy-engine/decide/decide.ts";
+import type { Plan } from "../../src/policy-engine/decide/plan.ts";
+import type { Facts } from "../../src/policy-engine/facts/facts.ts";
+import { UsageHistory } from "../../src/policy-engine/facts/usage-history.ts";
+import { NO_CEILINGS } from "../../src/policy-engine/policies/ceilings.ts";
+import type { CompiledPolicy } from "../../src/policy-engine/policies/compiled-policy.ts";
+import { advanceRuleTimers, NO_RULE_TIMERS, type RuleTimers } from "../../src/policy-engine/rules/rule-timers.ts";
 import { parseDuration } from "../../src/units/duration.ts";
 import { formatQuantity, parseQuantity } from "../../src/units/quantity.ts";
 import { parsePercent } from "../../src/units/ratio.ts";

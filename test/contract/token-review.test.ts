@@ -3,8 +3,8 @@
 import { Metadata, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { SAMPLES_AUDIENCE } from "../../src/api/sample-stream.ts";
-import { createKubeClient } from "../../src/kube/http-client.ts";
-import { type Admit, createAgentAdmission } from "../../src/policy-engine/process/agent-admission.ts";
+import { createKubeClient } from "../../src/kube/client/http-client.ts";
+import { type Admit, createAgentAdmission } from "../../src/policy-engine/samples/agent-admission.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { type ContractTarget, startContractTarget } from "./contract-target.ts";
 

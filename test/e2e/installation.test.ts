@@ -2,9 +2,9 @@
 // but those of its roles.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { FILESYSTEM_LAYOUTS } from "../../src/api/filesystem-layout.ts";
-import type { KubeClient } from "../../src/kube/client.ts";
-import { createKubeClient } from "../../src/kube/http-client.ts";
-import { kubeconfigConnection } from "../../src/kube/kube-config.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
+import { createKubeClient } from "../../src/kube/client/http-client.ts";
+import { kubeconfigConnection } from "../../src/kube/client/kube-config.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { EXTEND_AT_80 } from "../builders/policy.ts";
 import { waitFor } from "../harness/wait-for.ts";

@@ -8,7 +8,7 @@ import { type PackedImage, packedImage } from "../../scripts/image/packed-image.
 import { sidecarImages } from "../../scripts/image/sidecar-images.ts";
 import { tidemarkImage } from "../../scripts/image/tidemark-image.ts";
 import { RELEASE } from "../../src/api/names.ts";
-import type { ApplyConfiguration } from "../../src/kube/client.ts";
+import type { ApplyConfiguration } from "../../src/kube/client/client.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { builtTools } from "../cluster/go-tools.ts";
 import { giveImages } from "../cluster/node-images.ts";

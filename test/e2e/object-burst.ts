@@ -1,6 +1,7 @@
 // A burst of pods with a claim each, on nodes that are objects: made many at a time, followed by a watch, and counted at its end.
+
+import { createReflector } from "../../src/kube/cache/reflector.ts";
 import type { KubeObject } from "../../src/kube/object.ts";
-import { createReflector } from "../../src/kube/reflector.ts";
 import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolumeClaim, PODS, type Pod } from "../../src/kube/resources.ts";
 import { createLogger } from "../../src/process/log.ts";
 import { waitFor } from "../harness/wait-for.ts";

@@ -2,7 +2,7 @@
 // runs their pods, and no controller takes them for dead, where the cluster's nodeGraceSeconds are long enough.
 import { API_VERSION, LOCAL_DRIVER, TOPOLOGY_NODE } from "../../src/api/names.ts";
 import { NODE_STORAGES, type NodeStorage } from "../../src/api/node-storage.ts";
-import type { KubeClient } from "../../src/kube/client.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
 import {
   CSI_NODES,
   CSI_STORAGE_CAPACITIES,

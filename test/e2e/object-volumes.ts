@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { volumeHandleOf } from "../../src/api/identity.ts";
 import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
 import { API_VERSION, LOCAL_DRIVER, TOPOLOGY_NODE } from "../../src/api/names.ts";
-import { createReflector } from "../../src/kube/reflector.ts";
+import { createReflector } from "../../src/kube/cache/reflector.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,

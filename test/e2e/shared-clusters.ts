@@ -1,7 +1,7 @@
 // Clusters that several suites share, one after the other: which suites, and what is in a cluster before the first of them. A suite that
 // takes its cluster apart is in no list, and makes one of its own.
-import { createKubeClient } from "../../src/kube/http-client.ts";
-import { kubeconfigConnection } from "../../src/kube/kube-config.ts";
+import { createKubeClient } from "../../src/kube/client/http-client.ts";
+import { kubeconfigConnection } from "../../src/kube/client/kube-config.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import type { Cluster, ClusterSettings } from "../cluster/cluster-state.ts";
 import { installMemberDriver } from "../member-driver/install.ts";

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { mountsUnder } from "../../demo/show/run/mount-table.ts";
-import type { ConnectedKubeClient } from "../../src/kube/http-client.ts";
+import type { ConnectedKubeClient } from "../../src/kube/client/http-client.ts";
 import type { ReduceRecord } from "../../src/lvmd/volumes/reduce-tokens.ts";
 import type { Cluster } from "../cluster/cluster-state.ts";
 import { loopDevicesOn } from "../cluster/loop-devices.ts";

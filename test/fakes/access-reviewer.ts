@@ -1,6 +1,6 @@
 // What an API server answers to a TokenReview and to the SubjectAccessReview after it: a stand-in for our own narrow port (create). A token is
 // "ACCOUNT/ANYTHING"; an account "bad" has none. The real one is asked in test/real/metrics-authentication.test.ts.
-import type { KubeClient } from "../../src/kube/client.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
 import { KubeError } from "../../src/kube/kube-error.ts";
 import type { KubeObject } from "../../src/kube/object.ts";
 import type { SubjectAccessReview, TokenReview } from "../../src/kube/resources.ts";

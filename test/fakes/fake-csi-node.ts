@@ -11,8 +11,8 @@ import {
   type NodeServer,
   NodeService,
 } from "../../src/gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../src/kube/client.ts";
-import { createReflector } from "../../src/kube/reflector.ts";
+import { createReflector } from "../../src/kube/cache/reflector.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
 import { serveOnSocket } from "../../src/process/grpc.ts";
 import type { Logger } from "../../src/process/log.ts";
 import { formatQuantity, parseQuantity } from "../../src/units/quantity.ts";

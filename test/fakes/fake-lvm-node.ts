@@ -9,9 +9,9 @@ import {
 } from "../../src/api/logical-volume.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../src/api/names.ts";
 import { NODE_STORAGES } from "../../src/api/node-storage.ts";
-import type { KubeClient } from "../../src/kube/client.ts";
+import { createReflector } from "../../src/kube/cache/reflector.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
 import type { KubeObject, Resource } from "../../src/kube/object.ts";
-import { createReflector } from "../../src/kube/reflector.ts";
 import type { Logger } from "../../src/process/log.ts";
 import { formatQuantity, parseQuantity } from "../../src/units/quantity.ts";
 

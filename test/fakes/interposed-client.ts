@@ -1,6 +1,6 @@
 // A client of the API server that lets somebody else act right before a chosen call: what happens between two steps of ours happens
 // there every time, instead of once in a thousand runs.
-import type { KubeClient } from "../../src/kube/client.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
 import type { KubeObject, Resource } from "../../src/kube/object.ts";
 
 export interface InterposedClient {

@@ -1,5 +1,5 @@
 // One Lease with optimistic locking, as the API server keeps it, over a slow and lossy network that a test controls.
-import type { KubeClient } from "../../src/kube/client.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
 import { KubeError } from "../../src/kube/kube-error.ts";
 import type { Lease } from "../../src/kube/resources.ts";
 

@@ -2,8 +2,8 @@
 // the API: claims are bound and grown, attachments are marked and let go. What storage is behind them is the test's to say.
 import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
 import { driverNamed } from "../../src/csi/driver.ts";
-import type { KubeClient } from "../../src/kube/client.ts";
-import { createReflector } from "../../src/kube/reflector.ts";
+import { createReflector } from "../../src/kube/cache/reflector.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
 import {
   CSI_DRIVERS,
   CSI_NODES,

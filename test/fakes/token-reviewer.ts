@@ -1,6 +1,6 @@
 // What an API server answers to a TokenReview, by the token's text: a stand-in for our own narrow port (create). The real one is
 // asked in test/contract/token-review.test.ts.
-import type { KubeClient } from "../../src/kube/client.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
 import { KubeError } from "../../src/kube/kube-error.ts";
 import type { KubeObject } from "../../src/kube/object.ts";
 import type { TokenReview } from "../../src/kube/resources.ts";

@@ -3,7 +3,7 @@
 import { volumeNameOf } from "../../demo/stand-ins/volume-request.ts";
 import { SPAN_DRIVER } from "../../src/api/names.ts";
 import type { Volume } from "../../src/gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../src/kube/client.ts";
+import type { KubeClient } from "../../src/kube/client/client.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, type PersistentVolumeClaim } from "../../src/kube/resources.ts";
 
 /** To the span that was created for it. */

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import type { ConnectedKubeClient } from "../../src/kube/http-client.ts";
+import type { ConnectedKubeClient } from "../../src/kube/client/http-client.ts";
 import { LEASES } from "../../src/kube/resources.ts";
 import { bisect, tellCulprits } from "./bisect.ts";
 import type { ProcessEnd } from "./bundle-process.ts";

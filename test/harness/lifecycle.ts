@@ -6,7 +6,7 @@ import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { loopDevicesUnder, mountsUnder } from "../../demo/show/run/mount-table.ts";
 import { MOUNT_ANNOTATION } from "../../demo/stand-ins/kubelet.ts";
-import { exclusiveOperation } from "../../src/agent/storage/exclusive-operation.ts";
+import { exclusiveOperation } from "../../src/agent/storage/btrfs/exclusive-operation.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../src/kube/resources.ts";
 import { formatQuantity, GIB, parseQuantity } from "../../src/units/quantity.ts";
 import { scatterFiles, scatterInReserved, verifyFiles } from "../integration/storage/written-files.ts";

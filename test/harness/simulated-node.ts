@@ -3,17 +3,17 @@
 // of the same directory is a second agent; one with other locks is the next agent after the death of the first.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { recordWithLayout } from "../../src/agent/layout-record.ts";
+import { recordWithLayout } from "../../src/agent/gather/layout-record.ts";
 import type { AgentMetrics } from "../../src/agent/metrics.ts";
-import { createNodeRecords, type NodeRecord, type NodeRecords } from "../../src/agent/node-records.ts";
-import type { ReconcileEnvironment } from "../../src/agent/reconcile-volume.ts";
-import type { Sampler } from "../../src/agent/sampler.ts";
-import type { StatusReporter } from "../../src/agent/status-reporter.ts";
-import { openReader } from "../../src/agent/storage/read-filesystem.ts";
-import { createSimulatedStorage } from "../../src/agent/storage/simulated-storage.ts";
+import type { StatusReporter } from "../../src/agent/report/status-reporter.ts";
+import type { Sampler } from "../../src/agent/sampling/sampler.ts";
+import { openReader } from "../../src/agent/storage/filesystem/read-filesystem.ts";
+import { createSimulatedStorage } from "../../src/agent/storage/simulated/simulated-storage.ts";
 import type { Storage } from "../../src/agent/storage/storage.ts";
-import { newVolumeState, type VolumeState, type VolumeStates, volumeOf } from "../../src/agent/volume-state.ts";
-import { createVolumeWork, type VolumeWork } from "../../src/agent/volume-work.ts";
+import { createNodeRecords, type NodeRecord, type NodeRecords } from "../../src/agent/volumes/node-records.ts";
+import type { ReconcileEnvironment } from "../../src/agent/volumes/reconcile-node-volume.ts";
+import { newVolumeState, type VolumeState, type VolumeStates, volumeOf } from "../../src/agent/volumes/volume-state.ts";
+import { createVolumeWork, type VolumeWork } from "../../src/agent/volumes/volume-work.ts";
 import type { FilesystemLayout, LastOperation } from "../../src/api/filesystem-layout.ts";
 import { systemClock } from "../../src/process/clock.ts";
 import { createCommandPort } from "../../src/process/command-port.ts";

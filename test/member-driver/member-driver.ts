@@ -1,8 +1,8 @@
 // A small CSI driver for tests, whose volumes are sparse files in a directory that all nodes share, shown as loop devices. It is
 // honest: what it says it has done the kernel or a file shows, and it refuses what a real driver has to. Only wiring.
 
-import { serveKubeletRegistration } from "../../src/agent/kubelet-registration.ts";
-import { createVolumeLanes } from "../../src/agent/volume-lanes.ts";
+import { serveKubeletRegistration } from "../../src/agent/csi/kubelet-registration.ts";
+import { createVolumeLanes } from "../../src/agent/volumes/volume-lanes.ts";
 import { serveOnSocket } from "../../src/process/grpc.ts";
 import type { Logger } from "../../src/process/log.ts";
 import { createController } from "./controller.ts";

@@ -2,7 +2,7 @@
 // fault has it otherwise.
 import { setTimeout as sleep } from "node:timers/promises";
 import { type handleUnaryCall, status } from "@grpc/grpc-js";
-import type { VolumeLanes } from "../../src/agent/volume-lanes.ts";
+import type { VolumeLanes } from "../../src/agent/volumes/volume-lanes.ts";
 import { Refusal } from "../../src/csi/refusal.ts";
 import type { Call, Faults } from "./faults.ts";
 import { logRpc } from "./rpc-log.ts";

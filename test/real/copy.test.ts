@@ -5,7 +5,7 @@ import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, readSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, expect, it } from "@jest/globals";
-import { tagsOf } from "../../src/agent/logical-volume/volume-tags.ts";
+import { tagsOf } from "../../src/agent/logical-volumes/volume-tags.ts";
 import type { LvmVolume, MountedLvm } from "../../src/agent/storage/storage.ts";
 import { FS_TYPES, type FsType } from "../../src/api/filesystem-layout.ts";
 import type { Effects } from "../../src/process/effects.ts";

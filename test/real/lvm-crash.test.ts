@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { readExt4Bytes } from "../../src/agent/storage/ext4-superblock.ts";
+import { readExt4Bytes } from "../../src/agent/storage/filesystem/ext4-superblock.ts";
 import type { LvmVolume, MountedLvm } from "../../src/agent/storage/storage.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { deathRecord } from "../harness/death-notes.ts";

@@ -22,7 +22,7 @@ import {
   type DeleteSnapshotResponse,
   type DeleteVolumeResponse,
 } from "../../src/gen/csi/v1/csi.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/http-client.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/client/http-client.ts";
 import {
   CSI_STORAGE_CAPACITIES,
   NAMESPACES,

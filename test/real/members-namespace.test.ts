@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/http-client.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/client/http-client.ts";
 import { isKubeError } from "../../src/kube/kube-error.ts";
 import type { KubeObject } from "../../src/kube/object.ts";
 import {

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { freePort } from "../../demo/show/run/free-port.ts";
-import { createKubeClient } from "../../src/kube/http-client.ts";
+import { createKubeClient } from "../../src/kube/client/http-client.ts";
 import { makeOwnPair } from "../../src/process/certificates/own-pair.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { UNKNOWN_TOKENS } from "../../src/process/metrics-access.ts";

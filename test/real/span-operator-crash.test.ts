@@ -8,7 +8,7 @@ import { bootstrap } from "../../demo/stand-ins/bootstrap.ts";
 import { FILESYSTEMS } from "../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayoutStatus } from "../../src/api/filesystem-layout.ts";
 import { MEMBER_NAMESPACE } from "../../src/api/names.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/http-client.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../src/kube/client/http-client.ts";
 import type { KubeObject } from "../../src/kube/object.ts";
 import {
   NAMESPACES,

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { SpanMember } from "../../src/agent/member/span-member.ts";
+import type { SpanMember } from "../../src/agent/member-drivers/span-member.ts";
 import type { MountedSpan, SpanVolume, Storage } from "../../src/agent/storage/storage.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { describeReal, LOOP_PARTS } from "../harness/real-parts.ts";

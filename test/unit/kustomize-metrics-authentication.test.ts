@@ -6,7 +6,7 @@ import { parse } from "yaml";
 import { readConfig as readAgentConfig } from "../../src/agent/config.ts";
 import { readConfig as readExtenderConfig } from "../../src/extender/config.ts";
 import { readConfig as readOperatorConfig } from "../../src/operator/config.ts";
-import { readConfig as readEngineConfig } from "../../src/policy-engine/process/config.ts";
+import { readConfig as readEngineConfig } from "../../src/policy-engine/config.ts";
 import { hasKubectl, kustomizeWith, type Manifest, manifestsOf, podSpecOf } from "../harness/kustomize.ts";
 
 const describeWithKubectl = hasKubectl() ? describe : describe.skip;

@@ -1,6 +1,6 @@
 // The component network-policies against the ports of all manifests: each port is open to those who have to reach it, and to nobody else.
 import { describe, expect, it } from "@jest/globals";
-import { readConfig as readEngineConfig } from "../../src/policy-engine/process/config.ts";
+import { readConfig as readEngineConfig } from "../../src/policy-engine/config.ts";
 import { hasKubectl, kustomizeWith, type Manifest, manifestsOf, podSpecOf } from "../harness/kustomize.ts";
 import {
   allowedBy,

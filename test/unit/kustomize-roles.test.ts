@@ -7,7 +7,7 @@ import * as layouts from "../../src/api/filesystem-layout.ts";
 import * as logicalVolumes from "../../src/api/logical-volume.ts";
 import * as nodeStorages from "../../src/api/node-storage.ts";
 import * as policies from "../../src/api/volume-policy.ts";
-import { RESOURCES as READ_BY_EXTENDER } from "../../src/extender/cluster-stores.ts";
+import { RESOURCES as READ_BY_EXTENDER } from "../../src/extender/gather/cluster-stores.ts";
 import type { KubeObject, Resource } from "../../src/kube/object.ts";
 import * as builtIn from "../../src/kube/resources.ts";
 import {
@@ -38,9 +38,14 @@ function isResource(value: unknown): value is Resource<KubeObject> {
 
 /** Files outside a process' folder whose calls are made in its name, too. */
 const SOURCES = {
-  operator: ["src/operator", "src/kube/lease.ts", "src/kube/events.ts"],
-  agent: ["src/agent", "src/kube/events.ts"],
-  "policy-engine": ["src/policy-engine/process", "src/process/certificates", "src/kube/lease.ts", "src/kube/events.ts"],
+  operator: ["src/operator", "src/kube/election/lease.ts", "src/kube/events/events.ts"],
+  agent: ["src/agent", "src/kube/events/events.ts"],
+  "policy-engine": [
+    "src/policy-engine",
+    "src/process/certificates",
+    "src/kube/election/lease.ts",
+    "src/kube/events/events.ts",
+  ],
 } as const;
 
 /** An apply of a status never makes an object; of the others, those that may find none there. */

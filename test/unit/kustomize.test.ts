@@ -6,7 +6,7 @@ import { LOCAL_DRIVER, RELEASE } from "../../src/api/names.ts";
 import { LOCAL } from "../../src/csi/driver.ts";
 import { readConfig as readOperatorConfig } from "../../src/operator/config.ts";
 import { parseVolumeParameters } from "../../src/operator/csi/volume-parameters.ts";
-import { readConfig as readEngineConfig } from "../../src/policy-engine/process/config.ts";
+import { readConfig as readEngineConfig } from "../../src/policy-engine/config.ts";
 import {
   type Container,
   hasKubectl,

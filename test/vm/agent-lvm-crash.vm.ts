@@ -6,7 +6,7 @@ import { randomUUID } from "node:crypto";
 import { existsSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
-import { blockDeviceAt, blockSizeBytes } from "../../src/agent/member/block-device.ts";
+import { blockDeviceAt, blockSizeBytes } from "../../src/agent/member-drivers/block-device.ts";
 import { LOGICAL_VOLUMES } from "../../src/api/logical-volume.ts";
 import { GIB, MIB } from "../../src/units/quantity.ts";
 import { noteDeaths } from "../harness/death-notes.ts";

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
-import { readExt4Bytes } from "../../src/agent/storage/ext4-superblock.ts";
+import { readExt4Bytes } from "../../src/agent/storage/filesystem/ext4-superblock.ts";
 import { type LvmVolume, StorageError } from "../../src/agent/storage/storage.ts";
 import { directEffects } from "../../src/process/effects.ts";
 import { type BundleProcess, createBundleProcess } from "../harness/bundle-process.ts";

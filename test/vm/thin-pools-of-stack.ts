@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import type { NodeRecord } from "../../src/agent/node-records.ts";
+import type { NodeRecord } from "../../src/agent/volumes/node-records.ts";
 import { NODE_STORAGES, type NodeStorage } from "../../src/api/node-storage.ts";
 import { CLUSTER_VOLUME_POLICIES, type ClusterVolumePolicySpec } from "../../src/api/volume-policy.ts";
 import { EVENTS, type Event } from "../../src/kube/resources.ts";

@@ -7,8 +7,8 @@ import {
   type LastOperation,
   type Operation,
 } from "../../../src/api/filesystem-layout.ts";
-import type { KubeClient } from "../../../src/kube/client.ts";
-import { createReflector } from "../../../src/kube/reflector.ts";
+import { createReflector } from "../../../src/kube/cache/reflector.ts";
+import type { KubeClient } from "../../../src/kube/client/client.ts";
 import type { Logger } from "../../../src/process/log.ts";
 import { formatBytes, parseQuantity } from "../../../src/units/quantity.ts";
 import { CLAIM } from "../script/demo-claim.ts";

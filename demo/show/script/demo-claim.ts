@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { parse } from "yaml";
 import { fsidOf, volumeHandleOf } from "../../../src/api/identity.ts";
 import { VOLUME_POLICIES, type VolumePolicySpec } from "../../../src/api/volume-policy.ts";
-import type { ApplyConfiguration, KubeClient } from "../../../src/kube/client.ts";
+import type { ApplyConfiguration, KubeClient } from "../../../src/kube/client/client.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/resources.ts";
 import { formatQuantity } from "../../../src/units/quantity.ts";
 

@@ -2,8 +2,8 @@
 // what it makes lies in the run directory, and is not removed here.
 import { realpathSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { createKubeClient } from "../../../src/kube/http-client.ts";
-import { connectionOf } from "../../../src/kube/kube-config.ts";
+import { createKubeClient } from "../../../src/kube/client/http-client.ts";
+import { connectionOf } from "../../../src/kube/client/kube-config.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createLogger } from "../../../src/process/log.ts";
 import { GIB } from "../../../src/units/quantity.ts";

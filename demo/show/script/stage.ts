@@ -1,7 +1,7 @@
 // What the script plays on: the two writers, the managed volume as it is observed, and the levers that a user has. Acts wait
 // for what they see, never for a time; each wait has a limit and says what it waited for.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { KubeClient } from "../../../src/kube/client.ts";
+import type { KubeClient } from "../../../src/kube/client/client.ts";
 import type { Observer } from "../run/observer.ts";
 import type { Processes } from "../run/processes.ts";
 import type { RunClock } from "../run/run-clock.ts";

@@ -1,6 +1,6 @@
 // What running steps of shrinks may still take of the places where members lie. Without it two that look at one place at the same moment
 // would both count on what is free there.
-import type { MemberRoom } from "./block-member.ts";
+import type { MemberRoom } from "./block/block-member.ts";
 
 export interface MovingRoom {
   /** Less what the steps of other members may take there. */

@@ -2,7 +2,7 @@
 // the storage port follow it, so that the simulated disk refuses what a real one refuses.
 
 import { formatBytes, MIB } from "../../units/quantity.ts";
-import type { MemberRoom } from "./block-member.ts";
+import type { MemberRoom } from "./block/block-member.ts";
 import { coveringGrains } from "./size-grain.ts";
 import type { ShrinkResult } from "./storage.ts";
 

@@ -2,7 +2,7 @@
 // its members is made, mounted, grown and shrunk). Four adapters: real loop devices, the simulated disk of machines without
 // root, logical volumes (with a filesystem, or as they are), and members of other CSI drivers. Every method is idempotent: after a crash at any line the same call finishes the work.
 import type { FsType } from "../../api/filesystem-layout.ts";
-import type { SpanMember } from "../member/span-member.ts";
+import type { SpanMember } from "../member-drivers/span-member.ts";
 
 export interface VolumeIdentity {
   readonly handle: string;

@@ -1,13 +1,13 @@
 // The keeper of thin pools with what it hears and whom it asks: policies from the API server, classes from lvmd. Only wiring.
 import type { Registry } from "prom-client";
 import { CLUSTER_VOLUME_POLICIES } from "../../api/volume-policy.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { createEventRecorder } from "../../kube/events.ts";
-import { createReflector } from "../../kube/reflector.ts";
+import { createReflector } from "../../kube/cache/reflector.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import { createEventRecorder } from "../../kube/events/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
 import type { Stoppable } from "../../process/shutdown.ts";
-import type { NodeLvm } from "../lvm/node-lvm.ts";
+import type { NodeLvm } from "../lvmd-client/node-lvm.ts";
 import { createThinPoolKeeper } from "./thin-pool-keeper.ts";
 
 export interface KeepingThinPools {

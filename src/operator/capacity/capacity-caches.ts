@@ -1,8 +1,8 @@
 // What capacities are published from, and what is published: each change is told by the node that it is about.
 import { NODE_STORAGES } from "../../api/node-storage.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { createReflector, type Reflector } from "../../kube/reflector.ts";
-import { reflectorSet } from "../../kube/reflector-set.ts";
+import { createReflector, type Reflector } from "../../kube/cache/reflector.ts";
+import { reflectorSet } from "../../kube/cache/reflector-set.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { CSI_NODES, CSI_STORAGE_CAPACITIES, type StorageClass } from "../../kube/resources.ts";
 import type { Logger } from "../../process/log.ts";
 import { CAPACITY_LABELS, nodeOfCapacity } from "./capacity-object.ts";

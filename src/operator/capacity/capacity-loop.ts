@@ -2,7 +2,7 @@
 // written on change only. csi-provisioner would have to ask again and again.
 import { FIELD_MANAGERS } from "../../api/names.ts";
 import { LOCAL } from "../../csi/driver.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { CSI_STORAGE_CAPACITIES } from "../../kube/resources.ts";
 import type { Logger } from "../../process/log.ts";
 import { hasDriver } from "../csi/placement.ts";

@@ -1,7 +1,7 @@
 // A CSIStorageCapacity of ours: its name, what stands in it, and what one that is there says.
 import { createHash } from "node:crypto";
 import { LOCAL_DRIVER, TOPOLOGY_NODE } from "../../api/names.ts";
-import type { ApplyConfiguration } from "../../kube/client.ts";
+import type { ApplyConfiguration } from "../../kube/client/client.ts";
 import { CSI_STORAGE_CAPACITIES, type CSIStorageCapacity } from "../../kube/resources.ts";
 import { formatQuantity, readQuantity } from "../../units/quantity.ts";
 import type { WantedCapacity } from "./decide-capacity.ts";

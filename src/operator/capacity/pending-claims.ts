@@ -1,7 +1,8 @@
 // Tells claims that wait for a volume of a StorageClass that no node can ever give, while this replica leads.
-import type { EventRecorder } from "../../kube/events.ts";
+
+import type { Reflector } from "../../kube/cache/reflector.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import { objectKey } from "../../kube/object.ts";
-import type { Reflector } from "../../kube/reflector.ts";
 import type { PersistentVolumeClaim } from "../../kube/resources.ts";
 import type { Logger } from "../../process/log.ts";
 import { createLedQueue, type Duty } from "../led-queue.ts";

@@ -5,10 +5,10 @@ import { volumeHandleOf } from "../../api/identity.ts";
 import { MEMBER_NAMESPACE } from "../../api/names.ts";
 import { POLICY_PAGES, policyInBrief } from "../../api/policy-in-brief.ts";
 import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../api/volume-policy.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import { createReflector, type Reflector } from "../../kube/cache/reflector.ts";
+import { reflectorSet } from "../../kube/cache/reflector-set.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import type { KubeObject, Resource } from "../../kube/object.ts";
-import { createReflector, type Reflector } from "../../kube/reflector.ts";
-import { reflectorSet } from "../../kube/reflector-set.ts";
 import {
   NAMESPACES,
   PERSISTENT_VOLUME_CLAIMS,

@@ -3,7 +3,7 @@
 import { type ClaimResize, claimResizeOf, infeasibleMessage } from "../../api/claim-resize.ts";
 import { type Statement, statement } from "../../api/condition.ts";
 import type { Filesystem } from "../../api/filesystem.ts";
-import type { ApplyConfiguration } from "../../kube/client.ts";
+import type { ApplyConfiguration } from "../../kube/client/client.ts";
 import { formatBytes, parseQuantity } from "../../units/quantity.ts";
 import { filesystemStatus } from "../filesystem-status.ts";
 import type { OrdinaryClaim } from "./claim-facts.ts";

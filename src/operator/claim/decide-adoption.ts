@@ -12,7 +12,7 @@ import {
 } from "../../api/filesystem-layout.ts";
 import { API_VERSION, RECORDS, REFUSAL_ANNOTATION } from "../../api/names.ts";
 import { driverNamed } from "../../csi/driver.ts";
-import type { ApplyConfiguration } from "../../kube/client.ts";
+import type { ApplyConfiguration } from "../../kube/client/client.ts";
 import type { PersistentVolume } from "../../kube/resources.ts";
 import { readQuantity } from "../../units/quantity.ts";
 import type { OrdinaryClaim } from "./claim-facts.ts";

@@ -3,12 +3,12 @@
 import type { Filesystem, SizeTarget } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
-import { shows } from "../../kube/apply.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import { shows } from "../../kube/client/apply-on-change.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import { KubeError } from "../../kube/kube-error.ts";
+import type { Outcome } from "../../kube/queue/work-queue.ts";
 import { PERSISTENT_VOLUME_CLAIMS, type PersistentVolume } from "../../kube/resources.ts";
-import type { Outcome } from "../../kube/work-queue.ts";
 import type { Clock } from "../../process/clock.ts";
 import { formatQuantity, parseQuantity } from "../../units/quantity.ts";
 import { reportFilesystem } from "../report-filesystem.ts";

@@ -2,7 +2,7 @@
 // goes on; what was begun a moment ago only the one knows that has begun it.
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { ReadableStore } from "../../kube/store.ts";
+import type { ReadableStore } from "../../kube/cache/store.ts";
 import { isInTheWay, isMerging, type NodeMerge } from "./under-way.ts";
 
 export interface MergeTurns {

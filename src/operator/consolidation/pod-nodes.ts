@@ -10,7 +10,7 @@ export interface SeenNodes extends SeenSlots {
   runsOn(node: string, driver: string): boolean;
 }
 
-/** What schedulers say of slots: the stock one of a driver's limit, our extender of members (src/extender/misfit.ts). */
+/** What schedulers say of slots: the stock one of a driver's limit, our extender of members (src/extender/decide/misfit.ts). */
 const FOR_WANT_OF_SLOTS = /exceed max volume count|attach slots left/;
 
 /** Its scheduler has found no node, and names slots among the reasons. */

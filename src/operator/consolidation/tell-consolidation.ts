@@ -2,9 +2,9 @@
 // the pod, which reads no names of another namespace.
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { Reflector } from "../../kube/cache/reflector.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import { objectKey } from "../../kube/object.ts";
-import type { Reflector } from "../../kube/reflector.ts";
 import type { Pod } from "../../kube/resources.ts";
 import type { OperatorMetrics } from "../metrics.ts";
 import { isOfNamespace, type Need } from "./decide-needs.ts";

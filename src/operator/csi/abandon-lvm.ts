@@ -5,7 +5,7 @@ import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { fsidOf, volumeUIDOf } from "../../api/identity.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume } from "../../api/logical-volume.ts";
 import { Refusal } from "../../csi/refusal.ts";
-import type { ApplyConfiguration } from "../../kube/client.ts";
+import type { ApplyConfiguration } from "../../kube/client/client.ts";
 import { PERSISTENT_VOLUMES } from "../../kube/resources.ts";
 import { madeVolume } from "../lvm/logical-volume-state.ts";
 import { isRemoving } from "../volume/layout-facts.ts";

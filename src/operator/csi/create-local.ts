@@ -6,7 +6,7 @@ import { TOPOLOGY_NODE } from "../../api/names.ts";
 import { NODE_STORAGES, type NodeStorage } from "../../api/node-storage.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import type { Topology } from "../../gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { formatQuantity } from "../../units/quantity.ts";
 import { currentBytes, madeVolume } from "../lvm/logical-volume-state.ts";
 import { type MakingLogicalVolume, makeLogicalVolume } from "../lvm/make-logical-volume.ts";

@@ -6,7 +6,7 @@ import { SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
 import { driverNamed } from "../../csi/driver.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { Topology } from "../../gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import {
   NODES,

@@ -8,7 +8,7 @@ import { NODE_STORAGES, type NodeStorage } from "../../api/node-storage.ts";
 import type { Driver } from "../../csi/driver.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import type { CreateVolumeRequest, CreateVolumeResponse, Topology, TopologyRequirement } from "../../gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { CSI_NODES, type CSINode, NODES } from "../../kube/resources.ts";
 import type { MakingLogicalVolume } from "../lvm/make-logical-volume.ts";
 import { tearDownSpan } from "../member/tear-down-span.ts";

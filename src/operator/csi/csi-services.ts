@@ -10,8 +10,8 @@ import {
   ControllerService,
   ControllerServiceCapability_RPC_Type as Rpc,
 } from "../../gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { GrpcService } from "../../process/grpc.ts";
 import { MAKING_WAIT_LIMIT_MS } from "../lvm/make-logical-volume.ts";

@@ -5,10 +5,10 @@ import { LOGICAL_VOLUMES, type LogicalVolume } from "../../api/logical-volume.ts
 import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { DeleteSnapshotResponse } from "../../gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { Reflector } from "../../kube/cache/reflector.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
-import type { Reflector } from "../../kube/reflector.ts";
 import type { CacheWait } from "../volume/cache-wait.ts";
 import { isNodeGone } from "./remove-local.ts";
 

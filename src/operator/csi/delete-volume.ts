@@ -4,7 +4,7 @@ import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { volumeUIDOf } from "../../api/identity.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { DeleteVolumeResponse } from "../../gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { PERSISTENT_VOLUMES, type PersistentVolume } from "../../kube/resources.ts";
 import { newMember } from "../member/decide-members.ts";
 import { findMembers } from "../member/find-members.ts";

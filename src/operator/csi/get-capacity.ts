@@ -6,7 +6,7 @@ import { NODE_STORAGES, type NodeStorage } from "../../api/node-storage.ts";
 import type { Driver } from "../../csi/driver.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { GetCapacityRequest, GetCapacityResponse } from "../../gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { CSI_NODES } from "../../kube/resources.ts";
 import { capacityQuestion } from "./capacity-question.ts";
 import { freeBytesOf } from "./node-room.ts";

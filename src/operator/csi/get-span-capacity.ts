@@ -5,7 +5,7 @@ import { TOPOLOGY_NODE } from "../../api/names.ts";
 import type { Driver } from "../../csi/driver.ts";
 import { Refusal } from "../../csi/refusal.ts";
 import type { GetCapacityRequest, GetCapacityResponse } from "../../gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { CSI_STORAGE_CAPACITIES, type CSIStorageCapacity, NODES, STORAGE_CLASSES } from "../../kube/resources.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { capacityQuestion } from "./capacity-question.ts";

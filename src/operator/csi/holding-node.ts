@@ -1,7 +1,7 @@
 // Which node still has a volume's filesystem mounted, or may have: while one does, its members stay attached there. A node that is
 // gone, or that an administrator has declared out of service, holds nothing any more.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { NODES } from "../../kube/resources.ts";
 import { lossOf } from "../node-loss/lost-node.ts";
 import { isUnheard, saidHolder } from "../volume/layout-facts.ts";

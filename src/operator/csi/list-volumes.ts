@@ -7,7 +7,7 @@ import type { Driver } from "../../csi/driver.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import { shownVolumeId } from "../../csi/volume-id.ts";
 import type { ListVolumesRequest, ListVolumesResponse, ListVolumesResponse_Entry } from "../../gen/csi/v1/csi.ts";
-import type { ReadableStore } from "../../kube/store.ts";
+import type { ReadableStore } from "../../kube/cache/store.ts";
 import { presentBytes } from "../volume/layout-facts.ts";
 
 /** About 250 bytes each: a page stays far below gRPC's 4 MiB. */

@@ -5,7 +5,7 @@ import { accessOf } from "../../csi/access.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import { handleOf, noVolume } from "../../csi/volume-id.ts";
 import type { ControllerPublishVolumeRequest, ControllerPublishVolumeResponse } from "../../gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { CSI_DRIVERS, NODES, PERSISTENT_VOLUMES, type PersistentVolume } from "../../kube/resources.ts";
 import { lackOfSlots } from "../member/attach-slots.ts";
 import { withoutAttachment } from "../member/claim-source.ts";

@@ -4,8 +4,8 @@
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES } from "../../api/logical-volume.ts";
 import { Refusal } from "../../csi/refusal.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import { NODES } from "../../kube/resources.ts";
 import { isRemoved } from "../volume/layout-facts.ts";
 import type { LayoutWatch } from "../volume/layout-watch.ts";

@@ -2,7 +2,7 @@
 // reconcilers away, and goes last, so that a repeated call resumes wherever the last one ended.
 import { FILESYSTEMS } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import type { tearDownSpan } from "../member/tear-down-span.ts";
 import { isRemoving } from "../volume/layout-facts.ts";
 import { removedMembers } from "../volume/layout-fields.ts";

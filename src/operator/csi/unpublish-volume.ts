@@ -4,7 +4,7 @@ import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-
 import { volumeUIDOf } from "../../api/identity.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import type { ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse } from "../../gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { PERSISTENT_VOLUMES, type VolumeAttachment } from "../../kube/resources.ts";
 import { withoutAttachment } from "../member/claim-source.ts";
 import { hasMemberTraces } from "../member/member-traces.ts";

@@ -3,7 +3,7 @@ import { FILESYSTEM_LAYOUTS } from "../../api/filesystem-layout.ts";
 import { invalidArgument, Refusal } from "../../csi/refusal.ts";
 import { handleOf, noVolume } from "../../csi/volume-id.ts";
 import type { ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse } from "../../gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { askedUse } from "./volume-capabilities.ts";
 
 export async function validateVolume(

@@ -2,7 +2,7 @@
 // handle they like: before a volume is changed, claim, PersistentVolume and handle must name each other, by UID, both ways.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { Refusal } from "../../csi/refusal.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { objectKey } from "../../kube/object.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,

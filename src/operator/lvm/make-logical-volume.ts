@@ -3,9 +3,9 @@
 import { LOGICAL_VOLUMES, type LogicalVolume, type LogicalVolumeSpec } from "../../api/logical-volume.ts";
 import { API_VERSION } from "../../api/names.ts";
 import { Refusal, type RefusalCode } from "../../csi/refusal.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { Reflector } from "../../kube/cache/reflector.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
-import type { Reflector } from "../../kube/reflector.ts";
 import type { CacheWait } from "../volume/cache-wait.ts";
 import { type FinalCode, finalFailure, madeVolume } from "./logical-volume-state.ts";
 

@@ -3,7 +3,7 @@
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume, type LogicalVolumeSpec } from "../../api/logical-volume.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import { formatQuantity } from "../../units/quantity.ts";
 import { isRemoving, presentBytes } from "../volume/layout-facts.ts";

@@ -1,7 +1,7 @@
 // Whether a node has attach slots left for a volume's members, by what their drivers say on its CSINode. Every VolumeAttachment
 // of the node counts, as for the scheduler.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { CSI_NODES, VOLUME_ATTACHMENTS, type VolumeAttachment } from "../../kube/resources.ts";
 import { attachmentName } from "./member-names.ts";
 

@@ -1,6 +1,6 @@
 // Why a member's claim is not bound yet: what its provisioner has said in Events, and whether it has asked for another node.
 import { MEMBER_NAMESPACE, SELECTED_NODE } from "../../api/names.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { EVENTS, type Event, type PersistentVolumeClaim } from "../../kube/resources.ts";
 
 export interface ClaimTrouble {

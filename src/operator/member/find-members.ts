@@ -1,7 +1,7 @@
 // What is left of a span volume whose layout is lost: the claims that carry its labels, and the nodes where the volume itself or a
 // member is attached. Read from the API server, since a record is made of it.
 import { MEMBER_LABEL, MEMBER_NAMESPACE, RECORDS } from "../../api/names.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import type { KubeObject } from "../../kube/object.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,

@@ -1,8 +1,8 @@
 // Keeps the ConfigMap that the admission policies of kustomize/foundation/member-guard.yaml ask: whether there are members, logical volumes
 // among them, and who may take one away. While it is missing nothing of a member may be deleted, so it is looked for again and again.
 import { FIELD_MANAGERS, MEMBER_NAMESPACE } from "../../api/names.ts";
-import { shows } from "../../kube/apply.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import { shows } from "../../kube/client/apply-on-change.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import { CONFIG_MAPS } from "../../kube/resources.ts";
 import type { Logger } from "../../process/log.ts";

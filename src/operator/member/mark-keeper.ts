@@ -1,16 +1,16 @@
 // Keeps labels and annotations of members' claims and PersistentVolumes as those of the volume's own claim, for the keys that its class
 // allows. Nothing depends on them: a volume whose claim is gone keeps what it has, and a failure holds nothing else up.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import { type KubeObject, objectKey } from "../../kube/object.ts";
+import type { Outcome } from "../../kube/queue/work-queue.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,
   type PersistentVolume,
   type PersistentVolumeClaim,
 } from "../../kube/resources.ts";
-import type { Outcome } from "../../kube/work-queue.ts";
 import type { Logger } from "../../process/log.ts";
 import type { ClaimCaches } from "../claim/claim-caches.ts";
 import { createLedQueue, type Duty } from "../led-queue.ts";

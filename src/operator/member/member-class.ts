@@ -1,7 +1,7 @@
 // What is known of the StorageClass of a volume's members: whether they may grow in place, whether that has failed lately, and how much
 // of it the claim's namespace may have. A class that is gone lets none grow.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { STORAGE_CLASSES } from "../../kube/resources.ts";
 import type { MemberClassFacts } from "./decide-members.ts";
 import { classFailure, growthTime } from "./member-growth.ts";

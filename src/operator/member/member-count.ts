@@ -2,7 +2,7 @@
 // layout that is made again would give a name of a removed member to a new one, which a node may still hold for the old.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { NEXT_MEMBER_ANNOTATION } from "../../api/names.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import type { KubeObject } from "../../kube/object.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../kube/resources.ts";
 import { isOut } from "../volume/layout-facts.ts";

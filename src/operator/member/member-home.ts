@@ -1,8 +1,8 @@
 // The namespace of members, as it is when one is to be placed there. It is looked at anew each time: that is once for each claim that is
 // made, and what waits for it asks again by itself.
 import { MEMBER_NAMESPACE } from "../../api/names.ts";
-import { resourceLabel } from "../../kube/api-path.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import { resourceLabel } from "../../kube/client/api-path.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import type { KubeObject, Resource } from "../../kube/object.ts";
 import {

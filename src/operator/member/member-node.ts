@@ -3,7 +3,7 @@
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
 import type { Topology } from "../../gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { CSI_NODES, NODES, type PersistentVolume } from "../../kube/resources.ts";
 import { describeTopologies, isWithin, sharedTopologies, topologiesOf } from "./volume-topology.ts";
 

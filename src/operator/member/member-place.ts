@@ -1,6 +1,6 @@
 // Where a member is to be made and attached, and what its node has reported of it: gathered for planMember, partly from the API server.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import type { MemberFacts } from "./member-facts.ts";
 import { memberNode, strandedVolume } from "./member-node.ts";

@@ -2,7 +2,7 @@
 // name already was made by an earlier attempt; one that is somebody else's is refused.
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { MEMBER_NAMESPACE, SELECTED_NODE, SELECTED_NODE_ANNOTATION } from "../../api/names.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,

@@ -1,7 +1,7 @@
 // Whether anything in the cluster still tells of a span's members: a claim, a volume, an attachment. Where nothing does, and members of
 // its class are on a node by an attachment only, none of them is on any node. Reading only; in doubt something does.
 import { MEMBER_NAMESPACE, RECORDS } from "../../api/names.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import {
   CSI_DRIVERS,
   PERSISTENT_VOLUME_CLAIMS,

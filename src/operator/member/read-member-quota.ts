@@ -1,7 +1,7 @@
 // Reads what a namespace may still have of a class: its ResourceQuotas, and the layouts of its other volumes. From the API server,
 // since a cache that lags would let two volumes have the same bytes.
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { RESOURCE_QUOTAS } from "../../kube/resources.ts";
 import { type MemberQuota, tightestQuota } from "./member-quota.ts";
 import { rulesOfRecords } from "./member-rules.ts";

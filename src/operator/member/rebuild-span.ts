@@ -8,7 +8,7 @@ import {
   SELECTED_NODE,
   SELECTED_NODE_ANNOTATION,
 } from "../../api/names.ts";
-import type { ApplyConfiguration } from "../../kube/client.ts";
+import type { ApplyConfiguration } from "../../kube/client/client.ts";
 import type { PersistentVolume } from "../../kube/resources.ts";
 import { newLayout } from "../volume/layout-fields.ts";
 import type { IncompleteRecord, VolumeRecord } from "../volume/volume-record.ts";

@@ -1,7 +1,7 @@
 // Lets go of members that are out of the filesystem, past the point of no return (R5, R6). What a member is recorded with is read from
 // the API server right before, and how many members there ever were is kept first.
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout, type MemberSpec } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import { isOut } from "../volume/layout-facts.ts";
 import { keepCount } from "./member-count.ts";

@@ -1,7 +1,7 @@
 // Detaches a volume's members from nodes where the volume is not published: what is left of a step that was under way when it was
 // unpublished. Never from a node that says that it has the volume mounted.
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import type { VolumeAttachment } from "../../kube/resources.ts";
 import { saidHolder } from "../volume/layout-facts.ts";
 import type { MemberCaches } from "./member-facts.ts";

@@ -2,7 +2,7 @@
 // PersistentVolumes are kept and say whose they were. Each gets its claim again; no volume is ever made here.
 import { volumeUIDOf } from "../../api/identity.ts";
 import { MEMBER_LABEL, RECORDS } from "../../api/names.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, type PersistentVolume } from "../../kube/resources.ts";
 import { memberClaim } from "./member-claim.ts";
 import { type Placing, UnsafeHomeError } from "./member-home.ts";

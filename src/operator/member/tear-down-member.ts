@@ -1,7 +1,7 @@
 // R5 and R6: what is left of a member that is out of its filesystem, or whose volume is deleted, goes in this order: attachments,
 // the volume's Retain, the claim. Everything is read from the API server: a cache that lags must not cost a volume in use.
 import { MEMBER_LABEL, RECORDS } from "../../api/names.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,

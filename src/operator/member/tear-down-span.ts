@@ -1,7 +1,7 @@
 // The ordered teardown of a whole span volume: every attachment first, then each member. It needs no layout: whatever carries the
 // volume's labels is part of it, so that nothing is left of a volume whose layout was lost.
 import { MEMBER_LABEL, MEMBER_NAMESPACE, RECORDS } from "../../api/names.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../kube/resources.ts";
 import { type Placing, UnsafeHomeError } from "./member-home.ts";

@@ -4,7 +4,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ClaimSource, FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import type { ConditionReason } from "../../api/reasons.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { VOLUME_ATTACHMENTS } from "../../kube/resources.ts";
 import { isOut, isRemoving } from "../volume/layout-facts.ts";
 import type { GrowthRecord } from "../volume/layout-fields.ts";

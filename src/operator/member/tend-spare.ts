@@ -1,7 +1,7 @@
 // Sees to it that a span volume that is to have a spare member has one: ordered in the layout, from where it is made as any member is.
 // What a spare cannot be had for is only told: the volume is fine without.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { formatBytes } from "../../units/quantity.ts";
 import type { LayoutFields } from "../volume/layout-fields.ts";
 import type { LayoutWriter } from "../volume/layout-writer.ts";

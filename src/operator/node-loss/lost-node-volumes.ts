@@ -1,7 +1,7 @@
 // How many volumes are out of reach since their node is lost, by what their claims say is to become of them.
 import { Gauge, type Registry } from "prom-client";
+import type { Reflector } from "../../kube/cache/reflector.ts";
 import { objectKey } from "../../kube/object.ts";
-import type { Reflector } from "../../kube/reflector.ts";
 import type { PersistentVolumeClaim } from "../../kube/resources.ts";
 import type { VolumeCaches } from "../volume/volume-caches.ts";
 import { wantsDeletion } from "./decide-claim-deletion.ts";

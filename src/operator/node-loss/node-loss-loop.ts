@@ -1,12 +1,12 @@
 // What becomes of claims whose volume is on a lost node, while this replica leads: those that say so are deleted, of the others people
 // are told. The caches only say where to look: node and claim are read from the API server right before.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { Reflector } from "../../kube/cache/reflector.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
-import type { Reflector } from "../../kube/reflector.ts";
+import type { Outcome } from "../../kube/queue/work-queue.ts";
 import { NODES, PERSISTENT_VOLUME_CLAIMS, type PersistentVolumeClaim } from "../../kube/resources.ts";
-import type { Outcome } from "../../kube/work-queue.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Logger } from "../../process/log.ts";
 import { createLedQueue, type Duty } from "../led-queue.ts";

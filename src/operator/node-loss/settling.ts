@@ -1,6 +1,6 @@
 // How long nodes have been lost, as this replica has seen it: a claim is deleted only after a while, when it shows how many nodes went
 // with its own. Those that have left the cluster a short while ago count, with or without volumes of ours.
-import type { Reflector } from "../../kube/reflector.ts";
+import type { Reflector } from "../../kube/cache/reflector.ts";
 import type { Node } from "../../kube/resources.ts";
 import type { Clock } from "../../process/clock.ts";
 import { lossOf } from "./lost-node.ts";

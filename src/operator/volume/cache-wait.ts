@@ -1,7 +1,8 @@
 // Waiting for a change that a cache sees, by watch: no polling, and never longer than a limit. What the cache shows already is the
 // caller's to look at first, in the same turn.
+
+import type { Reflector } from "../../kube/cache/reflector.ts";
 import type { KubeObject } from "../../kube/object.ts";
-import type { Reflector } from "../../kube/reflector.ts";
 
 /**
  * Resolves at the next change of the object of this name for which it `holds` (undefined: it was deleted), and after `limitMs` in any

@@ -3,8 +3,8 @@
 import { FILESYSTEMS, type Filesystem, type WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import type { Clock } from "../../process/clock.ts";
 import type { Consolidations } from "../consolidation/consolidations.ts";
 import { hasBegun, isOnlyOrdered, type MergeWay, unchanged } from "../member/decide-consolidation.ts";

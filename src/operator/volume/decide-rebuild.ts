@@ -1,6 +1,6 @@
 // What to make again when somebody has deleted an object of a volume whose claim is still bound. Pure. Nothing is guessed:
 // the size is whatever is found on the node, and an incomplete record stalls.
-import type { ApplyConfiguration } from "../../kube/client.ts";
+import type { ApplyConfiguration } from "../../kube/client/client.ts";
 import type { PersistentVolume } from "../../kube/resources.ts";
 import { rebuiltSpan } from "../member/rebuild-span.ts";
 import type { LiveVolumeFacts, VolumeFacts } from "./gather.ts";

@@ -6,7 +6,7 @@ import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import type { Condition } from "../../api/schema.ts";
-import type { ApplyConfiguration } from "../../kube/client.ts";
+import type { ApplyConfiguration } from "../../kube/client/client.ts";
 import { formatBytes, parseQuantity } from "../../units/quantity.ts";
 import { filesystemStatus } from "../filesystem-status.ts";
 import type { ClassFailure } from "../member/member-growth.ts";

@@ -1,7 +1,7 @@
 // Writes the Filesystem of a claim, in CreateVolume and when it was lost.
 import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { filesystemOf } from "./layout-fields.ts";
 import type { ClaimIdentity } from "./volume-record.ts";
 

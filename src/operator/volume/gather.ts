@@ -2,7 +2,7 @@
 // the API server before anything is made of it: a cache that lags is no loss.
 import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { objectKey } from "../../kube/object.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,

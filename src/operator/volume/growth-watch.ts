@@ -2,7 +2,7 @@
 // it has changed. A memory that merely becomes newer is passed over, so that many volumes that fail one after another cost one look at each.
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { GROWTH_FAILED_ANNOTATION, GROWTH_WORKED_ANNOTATION } from "../../api/names.ts";
-import type { Reflector } from "../../kube/reflector.ts";
+import type { Reflector } from "../../kube/cache/reflector.ts";
 import type { Clock } from "../../process/clock.ts";
 import { classFailure } from "../member/member-growth.ts";
 import { rulesOfRecords } from "../member/member-rules.ts";

@@ -17,8 +17,8 @@ import {
   RECORDS,
   SELECTED_NODE_ANNOTATION,
 } from "../../api/names.ts";
-import type { ApplyConfiguration } from "../../kube/client.ts";
-import { versionOf } from "../../kube/on-latest.ts";
+import type { ApplyConfiguration } from "../../kube/client/client.ts";
+import { versionOf } from "../../kube/client/on-latest.ts";
 import { formatQuantity } from "../../units/quantity.ts";
 import type { LogicalVolumeRecord } from "../lvm/logical-volume-record.ts";
 import { recordsOfRules } from "../member/member-rules.ts";

@@ -1,7 +1,7 @@
 // Waiting for a FilesystemLayout to say something.
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { Reflector } from "../../kube/reflector.ts";
+import type { Reflector } from "../../kube/cache/reflector.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { createCacheWait } from "./cache-wait.ts";
 import { isBlank } from "./layout-facts.ts";
 

@@ -2,8 +2,8 @@
 // The agent's status writes move the version too, so conflicts are ordinary; what to write is the caller's decision.
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { FIELD_MANAGERS } from "../../api/names.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { onLatest } from "../../kube/on-latest.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import { onLatest } from "../../kube/client/on-latest.ts";
 import type { EffectPoint } from "../../process/effects.ts";
 import { changedLayout, type LayoutFields } from "./layout-fields.ts";
 

@@ -2,7 +2,7 @@
 // overwrite it, and a plain create would own its fields for ever; so the name is taken first, by a blank one that the apply fills in.
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
-import type { ApplyConfiguration, KubeClient } from "../../kube/client.ts";
+import type { ApplyConfiguration, KubeClient } from "../../kube/client/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
 import type { EffectPoint } from "../../process/effects.ts";
 import { isBlank } from "./layout-facts.ts";

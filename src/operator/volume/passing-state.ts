@@ -3,7 +3,7 @@
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
 import type { Condition } from "../../api/schema.ts";
-import type { ApplyConfiguration } from "../../kube/client.ts";
+import type { ApplyConfiguration } from "../../kube/client/client.ts";
 
 /** An extend by a member is over by then, and has cost no write for what it waited for in between. */
 const PASSING_MS = 3000;

@@ -2,9 +2,9 @@
 // status follows. What was lost is made again before anything else is decided on it.
 import type { Filesystem } from "../../api/filesystem.ts";
 import type { FilesystemLayout } from "../../api/filesystem-layout.ts";
-import { shows } from "../../kube/apply.ts";
+import { shows } from "../../kube/client/apply-on-change.ts";
+import type { Outcome } from "../../kube/queue/work-queue.ts";
 import { NODES } from "../../kube/resources.ts";
-import type { Outcome } from "../../kube/work-queue.ts";
 import type { Consolidations } from "../consolidation/consolidations.ts";
 import { tendLogicalVolume } from "../lvm/tend-logical-volume.ts";
 import { type ClassFailure, classFailure, growthNews } from "../member/member-growth.ts";

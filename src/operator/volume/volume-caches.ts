@@ -3,10 +3,10 @@ import { FILESYSTEMS, type Filesystem } from "../../api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume } from "../../api/logical-volume.ts";
 import { MEMBER_NAMESPACE, RECORDS } from "../../api/names.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import { createReflector, type Reflector } from "../../kube/cache/reflector.ts";
+import { type ReflectorSet, reflectorSet } from "../../kube/cache/reflector-set.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import type { KubeObject } from "../../kube/object.ts";
-import { createReflector, type Reflector } from "../../kube/reflector.ts";
-import { type ReflectorSet, reflectorSet } from "../../kube/reflector-set.ts";
 import {
   CSI_DRIVERS,
   type CSIDriver,

@@ -1,6 +1,6 @@
 // Reads of the API server for admissions, with a limit over all of them: a pod may name hundreds of claims that no cache has, whoever
 // reaches the port may send hundreds of pods at once, and the operator's other work has the same connections.
-import type { KubeClient } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { KubeError } from "../../kube/kube-error.ts";
 import type { Clock } from "../../process/clock.ts";
 

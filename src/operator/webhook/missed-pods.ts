@@ -2,10 +2,10 @@
 // each of them once, while this replica leads. Nothing of a pod is changed: what its scheduler goes by cannot be any more.
 import { matchesSelector } from "../../api/label-selector.ts";
 import { POD_WEBHOOK } from "../../api/placement.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { Reflector } from "../../kube/cache/reflector.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import { objectKey } from "../../kube/object.ts";
-import type { Reflector } from "../../kube/reflector.ts";
 import {
   EVENTS,
   type MutatingWebhookConfiguration,

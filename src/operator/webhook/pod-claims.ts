@@ -1,8 +1,8 @@
 // Which claims of a pod are of Tidemark's drivers: from the caches, and from the API server where these do not have one (yet).
 import { driverNamed } from "../../csi/driver.ts";
-import type { KubeClient } from "../../kube/client.ts";
+import type { Reflector } from "../../kube/cache/reflector.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { objectKey } from "../../kube/object.ts";
-import type { Reflector } from "../../kube/reflector.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   type PersistentVolume,

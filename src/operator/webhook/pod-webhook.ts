@@ -9,10 +9,10 @@ import {
   SCHEDULER_CERTIFICATE_NAME,
   TIDEMARK_SCHEDULER,
 } from "../../api/placement.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { EventRecorder } from "../../kube/events.ts";
-import { createReflector } from "../../kube/reflector.ts";
-import { reflectorSet } from "../../kube/reflector-set.ts";
+import { createReflector } from "../../kube/cache/reflector.ts";
+import { reflectorSet } from "../../kube/cache/reflector-set.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import { MUTATING_WEBHOOK_CONFIGURATIONS, PODS, type Secret } from "../../kube/resources.ts";
 import { type CertificateKeeper, createCertificateKeeper } from "../../process/certificates/certificate-keeper.ts";
 import type { Leaf } from "../../process/certificates/certificate-round.ts";

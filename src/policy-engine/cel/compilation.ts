@@ -1,6 +1,7 @@
 // What is known while one expression is compiled: which names it may use, and what it has used so far.
+
+import type { PolicyPatterns } from "./functions/patterns.ts";
 import type { ASTNode } from "./parser.ts";
-import type { PolicyPatterns } from "./patterns.ts";
 import type { Run } from "./scope.ts";
 import type { Term, Unit, Value, ValueType } from "./term.ts";
 

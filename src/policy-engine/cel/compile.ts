@@ -1,18 +1,19 @@
 // From the syntax tree to a typed term: which node is compiled where. Everything that the dialect has is named here; every
 // other node is refused.
-import { type ArithmeticOperator, compileArithmetic, compileNegation } from "./arithmetic.ts";
-import { compileCall, compileMethod } from "./calls.ts";
-import { type ComparisonOperator, compileComparison, compileMembership } from "./comparison.ts";
+
 import type { Compilation, Local, Usage, Variable } from "./compilation.ts";
 import { EvaluationFailure } from "./failure.ts";
-import { toInt } from "./int.ts";
+import { toInt } from "./functions/int.ts";
 import { MAX_COMPREHENSION_DEPTH, MAX_DEPTH } from "./limits.ts";
-import { compileList, compileMap } from "./literals.ts";
-import { compileConditional, compileLogic, compileNot } from "./logic.ts";
 import { type ASTNode, tooDeep } from "./parser.ts";
 import { Refusal } from "./problem.ts";
-import { compileField, compileIndex, compileName } from "./selection.ts";
 import { constantTerm, type Term } from "./term.ts";
+import { type ArithmeticOperator, compileArithmetic, compileNegation } from "./terms/arithmetic.ts";
+import { compileCall, compileMethod } from "./terms/calls.ts";
+import { type ComparisonOperator, compileComparison, compileMembership } from "./terms/comparison.ts";
+import { compileList, compileMap } from "./terms/literals.ts";
+import { compileConditional, compileLogic, compileNot } from "./terms/logic.ts";
+import { compileField, compileIndex, compileName } from "./terms/selection.ts";
 
 /** Compiles a whole expression and adds what it needs to the usage. Throws Refusal. */
 export function compileTree(node: ASTNode, variables: ReadonlyMap<string, Variable>, usage: Usage): Term {

@@ -1,7 +1,7 @@
 // The only file that touches the CEL package: it parses, and it checks types as a second opinion beside our own compiler.
 // It never evaluates: the package's evaluator differs from the specification, and runs `matches` on backtracking RegExp.
 import { type ASTNode, Environment, type ParseError, type TypeCheckResult } from "@marcbachmann/cel-js";
-import { FACT_OBJECTS } from "./facts.ts";
+import { FACT_OBJECTS } from "./fact-table.ts";
 import { MAX_DEPTH, MAX_EXPRESSION_CHARS, MAX_LITERAL_ITEMS } from "./limits.ts";
 import { Refusal, type SourceRange } from "./problem.ts";
 import type { ValueType } from "./term.ts";

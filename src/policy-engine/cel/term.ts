@@ -1,6 +1,6 @@
 // A typed piece of a compiled expression: the type that the checker derived, what it costs, and the closure that runs it.
 import { EvaluationFailure } from "./failure.ts";
-import type { Int } from "./int.ts";
+import type { Int } from "./functions/int.ts";
 import { Refusal, type SourceRange } from "./problem.ts";
 import type { Run, Scope } from "./scope.ts";
 

@@ -2,9 +2,9 @@
 // one is a problem even when nothing reads it.
 import { emptyUsage, type Variable } from "./compilation.ts";
 import { compileTree } from "./compile.ts";
+import { createPatternCache, PolicyPatterns } from "./functions/patterns.ts";
 import { MAX_COST, MAX_VARIABLES } from "./limits.ts";
 import { createParser, type Parser } from "./parser.ts";
-import { createPatternCache, PolicyPatterns } from "./patterns.ts";
 import { type ExpressionProblem, problemOf, Refusal } from "./problem.ts";
 import type { Run, Scope } from "./scope.ts";
 import type { Term, Value } from "./term.ts";

@@ -1,10 +1,11 @@
 // Keeps a CA and its leaves in Secrets, for whoever leads: at each change of one of them and every few minutes. It never ends
 // the process: what cannot be done now is tried again, and what serves goes on with the certificates that it has.
-import { type BackOff, backOffMs } from "../../kube/back-off.ts";
-import type { KubeClient } from "../../kube/client.ts";
+
+import { createReflector } from "../../kube/cache/reflector.ts";
+import { reflectorSet } from "../../kube/cache/reflector-set.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
 import { isKubeError } from "../../kube/kube-error.ts";
-import { createReflector } from "../../kube/reflector.ts";
-import { reflectorSet } from "../../kube/reflector-set.ts";
+import { type BackOff, backOffMs } from "../../kube/queue/back-off.ts";
 import { SECRETS, type Secret } from "../../kube/resources.ts";
 import { type CertificateRoundOptions, runCertificateRound } from "./certificate-round.ts";
 

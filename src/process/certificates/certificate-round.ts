@@ -1,8 +1,8 @@
 // One look at the CA's and the leaves' Secrets, and the writes that it takes to make them right: gather → decide → apply →
 // report. Writes are guarded by resourceVersion, so that of two who do this at once one is refused, and looks again. The Secrets come, empty,
 // with the manifests: who may create Secrets could have the token of any service account of the namespace written into one.
-import type { KubeClient } from "../../kube/client.ts";
-import type { EventRecorder } from "../../kube/events.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
 import { SECRETS, type Secret } from "../../kube/resources.ts";
 import type { Logger } from "../log.ts";
 import type { CertificateTimes } from "./certificate-times.ts";

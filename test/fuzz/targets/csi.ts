@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { kubeletPath } from "../../../src/agent/kubelet-path.ts";
+import { kubeletPath } from "../../../src/agent/csi/kubelet-path.ts";
 import { isUUID, snapshotUIDOf, volumeUIDOf } from "../../../src/api/identity.ts";
 import { accessOf } from "../../../src/csi/access.ts";
 import { LOCAL, SPAN } from "../../../src/csi/driver.ts";
@@ -153,7 +153,7 @@ const getCapacity: FuzzTarget = {
 
 const publish: FuzzTarget = {
   name: "CSI NodePublishVolume",
-  parsers: ["src/agent/kubelet-path.ts", "src/csi/access.ts"],
+  parsers: ["src/agent/csi/kubelet-path.ts", "src/csi/access.ts"],
   seeds: () =>
     ["/pods/a/volumes/mount", "/plugins/x/../y", "//pods", ""].map((path) => {
       const fields = { volumeId: HANDLE, targetPath: `KUBELET${path}`, volumeCapability: mountCapability("btrfs") };

@@ -3,16 +3,16 @@ import assert from "node:assert/strict";
 import { closeSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import { problemOfSuperblock, withFsid } from "../../../src/agent/storage/btrfs-rename.ts";
-import { parseLastChunkEnd, parseSubvolumes } from "../../../src/agent/storage/btrfs-sharing.ts";
-import { deviceOfBlock, readCommittedSize } from "../../../src/agent/storage/btrfs-superblock.ts";
-import { readExt4Bytes, readExt4State } from "../../../src/agent/storage/ext4-superblock.ts";
-import { parseMounts } from "../../../src/agent/storage/mount-table.ts";
-import { hasOurFilters } from "../../../src/agent/storage/others-at-work.ts";
+import { assertWholeMember } from "../../../src/agent/storage/block/whole-member.ts";
+import { problemOfSuperblock, withFsid } from "../../../src/agent/storage/btrfs/btrfs-rename.ts";
+import { parseLastChunkEnd, parseSubvolumes } from "../../../src/agent/storage/btrfs/btrfs-sharing.ts";
+import { deviceOfBlock, readCommittedSize } from "../../../src/agent/storage/btrfs/btrfs-superblock.ts";
+import { hasOurFilters } from "../../../src/agent/storage/btrfs/others-at-work.ts";
+import { swapfilePaths } from "../../../src/agent/storage/btrfs/swapfiles.ts";
+import { readExt4Bytes, readExt4State } from "../../../src/agent/storage/filesystem/ext4-superblock.ts";
+import { parseMounts } from "../../../src/agent/storage/filesystem/mount-table.ts";
 import { parseSuperblock } from "../../../src/agent/storage/span/device-identity.ts";
 import { parseDeviceUsage } from "../../../src/agent/storage/span/device-usage.ts";
-import { swapfilePaths } from "../../../src/agent/storage/swapfiles.ts";
-import { assertWholeMember } from "../../../src/agent/storage/whole-member.ts";
 import { type KnownFilesystem, readFilesystemEnd } from "../../../src/lvmd/volumes/filesystem-end.ts";
 import { mutateBlock, textMutator } from "../mutate.ts";
 import { checksummed, formatted, hasRightChecksum, PLACES } from "../superblocks.ts";
@@ -34,7 +34,7 @@ function unescaped(text: string): string {
 
 const mounts: FuzzTarget = {
   name: "the mount table",
-  parsers: ["src/agent/storage/mount-table.ts"],
+  parsers: ["src/agent/storage/filesystem/mount-table.ts"],
   seeds: () => [
     // Once a path with a character that is no byte.
     "50 22 0:43 / /mnt/\\400 rw - xfs /dev/\\777 rw\n",
@@ -66,7 +66,7 @@ const mounts: FuzzTarget = {
 
 const swaps: FuzzTarget = {
   name: "the table of swap",
-  parsers: ["src/agent/storage/swapfiles.ts"],
+  parsers: ["src/agent/storage/btrfs/swapfiles.ts"],
   seeds: () => [
     "Filename\tType\tSize\tUsed\tPriority\n/swap\\040file file\t1048572\t0\t-2\n/dev/sda2 partition 1 0 -3\n",
   ],
@@ -108,7 +108,7 @@ const CHUNKS = `\titem 0 key (1 DEV_EXTENT 22020096) itemoff 16195 itemsize 48
 const btrfsTools: FuzzTarget = {
   name: "what the btrfs tools say",
   parsers: [
-    ...["src/agent/storage/btrfs-sharing.ts", "src/agent/storage/others-at-work.ts"],
+    ...["src/agent/storage/btrfs/btrfs-sharing.ts", "src/agent/storage/btrfs/others-at-work.ts"],
     ...["src/agent/storage/span/device-identity.ts", "src/agent/storage/span/device-usage.ts"],
   ],
   seeds: () => [
@@ -158,9 +158,11 @@ function superblocks(type: KnownFilesystem): FuzzTarget {
   return {
     name: `superblocks of ${type}`,
     parsers: [
-      ...["src/lvmd/volumes/filesystem-end.ts", "src/agent/storage/whole-member.ts"],
-      ...(type === "btrfs" ? ["src/agent/storage/btrfs-superblock.ts", "src/agent/storage/btrfs-rename.ts"] : []),
-      ...(type === "ext4" ? ["src/agent/storage/ext4-superblock.ts"] : []),
+      ...["src/lvmd/volumes/filesystem-end.ts", "src/agent/storage/block/whole-member.ts"],
+      ...(type === "btrfs"
+        ? ["src/agent/storage/btrfs/btrfs-superblock.ts", "src/agent/storage/btrfs/btrfs-rename.ts"]
+        : []),
+      ...(type === "ext4" ? ["src/agent/storage/filesystem/ext4-superblock.ts"] : []),
     ],
     seeds: () => formatted(type),
     // Half of them with the right checksum: nothing of the others is looked at any further.

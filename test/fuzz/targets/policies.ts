@@ -4,10 +4,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
 import { compileExpression, type Wanted } from "../../../src/policy-engine/cel/expression.ts";
+import { createPatternCache, PolicyPatterns } from "../../../src/policy-engine/cel/functions/patterns.ts";
 import { MAX_COST } from "../../../src/policy-engine/cel/limits.ts";
-import { createPatternCache, PolicyPatterns } from "../../../src/policy-engine/cel/patterns.ts";
 import { compileVariables } from "../../../src/policy-engine/cel/variables.ts";
-import { type AnyPolicy, compilePolicy, outlinePolicy } from "../../../src/policy-engine/compile-policy.ts";
+import { type AnyPolicy, compilePolicy, outlinePolicy } from "../../../src/policy-engine/policies/compile-policy.ts";
 import { aScope } from "../../builders/cel-scope.ts";
 import { aClusterPolicy, aVolumePolicy } from "../../builders/policy.ts";
 import { jsonMutator, textMutator } from "../mutate.ts";
@@ -85,7 +85,7 @@ const SCOPES = [
 
 const cel: FuzzTarget = {
   name: "CEL",
-  parsers: ["src/policy-engine/cel/parser.ts", "src/policy-engine/cel/time.ts"],
+  parsers: ["src/policy-engine/cel/parser.ts", "src/policy-engine/cel/functions/time.ts"],
   seeds: () => EXPRESSIONS,
   mutate: textMutator(WORDS),
   refusals: ["Refused"],
@@ -130,7 +130,7 @@ function policySeeds(): Buffer[] {
 
 const policies: FuzzTarget = {
   name: "policies",
-  parsers: ["src/policy-engine/compile-policy.ts", "src/policy-engine/field-reader.ts"],
+  parsers: ["src/policy-engine/policies/compile-policy.ts", "src/policy-engine/policies/field-reader.ts"],
   seeds: () => [...policySeeds(), ...fixtures("api").filter((text) => text.includes("VolumePolicy"))],
   mutate: jsonMutator([
     ...[

@@ -2,23 +2,23 @@
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { isPersistentMount } from "../../../src/agent/claim/persistent-mount.ts";
-import { createNodeRecords } from "../../../src/agent/node-records.ts";
+import { isPersistentMount } from "../../../src/agent/foreign-claims/persistent-mount.ts";
+import { memberRecordPath, readMemberRecord } from "../../../src/agent/storage/block/member-record.ts";
 import type { LvmHost } from "../../../src/agent/storage/lvm/lvm-host.ts";
 import { recordedTokens, reductionRecordPath } from "../../../src/agent/storage/lvm/reduction-record.ts";
 import {
   readUnmountedShrink,
   unmountedShrinkPath,
   unmountedShrinkText,
-} from "../../../src/agent/storage/lvm/unmounted-shrink-record.ts";
-import { memberRecordPath, readMemberRecord } from "../../../src/agent/storage/member-record.ts";
+} from "../../../src/agent/storage/lvm/unmounted-shrink/unmounted-shrink-record.ts";
 import {
   readSimulatedMember,
   simulatedMemberPath,
   simulatedMemberText,
-} from "../../../src/agent/storage/simulated-member.ts";
+} from "../../../src/agent/storage/simulated/simulated-member.ts";
 import { readSpanRecord, spanRecordPath, spanRecordText } from "../../../src/agent/storage/span/span-record.ts";
 import type { LoopVolume, LvmMember, SpanVolume } from "../../../src/agent/storage/storage.ts";
+import { createNodeRecords } from "../../../src/agent/volumes/node-records.ts";
 import { volumeUIDOf } from "../../../src/api/identity.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { directEffects } from "../../../src/process/effects.ts";
@@ -80,7 +80,7 @@ const isBytes = (...values: readonly (number | undefined)[]): void => {
 
 const nodeRecords = records({
   name: "node records",
-  parsers: ["src/agent/node-records.ts"],
+  parsers: ["src/agent/volumes/node-records.ts"],
   seeds: () => fixtures("agent/volumes"),
   words: [
     "loop",
@@ -106,7 +106,7 @@ const nodeRecords = records({
 
 const memberRecords = records({
   name: "member records",
-  parsers: ["src/agent/storage/member-record.ts", "src/agent/storage/read-record.ts"],
+  parsers: ["src/agent/storage/block/member-record.ts", "src/agent/storage/block/read-record.ts"],
   seeds: () => fixtures("agent/members", ".member.json"),
   words: ["formatting", "formatted", "mounted", "btrfs", "state"],
   path: (directory) => memberRecordPath(directory, "m"),
@@ -145,7 +145,7 @@ const reductions = records({
 
 const unmountedShrinks = records({
   name: "records of unmounted shrinks",
-  parsers: ["src/agent/storage/lvm/unmounted-shrink-record.ts"],
+  parsers: ["src/agent/storage/lvm/unmounted-shrink/unmounted-shrink-record.ts"],
   seeds: () => fixtures("agent/members", ".unmounted-shrink.json"),
   words: ["Begun", "Guarded", "Proven", "RollingBack", "phase", "mountCount"],
   path: (directory) => unmountedShrinkPath(hostOf(directory), LVM),
@@ -160,7 +160,7 @@ const diskOf = (directory: string) => ({ directory, files, clock: systemClock })
 
 const simulatedMembers = records({
   name: "members of the simulated disk",
-  parsers: ["src/agent/storage/simulated-member.ts"],
+  parsers: ["src/agent/storage/simulated/simulated-member.ts"],
   seeds: () => [
     Buffer.from(
       simulatedMemberText({
@@ -184,7 +184,7 @@ const SOURCE = { driver: "other.example.com", volumeHandle: "vol-1" };
 
 const kubeletRecords: FuzzTarget = {
   name: "kubelet's records of volumes",
-  parsers: ["src/agent/claim/persistent-mount.ts"],
+  parsers: ["src/agent/foreign-claims/persistent-mount.ts"],
   seeds: () => [
     JSON.stringify({ driverName: SOURCE.driver, volumeHandle: SOURCE.volumeHandle, volumeLifecycleMode: "Persistent" }),
   ],

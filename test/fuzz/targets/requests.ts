@@ -1,11 +1,11 @@
 // What schedulers, the API server and agents send: extender arguments, AdmissionReviews, samples, watch events.
 import assert from "node:assert/strict";
-import { elementsOf, membersOf } from "../../../src/extender/json-pieces.ts";
-import { readArgs } from "../../../src/extender/read-args.ts";
+import { elementsOf, membersOf } from "../../../src/extender/report/json-pieces.ts";
+import { readArgs } from "../../../src/extender/report/read-args.ts";
 import { AgentMessage } from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { readWatchEvents } from "../../../src/kube/watch-stream.ts";
+import { readWatchEvents } from "../../../src/kube/client/watch-stream.ts";
 import { readReview } from "../../../src/operator/webhook/admission-review.ts";
-import { createSampleIntake } from "../../../src/policy-engine/process/sample-intake.ts";
+import { createSampleIntake } from "../../../src/policy-engine/samples/sample-intake.ts";
 import { buildPod, buildReview, ephemeral, ofClaim } from "../../builders/pod-review.ts";
 import { NODE, VOLUME_UID } from "../../builders/volume.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
@@ -59,7 +59,7 @@ const node = (name: string) => ({ metadata: { name }, status: { capacity: { cpu:
 
 const extenderArguments: FuzzTarget = {
   name: "extender arguments",
-  parsers: ["src/extender/read-args.ts", "src/extender/json-pieces.ts"],
+  parsers: ["src/extender/report/read-args.ts", "src/extender/report/json-pieces.ts"],
   seeds: () =>
     [
       { Pod: buildPod([ofClaim("data"), ephemeral("scratch", undefined, "1Gi")]), NodeNames: ["node-1", "node-2"] },
@@ -98,7 +98,7 @@ const extenderArguments: FuzzTarget = {
 
 const pieces: FuzzTarget = {
   name: "pieces of large JSON",
-  parsers: ["src/extender/json-pieces.ts"],
+  parsers: ["src/extender/report/json-pieces.ts"],
   seeds: () => [
     '{"Pod":{"a":[1,"}",{}]},"NodeNames":["a","b\\"c"]}',
     ' [1, {"a": null} ,"x"] ',
@@ -131,7 +131,7 @@ const SAMPLE = {
 
 const samples: FuzzTarget = {
   name: "the stream of samples",
-  parsers: ["src/policy-engine/process/sample-intake.ts"],
+  parsers: ["src/policy-engine/samples/sample-intake.ts"],
   seeds: () =>
     [
       AgentMessage.fromPartial({ message: { $case: "hello", value: { nodeName: NODE, highestEpoch: 4 } } }),
@@ -168,7 +168,7 @@ const EVENTS = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"].map((type) 
 
 const watchEvents: FuzzTarget = {
   name: "watch events",
-  parsers: ["src/kube/watch-stream.ts", "src/kube/status-error.ts"],
+  parsers: ["src/kube/client/watch-stream.ts", "src/kube/client/status-error.ts"],
   // Those behind were once crashes.
   seeds: () => [
     ...EVENTS.map((event) => `${event}\n`),

@@ -1,6 +1,6 @@
 // Quantities, durations, percentages and times at which a window opens: against a second reading in whole numbers.
 import assert from "node:assert/strict";
-import { createMaintenanceWindow } from "../../../src/policy-engine/maintenance-window.ts";
+import { createMaintenanceWindow } from "../../../src/policy-engine/policies/maintenance-window.ts";
 import { parseDuration } from "../../../src/units/duration.ts";
 import { parseQuantity } from "../../../src/units/quantity.ts";
 import { parsePercent } from "../../../src/units/ratio.ts";
@@ -117,7 +117,7 @@ const HOUR_MS = 3_600_000;
 
 const windows: FuzzTarget = {
   name: "maintenance windows",
-  parsers: ["src/policy-engine/maintenance-window.ts"],
+  parsers: ["src/policy-engine/policies/maintenance-window.ts"],
   seeds: () => [
     "0 2 * * *|Europe/Berlin",
     "*/15 1-5 * * 1-5|UTC",

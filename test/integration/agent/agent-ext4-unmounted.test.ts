@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { readExt4Bytes } from "../../../src/agent/storage/ext4-superblock.ts";
+import { readExt4Bytes } from "../../../src/agent/storage/filesystem/ext4-superblock.ts";
 import type { FilesystemLayoutSpec } from "../../../src/api/filesystem-layout.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { type FakeLvmd, startFakeLvmd } from "../../fakes/fake-lvmd.ts";

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { createFilesystemLocks, type FilesystemLocks } from "../../../src/agent/filesystem-lock.ts";
+import { createFilesystemLocks, type FilesystemLocks } from "../../../src/agent/apply/filesystem-lock.ts";
 import { CommandError, type CommandPort, createCommandPort } from "../../../src/process/command-port.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createFilePort } from "../../../src/process/file-port.ts";

@@ -1,8 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { expect, it } from "@jest/globals";
-import { recordWithLayout } from "../../../src/agent/layout-record.ts";
+import { recordWithLayout } from "../../../src/agent/gather/layout-record.ts";
 import { createAgentMetrics } from "../../../src/agent/metrics.ts";
-import { newVolumeState, type SampledReading, type VolumeState } from "../../../src/agent/volume-state.ts";
+import { newVolumeState, type SampledReading, type VolumeState } from "../../../src/agent/volumes/volume-state.ts";
 import { buildLayout } from "../../builders/filesystem-layout.ts";
 import { describeReal } from "../../harness/real-parts.ts";
 

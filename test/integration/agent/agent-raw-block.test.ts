@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { type ServiceError, status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { mountsUnder } from "../../../demo/show/run/mount-table.ts";
-import { blockDeviceAt, blockSizeBytes } from "../../../src/agent/member/block-device.ts";
+import { blockDeviceAt, blockSizeBytes } from "../../../src/agent/member-drivers/block-device.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayoutSpec } from "../../../src/api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES } from "../../../src/api/logical-volume.ts";
 import { API_VERSION } from "../../../src/api/names.ts";

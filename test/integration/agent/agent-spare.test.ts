@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import type { SpanRecord } from "../../../src/agent/node-records.ts";
+import type { SpanRecord } from "../../../src/agent/volumes/node-records.ts";
 import type { FilesystemLayout, FilesystemLayoutSpec, MemberSpec } from "../../../src/api/filesystem-layout.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
 import { describeReal, STACK_PARTS } from "../../harness/real-parts.ts";

@@ -6,7 +6,7 @@ import { randomUUID } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import type { NodeRecord } from "../../../src/agent/node-records.ts";
+import type { NodeRecord } from "../../../src/agent/volumes/node-records.ts";
 import type { FilesystemLayoutSpec } from "../../../src/api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES } from "../../../src/api/logical-volume.ts";
 import { API_VERSION } from "../../../src/api/names.ts";

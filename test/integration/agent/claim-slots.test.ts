@@ -1,7 +1,7 @@
 // What a new stream begins with, of claims of other drivers: the sampling thread of the bundle, on a filesystem that is mounted anyway.
 import { dirname, join } from "node:path";
 import { expect, it } from "@jest/globals";
-import { createClaimSlots } from "../../../src/agent/claim/claim-slots.ts";
+import { createClaimSlots } from "../../../src/agent/foreign-claims/claim-slots.ts";
 import type { Sample } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { GIB } from "../../../src/units/quantity.ts";

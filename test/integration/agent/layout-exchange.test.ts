@@ -1,10 +1,10 @@
 // What an agent hears of layouts, against an API server.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
-import { createLayoutExchange, type LayoutExchange } from "../../../src/agent/layout-exchange.ts";
+import { createLayoutExchange, type LayoutExchange } from "../../../src/agent/volumes/layout-exchange.ts";
 import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
 import { API_VERSION } from "../../../src/api/names.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/client/http-client.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";

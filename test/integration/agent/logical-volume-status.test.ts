@@ -3,10 +3,10 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import {
   type LogicalVolumeParts,
   reconcileLogicalVolume,
-} from "../../../src/agent/logical-volume/reconcile-logical-volume.ts";
+} from "../../../src/agent/logical-volumes/reconcile-logical-volume.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume } from "../../../src/api/logical-volume.ts";
 import { API_VERSION } from "../../../src/api/names.ts";
-import { createApplier } from "../../../src/kube/apply.ts";
+import { createApplier } from "../../../src/kube/client/apply-on-change.ts";
 import { interposed } from "../../fakes/interposed-client.ts";
 import { type ApiServer, startApiServer } from "../operator/api-server.ts";
 

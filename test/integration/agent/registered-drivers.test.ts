@@ -3,7 +3,10 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { createRegisteredDrivers, type RegisteredDrivers } from "../../../src/agent/member/registered-drivers.ts";
+import {
+  createRegisteredDrivers,
+  type RegisteredDrivers,
+} from "../../../src/agent/member-drivers/registered-drivers.ts";
 import { RegistrationService } from "../../../src/gen/pluginregistration/v1/registration.ts";
 import { serveOnSocket } from "../../../src/process/grpc.ts";
 

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { freePort } from "../../../demo/show/run/free-port.ts";
 import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
 import { EXTENDER_CERTIFICATE_NAME, EXTENDER_SECRETS, POD_WEBHOOK_SECRETS } from "../../../src/api/placement.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/client/http-client.ts";
 import { NAMESPACES, SECRETS } from "../../../src/kube/resources.ts";
 import { placementLeaves } from "../../../src/operator/webhook/pod-webhook.ts";
 import { runCertificateRound } from "../../../src/process/certificates/certificate-round.ts";

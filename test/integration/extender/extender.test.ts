@@ -11,7 +11,7 @@ import { freePort } from "../../../demo/show/run/free-port.ts";
 import { bootstrap } from "../../../demo/stand-ins/bootstrap.ts";
 import { LOCAL_DRIVER, SELECTED_NODE } from "../../../src/api/names.ts";
 import { NODE_STORAGES } from "../../../src/api/node-storage.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/client/http-client.ts";
 import type { KubeObject, Resource } from "../../../src/kube/object.ts";
 import {
   CSI_NODES,

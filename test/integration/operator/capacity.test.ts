@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
 import { NODE_STORAGES } from "../../../src/api/node-storage.ts";
-import { createReflector } from "../../../src/kube/reflector.ts";
+import { createReflector } from "../../../src/kube/cache/reflector.ts";
 import {
   CSI_NODES,
   CSI_STORAGE_CAPACITIES,

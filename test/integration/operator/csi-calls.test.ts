@@ -21,7 +21,7 @@ import {
   type ValidateVolumeCapabilitiesRequest,
   type ValidateVolumeCapabilitiesResponse,
 } from "../../../src/gen/csi/v1/csi.ts";
-import { createEventRecorder } from "../../../src/kube/events.ts";
+import { createEventRecorder } from "../../../src/kube/events/events.ts";
 import { NAMESPACES, NODES } from "../../../src/kube/resources.ts";
 import { deleteVolume } from "../../../src/operator/csi/delete-volume.ts";
 import { createMemberHome } from "../../../src/operator/member/member-home.ts";

@@ -3,7 +3,7 @@ import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import { volumeHandleOf } from "../../../src/api/identity.ts";
 import { API_VERSION, FIELD_MANAGERS } from "../../../src/api/names.ts";
 import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../../src/api/volume-policy.ts";
-import type { KubeClient } from "../../../src/kube/client.ts";
+import type { KubeClient } from "../../../src/kube/client/client.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,

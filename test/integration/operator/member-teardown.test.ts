@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "@jest/globals";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout, type MemberSpec } from "../../../src/api/filesystem-layout.ts";
 import { API_VERSION, FIELD_MANAGERS, MEMBER_NAMESPACE } from "../../../src/api/names.ts";
-import type { KubeClient } from "../../../src/kube/client.ts";
+import type { KubeClient } from "../../../src/kube/client/client.ts";
 import {
   NAMESPACES,
   PERSISTENT_VOLUME_CLAIMS,

@@ -15,8 +15,8 @@ import {
   ControllerServiceCapability_RPC_Type as Rpc,
   type VolumeContentSource,
 } from "../../../src/gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../../src/kube/client.ts";
-import { createReflector } from "../../../src/kube/reflector.ts";
+import { createReflector } from "../../../src/kube/cache/reflector.ts";
+import type { KubeClient } from "../../../src/kube/client/client.ts";
 import { NODES } from "../../../src/kube/resources.ts";
 import { deleteSnapshot } from "../../../src/operator/csi/delete-snapshot.ts";
 import { createCacheWait } from "../../../src/operator/volume/cache-wait.ts";

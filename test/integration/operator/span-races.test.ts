@@ -6,7 +6,7 @@ import { FILESYSTEMS } from "../../../src/api/filesystem.ts";
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { fsidOf } from "../../../src/api/identity.ts";
 import { MEMBER_NAMESPACE } from "../../../src/api/names.ts";
-import type { KubeClient } from "../../../src/kube/client.ts";
+import type { KubeClient } from "../../../src/kube/client/client.ts";
 import type { KubeObject } from "../../../src/kube/object.ts";
 import {
   type CSIDriver,

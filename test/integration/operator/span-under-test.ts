@@ -18,7 +18,7 @@ import {
   type CreateVolumeResponse,
   type DeleteVolumeResponse,
 } from "../../../src/gen/csi/v1/csi.ts";
-import type { KubeClient } from "../../../src/kube/client.ts";
+import type { KubeClient } from "../../../src/kube/client/client.ts";
 import {
   PERSISTENT_VOLUME_CLAIMS,
   PERSISTENT_VOLUMES,

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "@jest/glob
 import { FILESYSTEM_LAYOUTS, type FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { LOGICAL_VOLUMES, type LogicalVolume } from "../../../src/api/logical-volume.ts";
 import { API_VERSION, FIELD_MANAGERS, RECORDS } from "../../../src/api/names.ts";
-import type { KubeClient } from "../../../src/kube/client.ts";
+import type { KubeClient } from "../../../src/kube/client/client.ts";
 import { type TendingLogicalVolume, tendLogicalVolume } from "../../../src/operator/lvm/tend-logical-volume.ts";
 import { CLAIM_REF, HANDLE, NODE, VOLUME_UID } from "../../builders/volume.ts";
 import { type ApiServer, startApiServer } from "./api-server.ts";

@@ -3,10 +3,10 @@
 import { request } from "node:https";
 import { EXTENDER_SECRETS, POD_WEBHOOK, POD_WEBHOOK_SECRETS } from "../../../src/api/placement.ts";
 import { createCaPublisher } from "../../../src/ca-publisher/publisher.ts";
-import { createEventRecorder } from "../../../src/kube/events.ts";
-import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/http-client.ts";
-import { createReflector } from "../../../src/kube/reflector.ts";
-import { reflectorSet } from "../../../src/kube/reflector-set.ts";
+import { createReflector } from "../../../src/kube/cache/reflector.ts";
+import { reflectorSet } from "../../../src/kube/cache/reflector-set.ts";
+import { type ConnectedKubeClient, createKubeClient } from "../../../src/kube/client/http-client.ts";
+import { createEventRecorder } from "../../../src/kube/events/events.ts";
 import {
   MUTATING_WEBHOOK_CONFIGURATIONS,
   NAMESPACES,

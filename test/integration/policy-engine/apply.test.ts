@@ -2,12 +2,12 @@
 import { afterAll, beforeAll, describe, expect, it } from "@jest/globals";
 import { FILESYSTEMS, type Filesystem } from "../../../src/api/filesystem.ts";
 import { VOLUME_POLICIES, type VolumePolicy } from "../../../src/api/volume-policy.ts";
-import type { KubeClient } from "../../../src/kube/client.ts";
-import { compilePolicy } from "../../../src/policy-engine/compile-policy.ts";
-import type { Plan } from "../../../src/policy-engine/plan.ts";
-import { applyTarget, applyTrim, type TargetToApply } from "../../../src/policy-engine/process/apply.ts";
-import { reportPolicy } from "../../../src/policy-engine/process/policy-report.ts";
-import { reportPlan } from "../../../src/policy-engine/process/report.ts";
+import type { KubeClient } from "../../../src/kube/client/client.ts";
+import { applyTarget, applyTrim, type TargetToApply } from "../../../src/policy-engine/apply/apply-plan.ts";
+import type { Plan } from "../../../src/policy-engine/decide/plan.ts";
+import { compilePolicy } from "../../../src/policy-engine/policies/compile-policy.ts";
+import { reportPolicy } from "../../../src/policy-engine/report/policy-report.ts";
+import { reportPlan } from "../../../src/policy-engine/report/report-plan.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { interposed } from "../../fakes/interposed-client.ts";
 import { applyPolicy, type Cluster, makeVolume, sayStalled, startCluster } from "./engine-under-test.ts";

@@ -19,14 +19,14 @@ import {
   type Sample,
   SamplesClient,
 } from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { createEventRecorder } from "../../../src/kube/events.ts";
-import { createKubeClient } from "../../../src/kube/http-client.ts";
+import { createKubeClient } from "../../../src/kube/client/http-client.ts";
+import { createEventRecorder } from "../../../src/kube/events/events.ts";
 import { PERSISTENT_VOLUME_CLAIMS } from "../../../src/kube/resources.ts";
-import { createCaches } from "../../../src/policy-engine/process/caches.ts";
-import { readConfig } from "../../../src/policy-engine/process/config.ts";
-import { createDecisions } from "../../../src/policy-engine/process/decisions.ts";
-import { createLeadership } from "../../../src/policy-engine/process/leadership.ts";
-import { createEngineMetrics } from "../../../src/policy-engine/process/metrics.ts";
+import { createLeadership } from "../../../src/policy-engine/apply/leadership.ts";
+import { readConfig } from "../../../src/policy-engine/config.ts";
+import { createDecisions } from "../../../src/policy-engine/engine/decisions.ts";
+import { createCaches } from "../../../src/policy-engine/gather/caches.ts";
+import { createEngineMetrics } from "../../../src/policy-engine/metrics.ts";
 import { type Clock, systemClock } from "../../../src/process/clock.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { serveOnSocket } from "../../../src/process/grpc.ts";

@@ -4,7 +4,7 @@ import { FILESYSTEM_LAYOUTS } from "../../../src/api/filesystem-layout.ts";
 import { EPOCH_MAX } from "../../../src/api/schema.ts";
 import { CLUSTER_VOLUME_POLICIES, VOLUME_POLICIES } from "../../../src/api/volume-policy.ts";
 import { EVENTS, RESOURCE_QUOTAS } from "../../../src/kube/resources.ts";
-import { applyTarget } from "../../../src/policy-engine/process/apply.ts";
+import { applyTarget } from "../../../src/policy-engine/apply/apply-plan.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { GIB, MIB } from "../../../src/units/quantity.ts";
 import { waitFor } from "../../harness/wait-for.ts";

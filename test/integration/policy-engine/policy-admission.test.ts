@@ -12,9 +12,9 @@ import {
   VOLUME_POLICIES,
   type VolumePolicy,
 } from "../../../src/api/volume-policy.ts";
-import { createKubeClient } from "../../../src/kube/http-client.ts";
+import { createKubeClient } from "../../../src/kube/client/http-client.ts";
 import type { Resource } from "../../../src/kube/object.ts";
-import { compilePolicy } from "../../../src/policy-engine/compile-policy.ts";
+import { compilePolicy } from "../../../src/policy-engine/policies/compile-policy.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { APPLY, ApiClient } from "../../contract/api-client.ts";
 import { type ContractTarget, startContractTarget } from "../../contract/contract-target.ts";

@@ -11,8 +11,8 @@ import {
   Sample,
   SamplesClient,
 } from "../../../src/gen/tidemark/samples/v1/samples.ts";
-import { admitAnyone } from "../../../src/policy-engine/process/agent-admission.ts";
-import { createSampleServer, type SampleServer } from "../../../src/policy-engine/process/sample-server.ts";
+import { admitAnyone } from "../../../src/policy-engine/samples/agent-admission.ts";
+import { createSampleServer, type SampleServer } from "../../../src/policy-engine/samples/sample-server.ts";
 import { serveOnSocket } from "../../../src/process/grpc.ts";
 import { createRecordingLog } from "../../fakes/recording-log.ts";
 import { waitFor } from "../../harness/wait-for.ts";

@@ -1,7 +1,7 @@
 // Who may speak on the stream of samples: by certificate, and by token.
 import { ChannelCredentials, Metadata } from "@grpc/grpc-js";
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
-import { readPlainLink } from "../../../src/agent/engine-link.ts";
+import { readPlainLink } from "../../../src/agent/engine-link/engine-link.ts";
 import { CERTIFICATE_SECRETS, ENGINE_CERTIFICATE_NAME } from "../../../src/api/sample-stream.ts";
 import { SamplesClient } from "../../../src/gen/tidemark/samples/v1/samples.ts";
 import { EVENTS, SECRETS } from "../../../src/kube/resources.ts";

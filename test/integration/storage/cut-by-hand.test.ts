@@ -2,8 +2,8 @@
 import { closeSync, openSync, readSync, statSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { deviceSizeBytes } from "../../../src/agent/storage/loop-device.ts";
-import { mountAt } from "../../../src/agent/storage/mount-table.ts";
+import { mountAt } from "../../../src/agent/storage/filesystem/mount-table.ts";
+import { deviceSizeBytes } from "../../../src/agent/storage/loop/loop-device.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {
   createStorageFixture,

@@ -1,8 +1,8 @@
 // A user who converts the profile of the data: what the filesystem has by statfs is a part of what its devices have then. Real btrfs.
 import { execFileSync } from "node:child_process";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { readProfiles } from "../../../src/agent/storage/btrfs-profiles.ts";
-import { deviceBytesOf, openReader } from "../../../src/agent/storage/read-filesystem.ts";
+import { readProfiles } from "../../../src/agent/storage/btrfs/btrfs-profiles.ts";
+import { deviceBytesOf, openReader } from "../../../src/agent/storage/filesystem/read-filesystem.ts";
 import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
 import { copiesOf, describeProfiles } from "../../../src/api/data-profiles.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";

@@ -18,7 +18,7 @@ import {
 } from "node:fs";
 import { basename, dirname } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { mountAt } from "../../../src/agent/storage/mount-table.ts";
+import { mountAt } from "../../../src/agent/storage/filesystem/mount-table.ts";
 import type { LoopVolume } from "../../../src/agent/storage/storage.ts";
 import type { Effects } from "../../../src/process/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";

@@ -16,9 +16,9 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { evictionReserveBytes } from "../../../src/agent/eviction-reserve.ts";
-import { readExt4Bytes } from "../../../src/agent/storage/ext4-superblock.ts";
-import { openReader } from "../../../src/agent/storage/read-filesystem.ts";
+import { readExt4Bytes } from "../../../src/agent/storage/filesystem/ext4-superblock.ts";
+import { openReader } from "../../../src/agent/storage/filesystem/read-filesystem.ts";
+import { evictionReserveBytes } from "../../../src/agent/storage/loop/eviction-reserve.ts";
 import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { eventually } from "../../fakes/eventually.ts";

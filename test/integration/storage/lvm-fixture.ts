@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
-import { type NodeLvm, openNodeLvm } from "../../../src/agent/lvm/node-lvm.ts";
+import { type NodeLvm, openNodeLvm } from "../../../src/agent/lvmd-client/node-lvm.ts";
 import { createLvmStorage } from "../../../src/agent/storage/lvm/lvm-storage.ts";
 import type { LvmVolume, RawVolume, Storage } from "../../../src/agent/storage/storage.ts";
 import type { FsType } from "../../../src/api/filesystem-layout.ts";

@@ -4,8 +4,8 @@ import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_pr
 import { once } from "node:events";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
-import { stopExclusiveOperation } from "../../../src/agent/storage/stop-exclusive.ts";
+import { exclusiveOperation } from "../../../src/agent/storage/btrfs/exclusive-operation.ts";
+import { stopExclusiveOperation } from "../../../src/agent/storage/btrfs/stop-exclusive.ts";
 import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
 import { createTools, type Tools } from "../../../src/agent/storage/tools.ts";
 import { createCommandPort } from "../../../src/process/command-port.ts";

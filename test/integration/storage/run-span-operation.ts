@@ -1,6 +1,6 @@
 // One operation of the span storage in a process of its own, which a planted fault may end by SIGKILL. Arguments: the fixture's
 // directory, the volume as JSON, the operation, the size in bytes, and the fault ("span/add-device/after") where there is one.
-import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
+import { exclusiveOperation } from "../../../src/agent/storage/btrfs/exclusive-operation.ts";
 import type { MountedSpan, ShrinkResult, SpanVolume } from "../../../src/agent/storage/storage.ts";
 import { createFaultEffects, parsePlantedFaults } from "../../../src/process/fault-effects.ts";
 import { eventually } from "../../fakes/eventually.ts";

@@ -5,8 +5,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { basename, join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { SpanMember } from "../../../src/agent/member/span-member.ts";
-import { mountAt } from "../../../src/agent/storage/mount-table.ts";
+import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
+import { mountAt } from "../../../src/agent/storage/filesystem/mount-table.ts";
 import type { MountedSpan, SpanVolume, Storage } from "../../../src/agent/storage/storage.ts";
 import { makeNode } from "../../harness/loop-member-driver.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";

@@ -3,8 +3,8 @@
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { SpanMember } from "../../../src/agent/member/span-member.ts";
-import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
+import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
+import { exclusiveOperation } from "../../../src/agent/storage/btrfs/exclusive-operation.ts";
 import type { MountedSpan } from "../../../src/agent/storage/storage.ts";
 import type { EffectPoint, Effects } from "../../../src/process/effects.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";

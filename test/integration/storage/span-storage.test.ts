@@ -4,8 +4,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFile
 import { basename, join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
-import type { SpanMember } from "../../../src/agent/member/span-member.ts";
-import { superblockRanges } from "../../../src/agent/storage/btrfs-superblock.ts";
+import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
+import { superblockRanges } from "../../../src/agent/storage/btrfs/btrfs-superblock.ts";
 import type { MountedSpan, SpanVolume, Storage } from "../../../src/agent/storage/storage.ts";
 import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
 import {

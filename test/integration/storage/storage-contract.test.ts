@@ -3,7 +3,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe } from "@jest/globals";
-import { createSimulatedStorage } from "../../../src/agent/storage/simulated-storage.ts";
+import { createSimulatedStorage } from "../../../src/agent/storage/simulated/simulated-storage.ts";
 import type { LoopVolume, LvmVolume } from "../../../src/agent/storage/storage.ts";
 import { systemClock } from "../../../src/process/clock.ts";
 import { directEffects } from "../../../src/process/effects.ts";

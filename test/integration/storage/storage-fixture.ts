@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { loopDevicesUnder, mountsUnder } from "../../../demo/show/run/mount-table.ts";
-import { createLoopStorage } from "../../../src/agent/storage/loop-storage.ts";
+import { createLoopStorage } from "../../../src/agent/storage/loop/loop-storage.ts";
 import type { LoopVolume, MountedLoop, ShrinkControl, Storage } from "../../../src/agent/storage/storage.ts";
 import type { FsType } from "../../../src/api/filesystem-layout.ts";
 import { fsidOf, volumeHandleOf } from "../../../src/api/identity.ts";

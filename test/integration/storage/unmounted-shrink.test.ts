@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, beforeEach, expect, it } from "@jest/globals";
-import { readExt4Bytes, readExt4State } from "../../../src/agent/storage/ext4-superblock.ts";
+import { readExt4Bytes, readExt4State } from "../../../src/agent/storage/filesystem/ext4-superblock.ts";
 import type { LvmVolume } from "../../../src/agent/storage/storage.ts";
 import { GIB } from "../../../src/units/quantity.ts";
 import { THIN_POOL } from "../../builders/device-class.ts";

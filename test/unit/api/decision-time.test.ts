@@ -1,9 +1,9 @@
 // The time that names a target, with clocks that were wrong: whatever has ended on a node, what is decided next comes after it.
 import { describe, expect, it } from "@jest/globals";
-import { decideOperation } from "../../../src/agent/decide-operation.ts";
-import { recordWithLayout, targetOf } from "../../../src/agent/layout-record.ts";
-import { layoutStatus } from "../../../src/agent/layout-status.ts";
-import { newVolumeState } from "../../../src/agent/volume-state.ts";
+import { decideOperation } from "../../../src/agent/decide/decide-operation.ts";
+import { recordWithLayout, targetOf } from "../../../src/agent/gather/layout-record.ts";
+import { layoutStatus } from "../../../src/agent/report/layout-status.ts";
+import { newVolumeState } from "../../../src/agent/volumes/volume-state.ts";
 import { decisionTime } from "../../../src/api/decision-time.ts";
 import type { LastOperation } from "../../../src/api/filesystem-layout.ts";
 import { GIB } from "../../../src/units/quantity.ts";

@@ -4,8 +4,8 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import { NO_CEILINGS } from "../../../src/policy-engine/ceilings.ts";
-import { type Explanation, explain } from "../../../src/policy-engine/explain.ts";
+import { type Explanation, explain } from "../../../src/policy-engine/decide/explain-decision.ts";
+import { NO_CEILINGS } from "../../../src/policy-engine/policies/ceilings.ts";
 import { aVolume } from "../../builders/facts.ts";
 import { aPolicy, EXTEND_AT_80 } from "../../builders/policy.ts";
 

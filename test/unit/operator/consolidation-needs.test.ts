@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
 import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { SPAN_DRIVER } from "../../../src/api/names.ts";
-import { misfitSentence } from "../../../src/extender/misfit.ts";
+import { misfitSentence } from "../../../src/extender/decide/misfit.ts";
 import type {
   Node,
   PersistentVolume,

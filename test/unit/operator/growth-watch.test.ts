@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "@jest/globals";
 import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { GROWTH_FAILED_ANNOTATION, GROWTH_WORKED_ANNOTATION, RECORDS } from "../../../src/api/names.ts";
-import { createToldStore, type ToldStore } from "../../../src/kube/told-store.ts";
+import { createToldStore, type ToldStore } from "../../../src/kube/cache/told-store.ts";
 import { GROWTH_MEMORY_MS } from "../../../src/operator/member/member-growth.ts";
 import { memberClassOf, onClassGrowthChange } from "../../../src/operator/volume/growth-watch.ts";
 import { createLogger } from "../../../src/process/log.ts";

@@ -1,10 +1,10 @@
 // Many pods with many claims that no cache has, all at once: how much of that reaches the API server, and what becomes of the rest.
 import { describe, expect, it } from "@jest/globals";
-import type { KubeClient } from "../../../src/kube/client.ts";
+import { createStore } from "../../../src/kube/cache/store.ts";
+import type { KubeClient } from "../../../src/kube/client/client.ts";
 import { KubeError } from "../../../src/kube/kube-error.ts";
 import { objectKey } from "../../../src/kube/object.ts";
 import { PERSISTENT_VOLUME_CLAIMS, type StorageClass } from "../../../src/kube/resources.ts";
-import { createStore } from "../../../src/kube/store.ts";
 import { admitPod } from "../../../src/operator/webhook/admit-pod.ts";
 import { limitReads } from "../../../src/operator/webhook/limited-reads.ts";
 import { buildPod, buildReview, ephemeral, ofClaim } from "../../builders/pod-review.ts";

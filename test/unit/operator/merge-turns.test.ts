@@ -2,7 +2,7 @@
 import { afterEach, expect, it } from "@jest/globals";
 import type { Filesystem } from "../../../src/api/filesystem.ts";
 import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
-import { createStore } from "../../../src/kube/store.ts";
+import { createStore } from "../../../src/kube/cache/store.ts";
 import type { ConsolidationWatching } from "../../../src/operator/consolidation/consolidation-looks.ts";
 import { type Consolidations, createConsolidations } from "../../../src/operator/consolidation/consolidations.ts";
 import { createLogger } from "../../../src/process/log.ts";

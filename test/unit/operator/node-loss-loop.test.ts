@@ -2,10 +2,10 @@
 import { afterEach, beforeEach, describe, expect, it } from "@jest/globals";
 import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
 import { ON_NODE_LOSS_ANNOTATION } from "../../../src/api/names.ts";
-import type { KubeClient } from "../../../src/kube/client.ts";
+import { createToldStore } from "../../../src/kube/cache/told-store.ts";
+import type { KubeClient } from "../../../src/kube/client/client.ts";
 import { KubeError } from "../../../src/kube/kube-error.ts";
 import { NODES, type Node, type PersistentVolumeClaim } from "../../../src/kube/resources.ts";
-import { createToldStore } from "../../../src/kube/told-store.ts";
 import type { Duty } from "../../../src/operator/led-queue.ts";
 import { createNodeLossLoop, type NodeLossHandling } from "../../../src/operator/node-loss/node-loss-loop.ts";
 import { createLogger } from "../../../src/process/log.ts";

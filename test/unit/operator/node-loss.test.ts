@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
-import type { ChangeHandlers } from "../../../src/kube/change-handlers.ts";
-import type { Reflector } from "../../../src/kube/reflector.ts";
+import type { ChangeHandlers } from "../../../src/kube/cache/change-handlers.ts";
+import type { Reflector } from "../../../src/kube/cache/reflector.ts";
 import type { Node } from "../../../src/kube/resources.ts";
 import { decideClaimDeletion } from "../../../src/operator/node-loss/decide-claim-deletion.ts";
 import { lossOf, nodeOfLocal } from "../../../src/operator/node-loss/lost-node.ts";

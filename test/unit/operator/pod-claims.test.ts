@@ -1,10 +1,10 @@
 // Whose claims a pod has, from caches that may be behind, and what becomes of a pod when that cannot be found out.
 import { describe, expect, it } from "@jest/globals";
-import type { KubeClient } from "../../../src/kube/client.ts";
+import { createStore } from "../../../src/kube/cache/store.ts";
+import type { KubeClient } from "../../../src/kube/client/client.ts";
 import { KubeError } from "../../../src/kube/kube-error.ts";
 import { type KubeObject, objectKey } from "../../../src/kube/object.ts";
 import type { PersistentVolume, PersistentVolumeClaim, StorageClass } from "../../../src/kube/resources.ts";
-import { createStore } from "../../../src/kube/store.ts";
 import { admitPod } from "../../../src/operator/webhook/admit-pod.ts";
 import { type ClaimSources, claimsOfPod } from "../../../src/operator/webhook/pod-claims.ts";
 import { buildClaim } from "../../builders/claim.ts";

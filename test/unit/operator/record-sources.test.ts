@@ -1,7 +1,7 @@
 // What is said of a member that has left: once, and only where the layout that named it is corrected.
 import { describe, expect, it } from "@jest/globals";
 import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
-import type { ApplyConfiguration, KubeClient } from "../../../src/kube/client.ts";
+import type { ApplyConfiguration, KubeClient } from "../../../src/kube/client/client.ts";
 import { KubeError } from "../../../src/kube/kube-error.ts";
 import { departureMessage, recordSources } from "../../../src/operator/member/record-sources.ts";
 import { createLayoutWriter } from "../../../src/operator/volume/layout-writer.ts";

@@ -2,17 +2,23 @@
 import { describe, expect } from "@jest/globals";
 import fc from "fast-check";
 import { CHANGE_REASONS, HOLD_REASONS } from "../../../src/api/reasons.ts";
-import { grantWithin, promisedBytes, type Stake, shareOf, wishFor } from "../../../src/policy-engine/budget.ts";
-import { type Ceilings, NO_CEILINGS } from "../../../src/policy-engine/ceilings.ts";
-import { compilePolicy } from "../../../src/policy-engine/compile-policy.ts";
-import type { CompiledPolicy } from "../../../src/policy-engine/compiled-policy.ts";
-import { decide } from "../../../src/policy-engine/decide.ts";
-import { emergencyGrant } from "../../../src/policy-engine/emergency.ts";
-import { explain } from "../../../src/policy-engine/explain.ts";
-import { type Facts, NO_CHANGES } from "../../../src/policy-engine/facts.ts";
-import { nextExtendUsedBytes } from "../../../src/policy-engine/next-extend.ts";
-import { mostBytes, type Plan } from "../../../src/policy-engine/plan.ts";
-import { PolicySet } from "../../../src/policy-engine/select-policy.ts";
+import { decide } from "../../../src/policy-engine/decide/decide.ts";
+import { emergencyGrant } from "../../../src/policy-engine/decide/emergency-grant.ts";
+import { explain } from "../../../src/policy-engine/decide/explain-decision.ts";
+import { nextExtendUsedBytes } from "../../../src/policy-engine/decide/next-extend.ts";
+import { mostBytes, type Plan } from "../../../src/policy-engine/decide/plan.ts";
+import { type Facts, NO_CHANGES } from "../../../src/policy-engine/facts/facts.ts";
+import { type Ceilings, NO_CEILINGS } from "../../../src/policy-engine/policies/ceilings.ts";
+import { compilePolicy } from "../../../src/policy-engine/policies/compile-policy.ts";
+import type { CompiledPolicy } from "../../../src/policy-engine/policies/compiled-policy.ts";
+import { PolicySet } from "../../../src/policy-engine/policies/select-policy.ts";
+import {
+  grantWithin,
+  promisedBytes,
+  type Stake,
+  shareOf,
+  wishFor,
+} from "../../../src/policy-engine/sizing/namespace-budget.ts";
 import { GIB, MIB, parseQuantity } from "../../../src/units/quantity.ts";
 import {
   actingPolicy,

@@ -1,6 +1,6 @@
 // What a hostile user has a filesystem on, for each backend: one of 1.5 GiB that grows to 2 GiB and is then asked to be smaller.
 import { execFileSync } from "node:child_process";
-import type { SpanMember } from "../../../src/agent/member/span-member.ts";
+import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
 import type {
   LoopVolume,
   LvmVolume,

@@ -2,8 +2,8 @@
 // disk: it looks at what the last power cut has left, before anything may mend it; then the agent's storage recovers, every record that was
 // acknowledged is verified, and it works under a writer until the next cut. Its argument: MachineSettings as JSON. Bundled by power-cycles.ts.
 import { existsSync, statSync } from "node:fs";
-import { deviceSizeBytes } from "../../../src/agent/storage/loop-device.ts";
-import { readMemberRecord } from "../../../src/agent/storage/member-record.ts";
+import { readMemberRecord } from "../../../src/agent/storage/block/member-record.ts";
+import { deviceSizeBytes } from "../../../src/agent/storage/loop/loop-device.ts";
 import type { MountedLoop } from "../../../src/agent/storage/storage.ts";
 import { createFaultEffects } from "../../../src/process/fault-effects.ts";
 import { createStorageFixture, makeShrinkControl, makeVolume } from "../../integration/storage/storage-fixture.ts";

@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { createNodeRecords, type NodeRecord } from "../../../src/agent/node-records.ts";
+import { createNodeRecords, type NodeRecord } from "../../../src/agent/volumes/node-records.ts";
 import { directEffects } from "../../../src/process/effects.ts";
 import { createFilePort, syncedPath } from "../../../src/process/file-port.ts";
 import { attachDisks, end, fail, openDisk, RECORDS, STATE, say, settings } from "./node-in-machine.ts";

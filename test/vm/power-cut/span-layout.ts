@@ -2,7 +2,7 @@
 // member's volume is a file on the other disk, which lasts once its provisioner has answered.
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
-import type { SpanMember } from "../../../src/agent/member/span-member.ts";
+import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
 import type { FoundMember, SpanVolume } from "../../../src/agent/storage/storage.ts";
 import type { LoopMemberDriver } from "../../harness/loop-member-driver.ts";
 import { DRIVER, makeSpan } from "../../integration/storage/span-fixture.ts";

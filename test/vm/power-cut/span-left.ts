@@ -1,8 +1,8 @@
 // What a power cut has left of a span, looked at before anything may mend it: by the superblocks in its members' files and by what the node
 // has recorded on the other disk.
 import { existsSync } from "node:fs";
-import type { SpanMember } from "../../../src/agent/member/span-member.ts";
-import { superblockRanges } from "../../../src/agent/storage/btrfs-superblock.ts";
+import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
+import { superblockRanges } from "../../../src/agent/storage/btrfs/btrfs-superblock.ts";
 import { type DeviceIdentity, parseSuperblock } from "../../../src/agent/storage/span/device-identity.ts";
 import { readSpanRecord, removalOf, type SpanRecord } from "../../../src/agent/storage/span/span-record.ts";
 import { bytesOf } from "../../integration/storage/span-fixture.ts";

@@ -1,7 +1,7 @@
 // The work on spans inside the machine that loses its power: what the agent's storage does for a layout, and what the layout becomes of it.
 import { randomUUID } from "node:crypto";
-import type { SpanMember } from "../../../src/agent/member/span-member.ts";
-import { exclusiveOperation } from "../../../src/agent/storage/exclusive-operation.ts";
+import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
+import { exclusiveOperation } from "../../../src/agent/storage/btrfs/exclusive-operation.ts";
 import {
   type FoundMember,
   type MountedSpan,

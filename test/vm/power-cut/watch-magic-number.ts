@@ -1,7 +1,7 @@
 // Says when the kernel clears the magic number of a member that it takes out: from then on the member cannot be mounted, and whether the
 // filesystem has gone on without it is not on the disks yet.
 import { closeSync, existsSync, openSync, readSync } from "node:fs";
-import type { SpanMember } from "../../../src/agent/member/span-member.ts";
+import type { SpanMember } from "../../../src/agent/member-drivers/span-member.ts";
 import { say } from "./node-in-machine.ts";
 import { fileOf } from "./span-layout.ts";
 

@@ -4,12 +4,12 @@ import { status } from "@grpc/grpc-js";
 import type { DeviceClass } from "../../../gen/tidemark/lvmd/v1/lvmd.ts";
 import type { Clock } from "../../../process/clock.ts";
 import type { FilePort } from "../../../process/file-port.ts";
-import type { DeviceClasses } from "../../lvm/follow-classes.ts";
-import type { LvmdCalls } from "../../lvm/lvmd-calls.ts";
-import { isUnanswered, LvmdError } from "../../lvm/lvmd-error.ts";
+import type { DeviceClasses } from "../../lvmd-client/follow-classes.ts";
+import type { LvmdCalls } from "../../lvmd-client/lvmd-calls.ts";
+import { isUnanswered, LvmdError } from "../../lvmd-client/lvmd-error.ts";
 import { type LvmMember, StorageError, type StorageErrorCode } from "../storage.ts";
 import type { Tools } from "../tools.ts";
-import type { PoolBytes } from "./unmounted-shrink-decision.ts";
+import type { PoolBytes } from "./unmounted-shrink/unmounted-shrink-decision.ts";
 
 export interface LvmHost {
   readonly lvmd: LvmdCalls;

@@ -4,20 +4,20 @@ import { existsSync } from "node:fs";
 import { basename } from "node:path";
 import { WIPE_BEGUN_TAG } from "../../../api/names.ts";
 import { formatBytes } from "../../../units/quantity.ts";
-import type { BlockMembers } from "../block-member.ts";
-import { deviceSizeBytes, mountedAnywhere } from "../loop-device.ts";
-import { readMemberRecord } from "../member-record.ts";
-import { probe } from "../probe-device.ts";
-import { bindsOfDevice } from "../raw-device.ts";
+import type { BlockMembers } from "../block/block-member.ts";
+import { readMemberRecord } from "../block/member-record.ts";
+import { probe } from "../block/probe-device.ts";
+import { bindsOfDevice } from "../block/raw-device.ts";
+import { deviceSizeBytes, mountedAnywhere } from "../loop/loop-device.ts";
 import { type LvmMember, type LvmVolume, type Mounted, type RawVolume, StorageError } from "../storage.ts";
 import { COPY_TAG, FORMATTED_TAG, RAW_BLOCK_TAG } from "./content-tags.ts";
 import { isDeviceOf } from "./device-of-volume.ts";
-import { deviceOf, findVolume, taggedVolumeUID } from "./find-volume.ts";
-import { forgetUnmountedShrink } from "./finish-unmounted-shrink.ts";
+import { deviceOf, findVolume, taggedVolumeUID } from "./find-logical-volume.ts";
 import { askLvmd, type LvmHost, nameOf, requireClass } from "./lvm-host.ts";
 import { roomOfPool } from "./pool-room.ts";
 import { reduce, settleReduction } from "./reduce.ts";
 import { reductionBesideLvmdPath, reductionRecordPath } from "./reduction-record.ts";
+import { forgetUnmountedShrink } from "./unmounted-shrink/finish-unmounted-shrink.ts";
 
 export function createLvmMembers(host: LvmHost): BlockMembers<LvmVolume | RawVolume> {
   const { lvmd } = host;

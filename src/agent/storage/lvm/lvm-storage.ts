@@ -4,17 +4,17 @@ import type { Clock } from "../../../process/clock.ts";
 import type { CommandPort } from "../../../process/command-port.ts";
 import type { FilePort } from "../../../process/file-port.ts";
 import type { Logger } from "../../../process/log.ts";
-import type { DeviceClasses } from "../../lvm/follow-classes.ts";
-import type { LvmdCalls } from "../../lvm/lvmd-calls.ts";
-import { type BlockShrinks, createBlockStorage } from "../block-storage.ts";
+import type { DeviceClasses } from "../../lvmd-client/follow-classes.ts";
+import type { LvmdCalls } from "../../lvmd-client/lvmd-calls.ts";
+import { type BlockShrinks, createBlockStorage } from "../block/block-storage.ts";
 import { createMovingRoom } from "../moving-room.ts";
 import type { LvmVolume, RawVolume, Storage } from "../storage.ts";
 import { createTools } from "../tools.ts";
-import { finishRecordedShrink, finishUnmountedShrink } from "./finish-unmounted-shrink.ts";
 import type { LvmHost } from "./lvm-host.ts";
 import { createLvmMembers } from "./lvm-member.ts";
 import { createRawStorage } from "./raw-storage.ts";
-import { shrinkUnmounted } from "./unmounted-shrink.ts";
+import { finishRecordedShrink, finishUnmountedShrink } from "./unmounted-shrink/finish-unmounted-shrink.ts";
+import { shrinkUnmounted } from "./unmounted-shrink/unmounted-shrink.ts";
 
 export interface LvmStorageParts {
   readonly lvmd: LvmdCalls;

@@ -1,5 +1,5 @@
 // What the thin pool under a volume can still take, as lvmd last reported it, less what snapshots of running shrinks may take.
-import type { MemberRoom } from "../block-member.ts";
+import type { MemberRoom } from "../block/block-member.ts";
 import type { LvmMember } from "../storage.ts";
 import { type LvmHost, requireClass } from "./lvm-host.ts";
 import {
@@ -7,7 +7,7 @@ import {
   METADATA_SLACK_BYTES,
   type PoolBytes,
   type PoolRoom,
-} from "./unmounted-shrink-decision.ts";
+} from "./unmounted-shrink/unmounted-shrink-decision.ts";
 
 /** lvmd tells what is used of a pool in whole percents. */
 const PERCENT_SLACK = 1;

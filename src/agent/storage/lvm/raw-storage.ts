@@ -2,17 +2,17 @@
 // binds its node, an extend grows the logical volume alone, and nothing makes it smaller.
 import { existsSync } from "node:fs";
 import { formatBytes } from "../../../units/quantity.ts";
-import { blockDeviceAt } from "../../member/block-device.ts";
-import type { BlockHost, BlockMembers } from "../block-member.ts";
-import { assertNoLink } from "../mount-point.ts";
-import { mountAt } from "../mount-table.ts";
+import { blockDeviceAt } from "../../member-drivers/block-device.ts";
+import type { BlockHost, BlockMembers } from "../block/block-member.ts";
+import { waitForExclusive } from "../block/probe-device.ts";
+import { bindsOfDevice, stagedDevicePath, stagingPathOf } from "../block/raw-device.ts";
+import { assertOwn, unmount } from "../block/unstage.ts";
+import { assertNoLink } from "../filesystem/mount-point.ts";
+import { mountAt } from "../filesystem/mount-table.ts";
 import { NO_UNMOUNTED_SHRINKS } from "../no-unmounted-shrinks.ts";
-import { waitForExclusive } from "../probe-device.ts";
-import { bindsOfDevice, stagedDevicePath, stagingPathOf } from "../raw-device.ts";
 import { wholeGrains } from "../size-grain.ts";
 import { type Mounted, type RawVolume, type Storage, StorageError } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
-import { assertOwn, unmount } from "../unstage.ts";
 import { createVolumeQueue } from "../volume-queue.ts";
 
 export interface RawHost extends Pick<BlockHost<never>, "files" | "tools" | "recordDirectory"> {

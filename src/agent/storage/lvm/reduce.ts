@@ -3,9 +3,9 @@
 // off first, which takes its time: whoever needs the volume meanwhile has it cancelled.
 import { randomUUID } from "node:crypto";
 import { formatBytes } from "../../../units/quantity.ts";
-import { deviceSizeBytes } from "../loop-device.ts";
+import { deviceSizeBytes } from "../loop/loop-device.ts";
 import { type LvmMember, StorageError } from "../storage.ts";
-import { findVolume } from "./find-volume.ts";
+import { findVolume } from "./find-logical-volume.ts";
 import { askLvmd, type LvmHost, nameOf } from "./lvm-host.ts";
 import {
   type ReductionRecord,

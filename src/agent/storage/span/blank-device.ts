@@ -1,8 +1,8 @@
 // A member's device that carries anything is not used: it may be somebody's data, or a member that a power cut has half added. It is left as
 // it is, never wiped, and whoever wants room takes the others. What was found so is remembered, for the layout to say it.
-import type { BlockDevice } from "../../member/block-device.ts";
-import type { SpanMember } from "../../member/span-member.ts";
-import { probe } from "../probe-device.ts";
+import type { BlockDevice } from "../../member-drivers/block-device.ts";
+import type { SpanMember } from "../../member-drivers/span-member.ts";
+import { probe } from "../block/probe-device.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
 import { identityWithin } from "./device-identity.ts";
 import { memberKey, type SpanHost } from "./span-host.ts";

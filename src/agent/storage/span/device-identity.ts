@@ -1,6 +1,6 @@
 // Which device of which filesystem a member is, by its first superblock. Read by a program of its own: a device across a network
 // may never answer, and must not take the agent along.
-import type { BlockDevice } from "../../member/block-device.ts";
+import type { BlockDevice } from "../../member-drivers/block-device.ts";
 import { expectSuccess, type Tools } from "../tools.ts";
 
 export interface DeviceIdentity {

@@ -1,5 +1,5 @@
 // What btrfs says of each of its devices: read from `btrfs device usage`, whose figures come from the kernel at that moment.
-import { deviceNameOf } from "../../member/block-device.ts";
+import { deviceNameOf } from "../../member-drivers/block-device.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
 import { expectSuccess, type Tools } from "../tools.ts";
 

@@ -2,13 +2,13 @@
 // yet are added, as many as it takes. It decides on no member: which there are is the layout's to say.
 
 import { formatBytes } from "../../../units/quantity.ts";
-import { type BlockDevice, blockSizeBytes } from "../../member/block-device.ts";
-import { type AttachedMember, deliveredBytes, isAttached, type SpanMember } from "../../member/span-member.ts";
-import { exclusiveOperation } from "../exclusive-operation.ts";
-import { assertWritable } from "../grow.ts";
-import { makeWay, runMakingWay } from "../make-way.ts";
-import { waitForExclusive } from "../probe-device.ts";
-import { deviceBytesOf, hasGrownTo, openReader } from "../read-filesystem.ts";
+import { type BlockDevice, blockSizeBytes } from "../../member-drivers/block-device.ts";
+import { type AttachedMember, deliveredBytes, isAttached, type SpanMember } from "../../member-drivers/span-member.ts";
+import { assertWritable } from "../block/grow.ts";
+import { waitForExclusive } from "../block/probe-device.ts";
+import { exclusiveOperation } from "../btrfs/exclusive-operation.ts";
+import { makeWay, runMakingWay } from "../btrfs/make-way.ts";
+import { deviceBytesOf, hasGrownTo, openReader } from "../filesystem/read-filesystem.ts";
 import { type MountedSpan, type Reading, StorageError, type Tell } from "../storage.ts";
 import { expectSuccess, type Finished } from "../tools.ts";
 import { waitUntil } from "../wait-until.ts";

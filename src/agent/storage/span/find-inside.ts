@@ -1,7 +1,7 @@
 // Which members a span is mounted from: those whose devices carry it, looked at one by one. Whether they are all that it has is decided
 // in mount-decision.ts. Nothing is written.
-import { describeVolume, isAttached } from "../../member/span-member.ts";
-import { probe } from "../probe-device.ts";
+import { describeVolume, isAttached } from "../../member-drivers/span-member.ts";
+import { probe } from "../block/probe-device.ts";
 import { type SpanVolume, StorageError } from "../storage.ts";
 import { identityWithin } from "./device-identity.ts";
 import { assertReportedDevice } from "./known-device.ts";

@@ -1,6 +1,6 @@
 // What a mounted span is made of, for its layout's status: the devices that the kernel has in it, and the members that it has
 // let go of. Reading only.
-import { blockSizeBytes } from "../../member/block-device.ts";
+import { blockSizeBytes } from "../../member-drivers/block-device.ts";
 import type { FoundMember, MountedSpan } from "../storage.ts";
 import { refusalOf } from "./blank-device.ts";
 import { identityWithin } from "./device-identity.ts";

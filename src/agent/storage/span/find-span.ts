@@ -1,8 +1,8 @@
 // What is mounted where a span is to be: the span itself, nothing, or something that must be left alone. Reading only, and by what the
 // kernel shows: no device is asked.
-import { deviceNameOf } from "../../member/block-device.ts";
-import { mountedAnywhere } from "../loop-device.ts";
-import { mountAt } from "../mount-table.ts";
+import { deviceNameOf } from "../../member-drivers/block-device.ts";
+import { mountAt } from "../filesystem/mount-table.ts";
+import { mountedAnywhere } from "../loop/loop-device.ts";
 import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
 import { membersInside, mountedDeviceNames, reachableMembers } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";

@@ -1,9 +1,9 @@
 // The only formatting of a span: at most one mkfs ever, on the first member, once no device of any member carries the filesystem, and
 // recorded before and after. It is decided in ../format-decision.ts; nothing else here formats.
-import { membersWithVolume } from "../../member/span-member.ts";
-import { decideFormat } from "../format-decision.ts";
-import { probe } from "../probe-device.ts";
-import { FORMAT_LIMIT_MS, formatArgs } from "../stage.ts";
+import { membersWithVolume } from "../../member-drivers/span-member.ts";
+import { decideFormat } from "../block/format-decision.ts";
+import { probe } from "../block/probe-device.ts";
+import { FORMAT_LIMIT_MS, formatArgs } from "../block/stage.ts";
 import { type SpanVolume, StorageError } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
 import { identityWithin } from "./device-identity.ts";

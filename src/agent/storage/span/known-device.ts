@@ -1,6 +1,6 @@
 // Whether the device that is found where a member's driver has published it is the one that it was: a path may lead to another disk
 // after a reboot, and a name to another volume. Pure; throws WrongFilesystem, and whoever asks touches nothing then.
-import type { SpanMember } from "../../member/span-member.ts";
+import type { SpanMember } from "../../member-drivers/span-member.ts";
 import { type SpanVolume, StorageError } from "../storage.ts";
 import type { DeviceIdentity } from "./device-identity.ts";
 import type { MemberDevice } from "./span-devices.ts";

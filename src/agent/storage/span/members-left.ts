@@ -1,5 +1,5 @@
 // The members that a span still has by what this node has recorded, and whether they are attached.
-import { describeAwaited, isAttached, type SpanMember } from "../../member/span-member.ts";
+import { describeAwaited, isAttached, type SpanMember } from "../../member-drivers/span-member.ts";
 import { type SpanVolume, StorageError } from "../storage.ts";
 import type { SpanHost } from "./span-host.ts";
 import { readSpanRecord, removalOf } from "./span-record.ts";

@@ -1,7 +1,7 @@
 // The spare of a mounted span: its device is brought in advance and kept beside the filesystem, so that taking it in needs neither its
 // driver nor the API server. A device that carries anything is no spare, and nothing is ever wiped or formatted here.
-import type { BlockDevice } from "../../member/block-device.ts";
-import { isAttached, type SpanMember } from "../../member/span-member.ts";
+import type { BlockDevice } from "../../member-drivers/block-device.ts";
+import { isAttached, type SpanMember } from "../../member-drivers/span-member.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
 import { assertBlank, isRefusal } from "./blank-device.ts";
 import { publishAnew } from "./publish-members.ts";

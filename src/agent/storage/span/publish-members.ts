@@ -1,8 +1,8 @@
 // Members' devices, brought to this node by their drivers for a filesystem that is not mounted, or for a member that is not in it yet.
 // What is at a member's path from before, a reboot perhaps, is never taken for its device.
-import type { BlockDevice } from "../../member/block-device.ts";
-import type { SpanMember } from "../../member/span-member.ts";
-import { probe, waitForExclusive } from "../probe-device.ts";
+import type { BlockDevice } from "../../member-drivers/block-device.ts";
+import type { SpanMember } from "../../member-drivers/span-member.ts";
+import { probe, waitForExclusive } from "../block/probe-device.ts";
 import { type SpanVolume, StorageError } from "../storage.ts";
 import { type MemberDevice, mountedDeviceNames, reachableMembers } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";

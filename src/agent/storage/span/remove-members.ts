@@ -1,17 +1,17 @@
 // The shrink of a span: members that shall leave are taken out of the mounted btrfs, one after the other, under watch (R1, R2),
 // and let go of (R3). Nothing begins for which the other members have too little room; where not all can leave, as many as can do.
 import { formatBytes } from "../../../units/quantity.ts";
-import { syncFilesystem } from "../fresh-reading.ts";
-import { assertWritable } from "../grow.ts";
-import { busy, metExclusive, metSwapfile, othersOperation } from "../others-at-work.ts";
-import { deviceBytesOf, openReader, type Reader } from "../read-filesystem.ts";
+import { assertWritable } from "../block/grow.ts";
+import { busy, metExclusive, metSwapfile, othersOperation } from "../btrfs/others-at-work.ts";
+import { stopExclusiveOperation } from "../btrfs/stop-exclusive.ts";
+import { describeSwapfiles, swapfileProblem } from "../btrfs/swapfiles.ts";
+import { runWatched, type WatchedEnd } from "../btrfs/watched-command.ts";
+import { syncFilesystem } from "../filesystem/fresh-reading.ts";
+import { deviceBytesOf, openReader, type Reader } from "../filesystem/read-filesystem.ts";
 import { stoppedMessage } from "../shrink-decision.ts";
-import { stopExclusiveOperation } from "../stop-exclusive.ts";
 import { type MountedSpan, type ShrinkControl, type ShrinkResult, StorageError } from "../storage.ts";
-import { describeSwapfiles, swapfileProblem } from "../swapfiles.ts";
 import { expectSuccess } from "../tools.ts";
 import { unlessAborted } from "../unless-aborted.ts";
-import { runWatched, type WatchedEnd } from "../watched-command.ts";
 import { identityWithin } from "./device-identity.ts";
 import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
 import { assertReportedDevice } from "./known-device.ts";

@@ -1,8 +1,8 @@
 // What an interrupted removal may have left is undone: a device that the filesystem uses less of than before the removal began (R1).
 // No device is used beyond that: growing is an extend's. A removal that has ended with its member inside is forgotten then: what becomes
 // of that device later is no end of it.
-import { runMakingWay } from "../make-way.ts";
-import { metExclusive } from "../others-at-work.ts";
+import { runMakingWay } from "../btrfs/make-way.ts";
+import { metExclusive } from "../btrfs/others-at-work.ts";
 import { type MountedSpan, StorageError, type Tell } from "../storage.ts";
 import { expectSuccess, type Finished } from "../tools.ts";
 import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";

@@ -1,11 +1,11 @@
 // The end of a member (R3): out of the filesystem, it is opened exclusively, found to be the very device that was recorded, wiped
 // and given back to its driver. After that it is Removed for good (R4); what cannot be proven is left as it is.
 import { readdirSync, readFileSync } from "node:fs";
-import { blockSizeBytes } from "../../member/block-device.ts";
-import { isAttached, type SpanMember } from "../../member/span-member.ts";
-import { deviceOfBlock, superblockRanges } from "../btrfs-superblock.ts";
-import { syncFilesystem } from "../fresh-reading.ts";
-import { assertWritable } from "../grow.ts";
+import { blockSizeBytes } from "../../member-drivers/block-device.ts";
+import { isAttached, type SpanMember } from "../../member-drivers/span-member.ts";
+import { assertWritable } from "../block/grow.ts";
+import { deviceOfBlock, superblockRanges } from "../btrfs/btrfs-superblock.ts";
+import { syncFilesystem } from "../filesystem/fresh-reading.ts";
 import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
 import { type DeviceIdentity, identityWithin } from "./device-identity.ts";
 import { assertRecordedVolume, assertReportedDevice, recordedVolume } from "./known-device.ts";

@@ -1,8 +1,8 @@
 // Which members of a span are devices of its mounted filesystem, as the kernel shows it in sysfs. Reading only; nothing here waits
 // for a device.
 import { readdirSync } from "node:fs";
-import type { BlockDevice } from "../../member/block-device.ts";
-import type { SpanMember } from "../../member/span-member.ts";
+import type { BlockDevice } from "../../member-drivers/block-device.ts";
+import type { SpanMember } from "../../member-drivers/span-member.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
 import type { SpanHost } from "./span-host.ts";
 

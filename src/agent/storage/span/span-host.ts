@@ -2,9 +2,9 @@
 import type { Clock } from "../../../process/clock.ts";
 import type { FilePort } from "../../../process/file-port.ts";
 import type { Logger } from "../../../process/log.ts";
-import type { BlockDevice } from "../../member/block-device.ts";
-import type { MemberDevices } from "../../member/member-devices.ts";
-import type { SpanMember } from "../../member/span-member.ts";
+import type { BlockDevice } from "../../member-drivers/block-device.ts";
+import type { MemberDevices } from "../../member-drivers/member-devices.ts";
+import type { SpanMember } from "../../member-drivers/span-member.ts";
 import type { SpanVolume } from "../storage.ts";
 import type { Tools } from "../tools.ts";
 

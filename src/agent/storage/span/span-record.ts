@@ -3,8 +3,8 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { FS_TYPES } from "../../../api/filesystem-layout.ts";
-import type { SpanMember } from "../../member/span-member.ts";
-import { readRecord } from "../read-record.ts";
+import type { SpanMember } from "../../member-drivers/span-member.ts";
+import { readRecord } from "../block/read-record.ts";
 import type { SpanVolume } from "../storage.ts";
 import type { SpanHost } from "./span-host.ts";
 

@@ -1,9 +1,9 @@
 // From attached members to a mounted filesystem: every member published as a device, at most one mkfs, a mount that names each
 // device and is compared with what came up. Never degraded, and never by a scan: what btrfs is not told it does not use.
-import { requiredMembers } from "../../member/span-member.ts";
-import { assertWritable } from "../grow.ts";
-import { assertNoLink } from "../mount-point.ts";
-import { MOUNT_LIMIT_MS } from "../stage.ts";
+import { requiredMembers } from "../../member-drivers/span-member.ts";
+import { assertWritable } from "../block/grow.ts";
+import { MOUNT_LIMIT_MS } from "../block/stage.ts";
+import { assertNoLink } from "../filesystem/mount-point.ts";
 import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
 import { expectSuccess } from "../tools.ts";
 import { findInside } from "./find-inside.ts";

@@ -1,10 +1,10 @@
 // Lets go of a span: stop what runs on it, unmount plainly, make btrfs forget its devices, give each back to its driver. Done only
 // when the kernel holds the filesystem in no mount namespace any more: otherwise a second node could write to the same members.
 import { existsSync } from "node:fs";
-import { waitForExclusive } from "../probe-device.ts";
-import { stopExclusiveOperation } from "../stop-exclusive.ts";
+import { waitForExclusive } from "../block/probe-device.ts";
+import { unmount, warnOfCancel } from "../block/unstage.ts";
+import { stopExclusiveOperation } from "../btrfs/stop-exclusive.ts";
 import { type SpanVolume, StorageError } from "../storage.ts";
-import { unmount, warnOfCancel } from "../unstage.ts";
 import { waitUntil } from "../wait-until.ts";
 import { findMountedSpan } from "./find-span.ts";
 import { forgetSpare } from "./prepare-spares.ts";

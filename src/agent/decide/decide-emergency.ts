@@ -1,0 +1,131 @@
+// The emergency: when a filesystem is about to be full, the agent takes by itself what it was granted in advance, so that
+// a full disk is averted with engine and API server down. Pure: whether a grant is accepted, and whether it is spent now.
+import { EMERGENCY_LIFE_MS } from "../../api/emergency-life.ts";
+import type { EmergencyGrant } from "../../api/filesystem-layout.ts";
+import type { Instant } from "../../process/clock.ts";
+import { parseQuantity, wholeGiB } from "../../units/quantity.ts";
+import type { MemberFacts, OperationKind } from "./decide-operation.ts";
+
+export interface Grant {
+  readonly sizeBytes: number;
+  readonly minAvailableBytes: number;
+  readonly expiryMs: number;
+}
+
+/** A grant as the API carries it, in numbers. An expiry that is no date has passed. */
+export function grantOf(grant: EmergencyGrant): Grant {
+  const expiryMs = Date.parse(grant.expiry);
+  return {
+    sizeBytes: parseQuantity(grant.size),
+    minAvailableBytes: parseQuantity(grant.minAvailable),
+    expiryMs: Number.isNaN(expiryMs) ? 0 : expiryMs,
+  };
+}
+
+/** When this node read its grant, on the monotonic clock of that boot. */
+export interface GrantRead {
+  /** Which one: its epoch and expiry. */
+  readonly of: string;
+  readonly monotonicMs: number;
+  /** Of the boot; absent: an agent wrote it that did not say. */
+  readonly bootID?: string | undefined;
+}
+
+/** What stands with a grant on the disk. The same grant, heard again, is as old as it was; after a boot it begins anew. */
+export function grantRead(
+  grant: EmergencyGrant | undefined,
+  known: GrantRead | undefined,
+  monotonicMs: number,
+  bootID: string,
+): GrantRead | undefined {
+  if (grant === undefined) return undefined;
+  const of = nameOf(grant);
+  return known?.of === of && known.bootID === bootID ? known : { of, monotonicMs, bootID };
+}
+
+/**
+ * Whether a grant lives: for a day from when it was read, whatever the wall clock shows then or now. Where that is not known, since the
+ * machine was booted and the API server not heard yet, its date decides. One that was taken back is gone, however young.
+ */
+export function isAlive(
+  grant: EmergencyGrant,
+  known: GrantRead | undefined,
+  { nowMs, monotonicMs }: Instant,
+  bootID: string,
+): boolean {
+  const { expiryMs } = grantOf(grant);
+  if (expiryMs === 0) return false;
+  const isKnown = known?.of === nameOf(grant) && known.bootID === bootID;
+  return isKnown ? monotonicMs - known.monotonicMs < EMERGENCY_LIFE_MS : nowMs < expiryMs;
+}
+
+function nameOf({ epoch, expiry }: EmergencyGrant): string {
+  return `${epoch} ${expiry}`;
+}
+
+/** What of a grant the members on this node can give, and whether that takes the spare. */
+export interface ReachableGrant {
+  readonly grant: Grant;
+  readonly takesSpare: boolean;
+}
+
+/**
+ * Members that are not on this node avert nothing. A spare is taken in as a whole: one that is larger than the member that would be
+ * made for the grant, which has whole GiB, is not taken.
+ */
+export function reachableGrant(grant: Grant, sizeBytes: number, members: SpareFacts | undefined): ReachableGrant {
+  if (members === undefined) return { grant, takesSpare: false };
+  const { attainableBytes, spareBytes } = members;
+  const missingBytes = grant.sizeBytes - Math.max(sizeBytes, attainableBytes);
+  const takesSpare = spareBytes > 0 && missingBytes > 0 && spareBytes <= wholeGiB(missingBytes);
+  const reachBytes = attainableBytes + (takesSpare ? spareBytes : 0);
+  return { grant: { ...grant, sizeBytes: Math.min(grant.sizeBytes, reachBytes) }, takesSpare };
+}
+
+type SpareFacts = Pick<MemberFacts, "attainableBytes" | "spareBytes">;
+
+export interface EmergencyFacts {
+  readonly monotonicMs: number;
+  readonly sizeBytes: number;
+  readonly capacityBytes: number;
+  readonly availableBytes: number;
+  /** An operation failed after the member had grown: its filesystem is smaller still. */
+  readonly memberAhead: boolean;
+  readonly grant: Grant | undefined;
+  /** isAlive says so. */
+  readonly alive: boolean;
+  readonly running: OperationKind | undefined;
+  /** Not before this after one that failed, on the monotonic clock. */
+  readonly retryMs: number;
+}
+
+/** True: grow to the grant's size now, cancelling a running shrink first. */
+export function shouldSpendGrant(facts: EmergencyFacts): boolean {
+  const { grant } = facts;
+  if (grant === undefined || !facts.alive || facts.monotonicMs < facts.retryMs) return false;
+  if (!givesMore(grant, facts) || facts.running === "Extend") return false;
+  return isPlausible(facts) && facts.availableBytes < grant.minAvailableBytes;
+}
+
+/** One whose extend failed half-way is spent again: the member has its size, the filesystem has not. */
+function givesMore({ sizeBytes }: Grant, facts: EmergencyFacts): boolean {
+  return sizeBytes > facts.sizeBytes || (sizeBytes === facts.sizeBytes && facts.memberAhead);
+}
+
+// Nonsense never changes a size.
+function isPlausible({ capacityBytes, availableBytes }: EmergencyFacts): boolean {
+  return capacityBytes > 0 && availableBytes >= 0 && availableBytes <= capacityBytes;
+}
+
+/**
+ * The grant to keep when the layout carries `offered`. A grant written by a deposed leader is refused and the kept one
+ * stays; the kept one also stays valid under a newer epoch until it is replaced, withdrawn or expires.
+ */
+export function acceptedGrant(
+  kept: EmergencyGrant | undefined,
+  offered: EmergencyGrant | undefined,
+  highestEpoch: number,
+): EmergencyGrant | undefined {
+  if (offered === undefined) return undefined;
+  return offered.epoch < highestEpoch ? kept : offered;
+}

@@ -1,0 +1,121 @@
+// What the members of a mounted span allow at this moment: pure, from the node's record and what was found in the filesystem.
+import type { MemberFacts } from "../decide/decide-operation.ts";
+import {
+  deliveredBytes,
+  describeAwaited,
+  describeGrowing,
+  isAttached,
+  isGrowing,
+  membersWithVolume,
+  requiredMembers,
+  type SpanMember,
+} from "../member-drivers/span-member.ts";
+import type { FoundMember } from "../storage/storage.ts";
+import type { NodeRecord } from "../volumes/node-records.ts";
+import type { VolumeState } from "../volumes/volume-state.ts";
+
+/** Undefined for a volume whose one member takes any size. */
+export function memberFactsOf({ record, members, sizeBytes = 0 }: VolumeState): MemberFacts | undefined {
+  if (record.backend !== "span") return undefined;
+  const found = new Map(members.map((member) => [member.name, member]));
+  const isInside = ({ name }: SpanMember): boolean => found.get(name)?.state === "Present";
+  const wanted = record.members.filter((member) => member.wanted === "Present");
+  const gains = wanted.filter(isAttached).map((member) => {
+    const isBeside = !found.has(member.name) || found.get(member.name)?.state === "Spare";
+    if (isBeside) return member.capacityBytes ?? member.sizeBytes ?? 0;
+    return isInside(member) ? growthBytes(member, found.get(member.name)) : 0;
+  });
+  return {
+    attainableBytes: sizeBytes + gains.reduce((sum, bytes) => sum + bytes, 0),
+    spareBytes: readySpares(record.members, members).reduce((sum, { sizeBytes: bytes = 0 }) => sum + bytes, 0),
+    spareToPrepare: record.members.some(
+      (member) => member.wanted === "Spare" && isAttached(member) && isToBeLookedAt(found.get(member.name)),
+    ),
+    awaited: pendingMembers(record),
+    leaving: record.members.some((member) => member.wanted === "Removed" && isInside(member)),
+    unsettled: members.some(({ state }) => state === "Leaving"),
+  };
+}
+
+/** Whoever has wiped a device that was refused is not heard of otherwise. */
+function isToBeLookedAt(found: FoundMember | undefined): boolean {
+  return found === undefined || found.state === "Refused";
+}
+
+/** What a span's members that are in the filesystem would add to it if they became as large as their drivers say; 0 of others. */
+export function promisedBytes(state: VolumeState): number {
+  return sumOfGrowths(state, () => true);
+}
+
+/** The same of those whose devices were not as large when they were looked at last. */
+export function laggingBytes(state: VolumeState): number {
+  return sumOfGrowths(state, (member, { deviceBytes = 0 }) => deviceBytes < deliveredBytes(member));
+}
+
+function sumOfGrowths(
+  { record, members }: VolumeState,
+  counts: (member: SpanMember, found: FoundMember) => boolean,
+): number {
+  if (record.backend !== "span") return 0;
+  const found = new Map(members.map((member) => [member.name, member]));
+  return record.members.reduce((sum, member) => {
+    const device = found.get(member.name);
+    const isInside = member.wanted === "Present" && isAttached(member) && device?.state === "Present";
+    return isInside && counts(member, device) ? sum + growthBytes(member, device) : sum;
+  }, 0);
+}
+
+function growthBytes(member: SpanMember, found: FoundMember | undefined): number {
+  return Math.max(0, deliveredBytes(member) - (found?.sizeBytes ?? Number.POSITIVE_INFINITY));
+}
+
+/** Whether every member is on this node without which the filesystem is not mounted, nor made. */
+export function canMount(record: NodeRecord): boolean {
+  if (record.backend !== "span") return true;
+  const required = requiredMembers(record.members, record.memberMade);
+  const looked = record.memberMade ? [] : membersWithVolume(record.members);
+  return required.length > 0 && [...required, ...looked].every(isAttached);
+}
+
+/** Wanted members that are not on this node yet, or not as large as they shall be, for people; undefined when all are. */
+export function pendingMembers(record: NodeRecord): string | undefined {
+  if (record.backend !== "span") return undefined;
+  const wanted = record.members.filter((member) => member.wanted === "Present");
+  const awaited = wanted.filter((member) => !isAttached(member)).map(describeAwaited);
+  const growing = wanted.filter((member) => isAttached(member) && isGrowing(member)).map(describeGrowing);
+  const pending = [...awaited, ...growing];
+  return pending.length === 0 ? undefined : pending.join(" and ");
+}
+
+/** The record after an emergency has taken its ready spares for members. */
+export function withSparesTaken(record: NodeRecord, found: readonly FoundMember[]): NodeRecord {
+  if (record.backend !== "span") return record;
+  const names = new Set(readySpares(record.members, found).map(({ name }) => name));
+  const members = record.members.map(
+    (member): SpanMember => (names.has(member.name) ? { ...member, wanted: "Present", taken: true } : member),
+  );
+  return { ...record, members };
+}
+
+/**
+ * Spares are taken all together. One that waits to take others' place may be much larger than the grant: together with the plain spare
+ * that was made for it neither would be taken. Alone it averts what it can, and the replacement is over.
+ */
+function readySpares(members: readonly SpanMember[], found: readonly FoundMember[]): readonly FoundMember[] {
+  const ready = new Map(found.filter(({ state }) => state === "Spare").map((one) => [one.name, one]));
+  const spares = members.filter(({ name, wanted }) => wanted === "Spare" && ready.has(name));
+  const plain = spares.filter(({ replaces }) => replaces !== true);
+  return (plain.length > 0 ? plain : spares).flatMap(({ name }) => ready.get(name) ?? []);
+}
+
+/** What the node's people call the one member of a volume; undefined for one that can have several. */
+export function memberNameOf(record: NodeRecord): string | undefined {
+  switch (record.backend) {
+    case "loop":
+      return record.memberFile;
+    case "lvm":
+      return `${record.deviceClass}/${record.volumeID}`;
+    case "span":
+      return undefined;
+  }
+}

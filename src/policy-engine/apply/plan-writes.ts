@@ -1,0 +1,194 @@
+// The writes that carry out what was decided: the Filesystem's target and trims, what people are told, and an emergency's grant. They are begun
+// here; the engine waits for them.
+import { decisionTime, STEP_AHEAD_MS } from "../../api/decision-time.ts";
+import type { Filesystem } from "../../api/filesystem.ts";
+import type { TrimRequest } from "../../api/trim.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
+import { KubeError } from "../../kube/kube-error.ts";
+import type { Logger } from "../../process/log.ts";
+import { grantLimit } from "../decide/emergency-grant.ts";
+import { type ChangePlan, mostBytes, type Plan, sameConclusion } from "../decide/plan.ts";
+import type { Decided } from "../engine/decide-batch.ts";
+import type { RateLimit } from "../engine/rate-limit.ts";
+import type { PlannedShrink } from "../facts/facts.ts";
+import type { Gathered, World } from "../gather/gather-facts.ts";
+import { targetToStay } from "../gather/policy-shrink.ts";
+import type { VolumeState } from "../gather/volume-registry.ts";
+import type { EngineMetrics } from "../metrics.ts";
+import type { CompiledPolicy } from "../policies/compiled-policy.ts";
+import { reportPlan } from "../report/report-plan.ts";
+import { applyGrant, applyTarget, applyTrim } from "./apply-plan.ts";
+import { inPlaceOfDeposed } from "./in-place-of-deposed.ts";
+import { newGrant } from "./precautions.ts";
+
+export interface PlanWriting {
+  readonly client: KubeClient;
+  readonly events: EventRecorder;
+  readonly world: World;
+  readonly metrics: EngineMetrics;
+  /** Changes to the whole cluster a second; a plan over it waits for the next evaluation. */
+  readonly clusterRate: RateLimit;
+  /** The leader's epoch, asked right before each write; undefined: this replica only watches. */
+  readonly epoch: () => number | undefined;
+  readonly log: Logger;
+}
+
+/** A status is not rewritten more often than this, unless a size changes. */
+const REPORT_INTERVAL_MS = 1000;
+/** That a change is under way its own report says; most are over by then. */
+const UNDER_WAY_INTERVAL_MS = 3000;
+
+/** A stop is asked for again where it is not seen after this long. */
+const STOP_AGAIN_MS = 5000;
+
+/** Begun; undefined where there is nothing new to write, or not yet: then `again` is called in time. */
+export function writesOf(
+  writing: PlanWriting,
+  decided: Decided,
+  epoch: number,
+  again: () => void,
+): Promise<void> | undefined {
+  const planned = writesOfPlan(writing, decided, epoch, again);
+  return thenTrim(writing, decided, epoch, replaceTarget(writing, decided, epoch, planned));
+}
+
+function writesOfPlan(
+  writing: PlanWriting,
+  { state, gathered, policy, plan }: Decided,
+  epoch: number,
+  again: () => void,
+): Promise<void> | undefined {
+  const { monotonicMs } = gathered.facts;
+  if (plan.kind !== "hold") {
+    const trim = wantedTrim(policy);
+    return writing.clusterRate.take(monotonicMs) ? change(writing, state, gathered, plan, trim, epoch) : undefined;
+  }
+  const reported = reportedOn(state, gathered);
+  if (reported !== undefined && sameConclusion(reported.plan, plan)) return undefined;
+  clearTimeout(state.reportTimer);
+  const waitMs = reported === undefined ? 0 : reported.atMs + reportIntervalMs(reported.plan, plan) - monotonicMs;
+  if (waitMs <= 0) return report(writing, state, gathered, plan, epoch);
+  state.reportTimer = setTimeout(again, waitMs).unref();
+  return undefined;
+}
+
+/** The present size takes the place of a shrink that nobody wants any more, and of a target that was refused. */
+function replaceTarget(
+  { client, log }: PlanWriting,
+  { state, gathered, policy, plan }: Decided,
+  epoch: number,
+  planned: Promise<void> | undefined,
+): Promise<void> | undefined {
+  if (plan.kind !== "hold") return planned;
+  const stops = plan.stopsShrink === true;
+  const { monotonicMs } = gathered.facts;
+  if (stops && monotonicMs - (state.stopAskedAtMs ?? Number.NEGATIVE_INFINITY) < STOP_AGAIN_MS) return planned;
+  const target = stops ? targetToStay(gathered, epoch) : inPlaceOfDeposed(gathered, epoch);
+  if (target === undefined) return planned;
+  if (stops) state.stopAskedAtMs = monotonicMs;
+  const { namespace, name } = gathered.filesystem.metadata;
+  const why = stops ? "a shrink that is not wanted any more" : "a deposed leader's target";
+  log.info({ namespace, name, epoch }, `the present size is put in the place of ${why}`);
+  return (planned ?? Promise.resolve()).then(async () => {
+    await applyTarget(client, gathered.filesystem, target, wantedTrim(policy));
+  });
+}
+
+/** Undefined where a Filesystem was deleted and made again: it says nothing yet. */
+function reportedOn({ reported }: VolumeState, { filesystem }: Gathered): VolumeState["reported"] {
+  return reported?.filesystemUID === filesystem.metadata.uid ? reported : undefined;
+}
+
+function reportIntervalMs(reported: Plan, { reason }: Plan): number {
+  return reported.kind !== "hold" && reason === "OperationInProgress" ? UNDER_WAY_INTERVAL_MS : REPORT_INTERVAL_MS;
+}
+
+/** After what is planned, which is more urgent and may carry the trims already. */
+function thenTrim(
+  { client }: PlanWriting,
+  { gathered: { filesystem }, policy, plan }: Decided,
+  epoch: number,
+  planned: Promise<void> | undefined,
+): Promise<void> | undefined {
+  const trim = wantedTrim(policy);
+  const isCarried = plan.kind !== "hold" && planned !== undefined;
+  if (isCarried || filesystem.spec.trim?.every === trim?.every) return planned;
+  return (planned ?? Promise.resolve()).then(() => applyTrim(client, filesystem, trim, epoch));
+}
+
+/** A suspended policy has nothing done to its volumes. */
+function wantedTrim(policy: CompiledPolicy | undefined): TrimRequest | undefined {
+  return policy?.trimEvery === undefined || policy.suspended ? undefined : { every: policy.trimEvery };
+}
+
+/** The write of the grant, begun; undefined: what stands serves. From here on the promise counts, whatever the answer says. */
+export function writeOfGrant(
+  { client, world: { promises } }: PlanWriting,
+  { state: { handle }, gathered, policy, ceilings, grant }: Decided,
+  epoch: number,
+): Promise<void> | undefined {
+  const budgetBytes = ceilings.namespaceBytes?.value;
+  const shareBytes = budgetBytes === undefined ? Number.POSITIVE_INFINITY : promises.grantShare(handle, budgetBytes);
+  const limitBytes = grantLimit(gathered.facts, policy, ceilings);
+  const change = newGrant(gathered, grant, { shareBytes, limitBytes }, epoch);
+  if (change !== undefined) promises.granting(handle, change.to?.sizeBytes ?? 0, epoch);
+  return change && applyGrant(client, gathered.layout, change.to);
+}
+
+async function change(
+  writing: PlanWriting,
+  state: VolumeState,
+  gathered: Gathered,
+  plan: ChangePlan,
+  trim: TrimRequest | undefined,
+  epoch: number,
+): Promise<void> {
+  const { nowMs, monotonicMs } = gathered.facts;
+  // Merging members takes an extend first, which is decided a moment before.
+  const aheadMs = plan.members === undefined ? 0 : STEP_AHEAD_MS;
+  const decidedAt = decisionTime(nowMs, gathered.layout, gathered.filesystem, aheadMs);
+  // Before the write: from here on it may have happened, whatever the answer says.
+  state.pending = {
+    kind: plan.kind === "extend" ? "Extend" : "Shrink",
+    sizeBytes: plan.sizeBytes,
+    mostBytes: mostBytes(plan),
+    decidedAt,
+    writtenAtMs: monotonicMs,
+    capacityBytes: gathered.facts.filesystem.reading?.capacityBytes,
+    planned: plannedShrink(plan),
+    attempt: gathered.facts.filesystem.extendsInVain + 1,
+  };
+  let filesystem: Filesystem;
+  try {
+    const { sizeBytes, fromBytes, notAfterMs, members } = plan;
+    const target = { sizeBytes, fromBytes, epoch, decidedAt, notAfterMs, members };
+    filesystem = await applyTarget(writing.client, gathered.filesystem, target, trim);
+  } catch (error) {
+    if (!(error instanceof KubeError && error.reason === "Unreachable")) state.pending = undefined;
+    throw error;
+  }
+  writing.metrics.targets.inc({ plan: plan.kind });
+  await report(writing, state, { ...gathered, filesystem }, plan, epoch);
+}
+
+function plannedShrink({ sizeBytes, fromBytes, notAfterMs }: ChangePlan): PlannedShrink | undefined {
+  return notAfterMs === undefined ? undefined : { sizeBytes, fromBytes, notAfterMs };
+}
+
+async function report(
+  writing: PlanWriting,
+  state: VolumeState,
+  { facts, filesystem }: Gathered,
+  plan: Plan,
+  epoch: number,
+): Promise<void> {
+  // A leader that was cut off meanwhile may meet what the next one has written.
+  const isWanted = ({ spec: { target } }: Filesystem): boolean =>
+    writing.epoch() === epoch && (target === undefined || target.epoch <= epoch);
+  if (!(await reportPlan(writing.client, writing.events, filesystem, plan, state, facts.nowMs, isWanted))) return;
+  state.reported = { plan, atMs: facts.monotonicMs, filesystemUID: filesystem.metadata.uid };
+  writing.metrics.decisions.inc({ plan: plan.kind, reason: plan.reason });
+  const { namespace, name } = filesystem.metadata;
+  writing.log.info({ namespace, name, plan: plan.kind, reason: plan.reason, rule: plan.rule }, plan.message);
+}

@@ -1,0 +1,162 @@
+// Whether a wanted change may be made now: the direction's mode, then its cooldown, counts and windows. What is urgent waits for
+// the mode, and after it came to nothing twice; a raised request waits after a failure.
+import type { Mode } from "../../api/volume-policy.ts";
+import { formatDuration } from "../../units/duration.ts";
+import { formatBytes } from "../../units/quantity.ts";
+import type { FilesystemFacts, RecentChanges } from "../facts/facts.ts";
+import { freedom } from "../policies/ceilings.ts";
+import type { Pace } from "../policies/compiled-policy.ts";
+import type { HoldPlan, Plan } from "./plan.ts";
+import type { Question, WantedChange } from "./question.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+/** The engine's own limit, beyond any policy. */
+export const MAX_CHANGES_PER_HOUR = 60;
+/** After a failed operation, so that a full host is not asked with every sample; twice as long after each further one … */
+const FAILURE_BACKOFF_MS = 10_000;
+/** … up to this. */
+const FAILURE_BACKOFF_MAX_MS = 160_000;
+const SHRINK_BACKOFF_MAX_MS = HOUR_MS;
+
+/** The change as a plan, or why it is not made now. */
+export function admit(question: Question, wanted: WantedChange): Plan {
+  return (
+    holdForMode(question, wanted) ??
+    holdForPace(question, wanted) ??
+    question.change(wanted, describe(question, wanted))
+  );
+}
+
+// A raised request is the claim's own promise: no policy's mode stands against it.
+function holdForMode(question: Question, wanted: WantedChange): HoldPlan | undefined {
+  if (wanted.reason === "RequestRaised" || question.policy === undefined) return undefined;
+  const { mode, by } = effectiveMode(question, wanted.direction);
+  if (mode === "Enforce") return undefined;
+  const details = detailsOf(wanted, { preview: preview(question, wanted) });
+  if (mode === "Approve")
+    return question.hold("ApprovalRequired", `${wanted.because}; a change needs an approval${by}`, details);
+  return question.hold("Recommended", `${wanted.because}; the mode is Recommend${by}: nothing is changed`, details);
+}
+
+/** The policy's mode, or the ceiling's where that is stricter; `by` names that one. */
+export function effectiveMode(
+  { policy, ceilings }: Question,
+  direction: WantedChange["direction"],
+): { mode: Mode; by: string } {
+  const mode = policy?.mode[direction] ?? "Enforce";
+  const ceiling = ceilings.modes[direction];
+  if (ceiling === undefined || freedom(ceiling.value) >= freedom(mode)) return { mode, by: "" };
+  return { mode: ceiling.value, by: ` by ClusterVolumePolicy ${ceiling.policy}` };
+}
+
+function holdForPace(question: Question, wanted: WantedChange): HoldPlan | undefined {
+  const { policy, facts } = question;
+  if (wanted.reason === "RequestRaised") return holdAfterFailure(question, wanted);
+  if (wanted.urgent && facts.filesystem.extendsInVain > 1) return holdAfterFailure(question, wanted);
+  if (wanted.urgent || policy === undefined) return undefined;
+  const pace = policy[wanted.direction];
+  return (
+    holdAfterFailure(question, wanted) ??
+    holdForCooldown(question, wanted, pace) ??
+    holdForCount(question, wanted, changesOf(facts.changes, wanted.direction), pace.maxPerDay, DAY_MS, "maxPerDay") ??
+    holdForCount(question, wanted, allChanges(facts.changes), MAX_CHANGES_PER_HOUR, HOUR_MS, "the limit for an hour") ??
+    holdForWindows(question, wanted, pace)
+  );
+}
+
+function holdAfterFailure(question: Question, wanted: WantedChange): HoldPlan | undefined {
+  const { monotonicMs, filesystem } = question.facts;
+  const last = filesystem.lastOperation;
+  if (last?.outcome !== "Failed" || last.kind.toLowerCase() !== wanted.direction) return undefined;
+  const backOffMs =
+    wanted.direction === "shrink"
+      ? shrinkBackOffMs(filesystem)
+      : doubled(Math.max(0, filesystem.extendsInVain - 1), FAILURE_BACKOFF_MAX_MS);
+  const eligibleAtMs = last.endedAtMs + backOffMs;
+  if (monotonicMs >= eligibleAtMs) return undefined;
+  const message = `the last ${wanted.direction} failed (${last.reason ?? "no reason given"}); tried again ${formatDuration(backOffMs)} after it`;
+  return question.hold("CoolingDown", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
+}
+
+/** How long the next shrink waits after one that failed, or found somebody else at work: it moves data, and nobody waits for it. */
+export function shrinkBackOffMs({ shrinksInVain = 0 }: FilesystemFacts): number {
+  return doubled(Math.max(0, shrinksInVain - 1), SHRINK_BACKOFF_MAX_MS);
+}
+
+function doubled(times: number, maxMs: number): number {
+  return Math.min(maxMs, FAILURE_BACKOFF_MS * 2 ** times);
+}
+
+function holdForCooldown(question: Question, wanted: WantedChange, pace: Pace): HoldPlan | undefined {
+  const lastMs = lastChangeMs(question.facts.changes, wanted.direction);
+  const eligibleAtMs = lastMs + pace.cooldownMs;
+  if (!(question.facts.monotonicMs < eligibleAtMs)) return undefined;
+  const message = `${wanted.because}; a ${wanted.direction} waits ${formatDuration(pace.cooldownMs)} after the last change`;
+  return question.hold("CoolingDown", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
+}
+
+// A shrink keeps its distance from any change, so that it never undoes a fresh extend. An extend waits for extends only: after a
+// shrink that was too much, growing back must not wait.
+function lastChangeMs(changes: RecentChanges, direction: WantedChange["direction"]): number {
+  const lastExtendMs = changes.extendsAtMs.at(-1) ?? Number.NEGATIVE_INFINITY;
+  if (direction === "extend") return lastExtendMs;
+  return Math.max(lastExtendMs, changes.shrinksAtMs.at(-1) ?? Number.NEGATIVE_INFINITY);
+}
+
+function holdForCount(
+  question: Question,
+  wanted: WantedChange,
+  atMs: readonly number[],
+  limit: number | undefined,
+  spanMs: number,
+  name: string,
+): HoldPlan | undefined {
+  const oldestMs = limit === undefined ? undefined : atMs.at(-limit);
+  if (limit === undefined || oldestMs === undefined) return undefined;
+  const eligibleAtMs = oldestMs + spanMs;
+  if (!(question.facts.monotonicMs < eligibleAtMs)) return undefined;
+  const message = `${wanted.because}; there were ${limit} changes within ${formatDuration(spanMs)}: ${name}`;
+  return question.hold("TooManyChanges", message, detailsOf(wanted, { nextEligibleMs: question.wallMs(eligibleAtMs) }));
+}
+
+function changesOf(changes: RecentChanges, direction: WantedChange["direction"]): readonly number[] {
+  return direction === "extend" ? changes.extendsAtMs : changes.shrinksAtMs;
+}
+
+function allChanges({ extendsAtMs, shrinksAtMs }: RecentChanges): readonly number[] {
+  if (extendsAtMs.length + shrinksAtMs.length < MAX_CHANGES_PER_HOUR) return [];
+  return [...extendsAtMs, ...shrinksAtMs].sort((a, b) => a - b);
+}
+
+function holdForWindows(question: Question, wanted: WantedChange, { windows }: Pace): HoldPlan | undefined {
+  const { nowMs } = question.facts;
+  if (windows.length === 0 || windows.some((window) => window.isOpen(nowMs))) return undefined;
+  const opensMs = windows.map((window) => window.nextOpenMs(nowMs) ?? Number.POSITIVE_INFINITY);
+  const nextMs = Math.min(...opensMs);
+  const message = `${wanted.because}; a ${wanted.direction} starts only in its windows: ${windows.map(({ text }) => text).join(", ")}`;
+  return question.hold(
+    "OutsideWindow",
+    message,
+    detailsOf(wanted, { nextEligibleMs: Number.isFinite(nextMs) ? nextMs : undefined }),
+  );
+}
+
+function detailsOf(wanted: WantedChange, more: { preview?: string; nextEligibleMs?: number | undefined }) {
+  return { rule: wanted.rule?.name, uncappedBytes: wanted.uncappedBytes, ...more };
+}
+
+function preview({ facts }: Question, { direction, sizeBytes, members }: WantedChange): string {
+  if (members !== undefined) return `merge its members into ${members}, of ${formatBytes(sizeBytes)}`;
+  return `${direction} from ${formatBytes(facts.filesystem.sizeBytes)} to ${formatBytes(sizeBytes)}`;
+}
+
+// The whole story in one sentence; the rule's own message is added where it has one and can be evaluated.
+function describe(question: Question, wanted: WantedChange): string {
+  const { rule, cappedBy } = wanted;
+  const by = rule === undefined ? "" : `${rule.name}: `;
+  const cap = cappedBy === undefined ? "" : `, capped by ${cappedBy}`;
+  const own = rule?.message?.evaluate(question.scope);
+  const added = own?.ok === true ? ` (${own.value})` : "";
+  return `${by}${wanted.because}; ${preview(question, wanted)}${cap}${added}`;
+}

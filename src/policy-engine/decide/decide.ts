@@ -1,0 +1,235 @@
+// What should become of one volume: the product in one list. Pure and total: it reads nothing but its arguments, never throws on
+// them, and every answer, "leave it" included, has a public reason.
+import { formatDuration } from "../../units/duration.ts";
+import { claimKey, type Facts } from "../facts/facts.ts";
+import { differenceOfClocks, doubtFigures, doubtReading, doubtRecords } from "../facts/measurements.ts";
+import { predictSize } from "../facts/prediction.ts";
+import type { Ceilings } from "../policies/ceilings.ts";
+import type { CompiledPolicy } from "../policies/compiled-policy.ts";
+import { forbiddenClass } from "../sizing/bounds.ts";
+import { holdForFailure } from "../sizing/resizing.ts";
+import { consolidationRuns, fewerMembersAreWanted } from "./consolidate.ts";
+import { extendAsDeclared, extendAsMeasured, extendAsRequested, extendForMinAvailable } from "./extend.ts";
+import type { Plan } from "./plan.ts";
+import { Question } from "./question.ts";
+import { shrinkAsMeasured } from "./shrink.ts";
+import { stopUnwantedShrink } from "./stop-shrink.ts";
+
+/** A check answers with a plan, or leaves the answer to the next one. */
+type Check = (question: Question) => Plan | undefined;
+
+/** Order matters: the first check that answers is the explanation that the user reads. */
+const CHECKS: readonly Check[] = [
+  claimIsDeleting,
+  recordsAreImpossible,
+  resizeIsInfeasible,
+  filesystemIsReadOnly,
+  operationRuns,
+  requestIsRaised, // the claim's own promise: no policy is needed for it, and none stands against it
+  nothingFills,
+  awaitedShrinkIsWithdrawn,
+  nobodyDecides,
+  claimIsNotOptedIn,
+  anotherAutoscalerActs,
+  policyIsSuspended,
+  classIsForbidden,
+  readingIsInDoubt,
+  largerIsWanted, // any Extend beats every Shrink
+  stopUnwantedShrink,
+  policyIsInvalid,
+  ruleCannotBeTold,
+  metricsAreStale, // from here on only shrinks remain, and in doubt nothing shrinks
+  clocksDiffer,
+  consolidationRuns,
+  replacementRuns,
+  smallerIsWanted,
+  ruleStillWaits,
+];
+
+/** The plan for one volume. `policy` is undefined where none selects the claim. */
+export function decide(facts: Facts, policy: CompiledPolicy | undefined, ceilings: Ceilings): Plan {
+  const question = new Question(facts, policy, ceilings);
+  for (const check of CHECKS) {
+    const plan = check(question);
+    if (plan !== undefined) return plan;
+  }
+  return policy?.withinBounds ?? noPolicy(question);
+}
+
+function claimIsDeleting(question: Question): Plan | undefined {
+  const { claim } = question.facts;
+  return claim.deleting ? question.hold("Deleting", `claim ${claimKey(claim)} is being deleted`) : undefined;
+}
+
+function recordsAreImpossible(question: Question): Plan | undefined {
+  const doubt = doubtRecords(question.facts);
+  return doubt && question.hold(doubt.reason, doubt.message);
+}
+
+// The driver tries on by itself, and a larger request would be refused like the one that stands.
+function resizeIsInfeasible(question: Question): Plan | undefined {
+  const { infeasibleResize } = question.facts.claim;
+  return infeasibleResize === undefined
+    ? undefined
+    : question.hold(
+        "ResizeInfeasible",
+        `${infeasibleResize}; nothing more is asked for until the driver or the request changes`,
+      );
+}
+
+// Its node begins nothing, whatever is asked for, and what runs fails. Only a shrink that is not wanted any more is called off.
+function filesystemIsReadOnly(question: Question): Plan | undefined {
+  const { readOnly } = question.facts.filesystem;
+  return readOnly === undefined ? undefined : (stopUnwantedShrink(question) ?? question.hold("ReadOnly", readOnly));
+}
+
+// Two things are still decided: a writer that would run out of space even with the shrink rolled back, and a shrink that nobody wants.
+function operationRuns(question: Question): Plan | undefined {
+  const { operationInProgress: running } = question.facts.filesystem;
+  if (running === undefined) return undefined;
+  const preempting = running === "Shrink" ? extendBeyondShrink(question) : undefined;
+  return (
+    preempting ??
+    stopUnwantedShrink(question) ??
+    question.hold("OperationInProgress", `${running} is running; rules are asked again when it has ended`)
+  );
+}
+
+function extendBeyondShrink({ facts, policy, ceilings }: Question): Plan | undefined {
+  const { monotonicMs, filesystem } = facts;
+  if (policy === undefined || policy.suspended || filesystem.reading === undefined) return undefined;
+  if (doubtFigures(monotonicMs, filesystem, filesystem.reading) !== undefined) return undefined;
+  const question = new Question(rolledBack(facts), policy, ceilings);
+  const plan = classIsForbidden(question) ?? extendForMinAvailable(question);
+  return plan?.kind === "extend" ? plan : undefined;
+}
+
+// Once rolled back, the filesystem shows its members' whole size again.
+function rolledBack(facts: Facts): Facts {
+  const { sizeBytes, reading } = facts.filesystem;
+  if (reading === undefined || reading.capacityBytes > sizeBytes) return facts;
+  const whole = { ...facts, filesystem: { ...facts.filesystem, sizeBytes: reading.capacityBytes } };
+  return predictSize(whole, sizeBytes, 1);
+}
+
+function requestIsRaised(question: Question): Plan | undefined {
+  return extendAsRequested(question);
+}
+
+// What a pod writes to a device of its own nobody else understands.
+function nothingFills(question: Question): Plan | undefined {
+  if (question.facts.claim.volumeMode !== "Block") return undefined;
+  return question.hold(
+    "RawBlockVolume",
+    "a raw block volume (volumeMode: Block) has no fill level that a policy could follow: only a raised request extends it",
+  );
+}
+
+// Its node has not begun it, and would do so later: a replacement's new member is minutes on its way.
+function awaitedShrinkIsWithdrawn(question: Question): Plan | undefined {
+  const { policy } = question;
+  return policy === undefined || policy.suspended ? stopUnwantedShrink(question) : undefined;
+}
+
+function nobodyDecides(question: Question): Plan | undefined {
+  return question.policy === undefined ? noPolicy(question) : undefined;
+}
+
+function noPolicy(question: Question): Plan {
+  return question.hold("NoPolicy", "no policy selects the claim: its size stays");
+}
+
+// Whoever decides a claim that is not ours has to say that we may touch it.
+function claimIsNotOptedIn(question: Question): Plan | undefined {
+  const { facts, policy } = question;
+  if (facts.claim.backend !== "claim" || policy?.claimBackend === "Enabled") return undefined;
+  return question.hold(
+    "ClaimBackendDisabled",
+    `another driver provides the claim, and policy ${policy?.key} does not opt such claims in: set spec.claimBackend to Enabled`,
+  );
+}
+
+function anotherAutoscalerActs(question: Question): Plan | undefined {
+  const { otherAutoscaler } = question.facts.claim;
+  if (otherAutoscaler === undefined) return undefined;
+  return question.hold(
+    "OtherAutoscaler",
+    `the claim has ${otherAutoscaler}, by which another autoscaler raises its request: take it away, or the policy`,
+  );
+}
+
+function policyIsSuspended(question: Question): Plan | undefined {
+  if (question.policy?.suspended !== true) return undefined;
+  return question.hold(
+    "PolicySuspended",
+    `policy ${question.policy.key} is suspended: set spec.suspend to false to go on`,
+  );
+}
+
+function classIsForbidden(question: Question): Plan | undefined {
+  const message = forbiddenClass(question);
+  return message === undefined ? undefined : question.hold("CeilingReached", message);
+}
+
+// What people have written down needs no measurement.
+function readingIsInDoubt(question: Question): Plan | undefined {
+  const doubt = doubtReading(question.facts);
+  return doubt && (extendAsDeclared(question) ?? question.hold(doubt.reason, doubt.message));
+}
+
+function largerIsWanted(question: Question): Plan | undefined {
+  return extendAsMeasured(question);
+}
+
+function policyIsInvalid(question: Question): Plan | undefined {
+  const [problem] = question.policy?.problems ?? [];
+  if (problem === undefined) return undefined;
+  return question.hold("PolicyInvalid", `policy ${question.policy?.key}: ${problem.field}: ${problem.message}`);
+}
+
+function ruleCannotBeTold(question: Question): Plan | undefined {
+  const { failure } = question.round;
+  return failure && holdForFailure(question, failure);
+}
+
+function metricsAreStale(question: Question): Plan | undefined {
+  if (!question.facts.metricsStale || question.round.held === 0) return undefined;
+  return question.hold(
+    "StaleMetrics",
+    `Prometheus gives no fresh answer: nothing shrinks, and onStaleMetrics is ${question.policy?.onStaleMetrics}`,
+  );
+}
+
+// Holds what would make it smaller, and nothing else: it is what the checks after this one say.
+function clocksDiffer(question: Question): Plan | undefined {
+  const { node, filesystem } = question.facts;
+  const difference = filesystem.reading && differenceOfClocks(filesystem.reading);
+  if (difference === undefined) return undefined;
+  const plan = consolidationRuns(question) ?? smallerIsWanted(question);
+  if (plan?.kind !== "shrink") return plan;
+  const { rule, uncappedBytes } = plan;
+  const message = `set the clocks right: that of node ${node?.name ?? "unknown"} ${difference}; until then nothing shrinks`;
+  return question.hold("ClockDiffers", message, { rule, uncappedBytes });
+}
+
+// A new target would let go of the member that is being made for the one that stands, and have another made.
+function replacementRuns(question: Question): Plan | undefined {
+  const { replacement } = question.facts.filesystem;
+  return replacement === undefined ? undefined : question.hold("OperationInProgress", replacement);
+}
+
+function smallerIsWanted(question: Question): Plan | undefined {
+  const shrink = shrinkAsMeasured(question);
+  // A shrink makes it have fewer members by itself; where none is to be had, merging them may be.
+  return shrink?.kind === "shrink" ? shrink : (fewerMembersAreWanted(question) ?? shrink);
+}
+
+function ruleStillWaits(question: Question): Plan | undefined {
+  const [rule] = [...question.heldRules("Extend"), ...question.heldRules("Shrink")];
+  if (rule === undefined) return undefined;
+  const nextEligibleMs = question.facts.nowMs + rule.forMs - question.heldForMs(rule);
+  return question.hold("RuleNotLongEnough", `${rule.name} holds, but not yet for ${formatDuration(rule.forMs)}`, {
+    rule: rule.name,
+    nextEligibleMs,
+  });
+}

@@ -1,0 +1,67 @@
+// What decide says about one volume: extend, shrink or hold, always with a public reason. Plain data: the condition, the event,
+// the metric and the log line all say exactly this.
+import type { ChangeReason, HoldReason } from "../../api/reasons.ts";
+
+export type Plan = ChangePlan | HoldPlan;
+export type Direction = ChangePlan["kind"];
+
+interface Conclusion {
+  readonly message: string;
+  /** The deciding policy's key; undefined where none selects the claim. */
+  readonly policy: string | undefined;
+  /** The rule that this is about. */
+  readonly rule: string | undefined;
+  /** What the rules ask for without limits, ceilings and steps. */
+  readonly uncappedBytes: number | undefined;
+  /** Bit i: rules[i] of the policy holds now. Undefined when no rule was evaluated. For advanceRuleTimers. */
+  readonly heldRules: number | undefined;
+}
+
+export interface ChangePlan extends Conclusion {
+  readonly kind: "extend" | "shrink";
+  readonly reason: ChangeReason;
+  /** The size this was decided on. */
+  readonly fromBytes: number;
+  /** The size to change to, whole MiB unless a limit is not. */
+  readonly sizeBytes: number;
+  /** Of a shrink that waits for the next unmount: it is not begun from then on. */
+  readonly notAfterMs?: number;
+  /** The most members that it shall have then; undefined: any. */
+  readonly members?: number | undefined;
+  /** What it is larger by meanwhile, for that. */
+  readonly growthBytes?: number | undefined;
+}
+
+export interface HoldPlan extends Conclusion {
+  readonly kind: "hold";
+  readonly reason: HoldReason;
+  /** What Enforce would do, in the modes Recommend and Approve. */
+  readonly preview: string | undefined;
+  /** The earliest time of the next change, where only time stands against it. */
+  readonly nextEligibleMs: number | undefined;
+  /** The shrink that runs is not wanted any more: the size stays as far as it has come. */
+  readonly stopsShrink?: boolean;
+}
+
+/** The most that a plan makes it have, if only for a while; 0: nothing more than it has. */
+export function mostBytes(plan: Plan): number {
+  if (plan.kind === "extend") return plan.sizeBytes;
+  return plan.kind === "shrink" && plan.growthBytes !== undefined ? plan.fromBytes + plan.growthBytes : 0;
+}
+
+/** Previews and wishes that differ by less are the same to a reader, so that a status is not rewritten with every sample. */
+const SAME_SIZE_RATIO = 0.05;
+
+/** Whether a reader would learn nothing new from the second plan: what a reporter asks before it writes a status or an event. */
+export function sameConclusion(a: Plan, b: Plan): boolean {
+  if (a === b) return true;
+  if (a.kind !== b.kind || a.reason !== b.reason || a.rule !== b.rule || a.policy !== b.policy) return false;
+  if (a.kind !== "hold" || b.kind !== "hold")
+    return a.kind !== "hold" && b.kind !== "hold" && a.sizeBytes === b.sizeBytes;
+  return a.nextEligibleMs === b.nextEligibleMs && isSameSize(a.uncappedBytes, b.uncappedBytes);
+}
+
+function isSameSize(a: number | undefined, b: number | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return Math.abs(a - b) <= SAME_SIZE_RATIO * Math.max(a, b);
+}

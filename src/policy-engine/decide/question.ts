@@ -1,0 +1,116 @@
+// One volume being decided: its facts, its policy, its ceilings. The rules are evaluated once, when a check first asks for them;
+// the plans that checks return are made here, so that each carries what the process needs to go on.
+import type { ChangeReason, HoldReason } from "../../api/reasons.ts";
+import type { Scope } from "../cel/scope.ts";
+import type { Facts } from "../facts/facts.ts";
+import type { Ceilings } from "../policies/ceilings.ts";
+import type { CompiledPolicy, CompiledRule } from "../policies/compiled-policy.ts";
+import { evaluateRules, holds, type RuleRound } from "../rules/rule-round.ts";
+import { scopeOf } from "../rules/rule-scope.ts";
+import { heldForMs } from "../rules/rule-timers.ts";
+import type { ChangePlan, Direction, HoldPlan } from "./plan.ts";
+
+export class Question {
+  readonly facts: Facts;
+  /** Undefined: no policy selects the claim. */
+  readonly policy: CompiledPolicy | undefined;
+  readonly ceilings: Ceilings;
+  #scope: Scope | undefined;
+  #round: RuleRound | undefined;
+
+  constructor(facts: Facts, policy: CompiledPolicy | undefined, ceilings: Ceilings) {
+    this.facts = facts;
+    this.policy = policy;
+    this.ceilings = ceilings;
+  }
+
+  get scope(): Scope {
+    this.#scope ??= scopeOf(this.facts);
+    return this.#scope;
+  }
+
+  get round(): RuleRound {
+    this.#round ??= evaluateRules(this.policy?.rules ?? [], this.scope);
+    return this.#round;
+  }
+
+  /** The rules of one action that hold, and have held for as long as they ask. */
+  firingRules(action: CompiledRule["action"]): CompiledRule[] {
+    return this.heldRules(action).filter((rule) => this.heldForMs(rule) >= rule.forMs);
+  }
+
+  /** The rules of one action that hold at this instant. */
+  heldRules(action: CompiledRule["action"]): CompiledRule[] {
+    const { round } = this;
+    if (round.held === 0) return [];
+    return (this.policy?.rules ?? []).filter((rule, index) => rule.action === action && holds(round, index));
+  }
+
+  heldForMs(rule: CompiledRule): number {
+    return heldForMs(this.facts.ruleTimers, rule.timerKey, this.facts.monotonicMs);
+  }
+
+  /** A time of the monotonic clock as people read it. */
+  wallMs(monotonicMs: number): number {
+    return this.facts.nowMs + (monotonicMs - this.facts.monotonicMs);
+  }
+
+  hold(reason: HoldReason, message: string, details: HoldDetails = {}): HoldPlan {
+    return {
+      kind: "hold",
+      reason,
+      message,
+      policy: this.policy?.key,
+      rule: details.rule,
+      uncappedBytes: details.uncappedBytes,
+      preview: details.preview,
+      nextEligibleMs: details.nextEligibleMs,
+      ...(details.stopsShrink === true ? { stopsShrink: true } : {}),
+      heldRules: this.#round?.held,
+    };
+  }
+
+  change(wanted: WantedChange, message: string): ChangePlan {
+    return {
+      kind: wanted.direction,
+      reason: wanted.reason,
+      message,
+      policy: this.policy?.key,
+      rule: wanted.rule?.name,
+      uncappedBytes: wanted.uncappedBytes,
+      fromBytes: this.facts.filesystem.sizeBytes,
+      sizeBytes: wanted.sizeBytes,
+      members: wanted.members,
+      growthBytes: wanted.growthBytes,
+      heldRules: this.#round?.held,
+    };
+  }
+}
+
+interface HoldDetails {
+  readonly rule?: string | undefined;
+  readonly uncappedBytes?: number | undefined;
+  readonly preview?: string | undefined;
+  readonly nextEligibleMs?: number | undefined;
+  readonly stopsShrink?: boolean;
+}
+
+/** A change whose size is within all bounds; whether it may be made now is still to be asked. */
+export interface WantedChange {
+  readonly direction: Direction;
+  readonly reason: ChangeReason;
+  /** The rule that asks for it; undefined for limits and requests. */
+  readonly rule: CompiledRule | undefined;
+  readonly uncappedBytes: number;
+  readonly sizeBytes: number;
+  /** The most members that it shall have then; absent: any. */
+  readonly members?: number;
+  /** What it is larger by meanwhile, for that. */
+  readonly growthBytes?: number;
+  /** Why this size, such as "86.0% of 1 GiB is used". */
+  readonly because: string;
+  /** What made it smaller than asked for. */
+  readonly cappedBy: string | undefined;
+  /** Waits for no cooldown, window or count: a writer is about to be stopped, or a person has asked for it. */
+  readonly urgent: boolean;
+}

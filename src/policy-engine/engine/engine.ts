@@ -1,0 +1,104 @@
+// One decision from end to end: gather → decide → apply → report, for one volume at a time. Whatever asks (a sample, a changed
+// object, the slow path) comes through `evaluate`; a volume whose last write is still under way is asked again afterwards.
+import { KubeError } from "../../kube/kube-error.ts";
+import { type Clock, instantOf } from "../../process/clock.ts";
+import { type PlanWriting, writeOfGrant, writesOf } from "../apply/plan-writes.ts";
+import { sendGuidance } from "../apply/precautions.ts";
+import type { Plan } from "../decide/plan.ts";
+import type { PolicyBook } from "../gather/policy-book.ts";
+import type { VolumeRegistry, VolumeState } from "../gather/volume-registry.ts";
+import { advanceRuleTimers } from "../rules/rule-timers.ts";
+import type { SampleServer } from "../samples/sample-server.ts";
+import { BATCH_VOLUMES, createDecideBatch, type Decided } from "./decide-batch.ts";
+
+export interface EngineOptions extends PlanWriting {
+  readonly registry: VolumeRegistry;
+  readonly policies: PolicyBook;
+  /** Where guidance goes. */
+  readonly samples: Pick<SampleServer, "guide">;
+  readonly clock: Clock;
+}
+
+export interface Engine {
+  /** Decides one volume now. Never throws, never waits. */
+  evaluate(handle: string): void;
+  /** Decides many, in batches; between two of them others get their turn. */
+  evaluateAll(handles: Iterable<string>): Promise<void>;
+  /** What evaluate would decide, with the facts it rests on; undefined while the volume's objects are not all there. */
+  look(handle: string): Decided | undefined;
+  /** Resolves when the writes under way have ended. */
+  settled(): Promise<void>;
+}
+
+export function createEngine(options: EngineOptions): Engine {
+  const { registry, world, policies, clock, log } = options;
+  const onBug = (handle: string, err: unknown): void =>
+    log.error({ volume: handle, err }, "a decision failed: this is a bug; the volume's size stays");
+  const decideBatch = createDecideBatch(world, policies, onBug);
+  const underWay = new Set<Promise<void>>();
+
+  const evaluate = (handles: readonly string[]): void => {
+    const epoch = options.epoch();
+    // A replica that only watches keeps the rules' timers all the same, ready to lead.
+    const states = handles.map((handle) => registry.get(handle));
+    for (const decided of decideBatch(states, instantOf(clock))) {
+      const { state, policy, plan, gathered } = decided;
+      if (policy !== undefined)
+        state.timers = advanceRuleTimers(state.timers, policy, plan.heldRules, gathered.facts.monotonicMs);
+      if (epoch !== undefined) carryOutDecided(decided, epoch);
+    }
+  };
+  const carryOutDecided = (decided: Decided, epoch: number): void => {
+    const { state, gathered, plan, guidance } = decided;
+    if (state.applying) {
+      state.askedMeanwhile = true;
+      return;
+    }
+    const writes = writesOf(options, decided, epoch, () => evaluate([state.handle]));
+    if (guidance !== undefined) sendGuidance(options.samples, state, gathered, guidance);
+    const grant = writeOfGrant(options, decided, epoch);
+    if (writes !== undefined || grant !== undefined)
+      follow(state, plan, allEnded([writes, grant].filter((write) => write !== undefined)));
+  };
+  const follow = (state: VolumeState, plan: Plan, writes: Promise<unknown>): void => {
+    state.applying = true;
+    const run: Promise<void> = writes
+      .then(
+        () => undefined,
+        (error: unknown) => {
+          // The next decision is made on fresh facts; nothing is retried blindly.
+          options.metrics.refusedWrites.inc({ reason: error instanceof KubeError ? error.reason : "Internal" });
+          log.warn({ volume: state.handle, err: error, plan: plan.kind }, "a plan was not written");
+        },
+      )
+      .finally(() => {
+        underWay.delete(run);
+        state.applying = false;
+        const again = state.askedMeanwhile;
+        state.askedMeanwhile = false;
+        if (again) evaluate([state.handle]);
+      });
+    underWay.add(run);
+  };
+  return {
+    evaluate: (handle) => evaluate([handle]),
+    evaluateAll: async (handles) => {
+      const all = [...handles];
+      for (let start = 0; start < all.length; start += BATCH_VOLUMES) {
+        // Samples that came meanwhile go first.
+        await new Promise((resolve) => setImmediate(resolve));
+        evaluate(all.slice(start, start + BATCH_VOLUMES));
+      }
+    },
+    look: (handle) => decideBatch([registry.get(handle)], instantOf(clock))[0],
+    settled: async () => {
+      await Promise.all(underWay);
+    },
+  };
+}
+
+/** Rejects as the first that failed does, and only once none is under way: a write that is overtaken would stand in place of its successor. */
+async function allEnded(writes: readonly Promise<void>[]): Promise<void> {
+  await Promise.allSettled(writes);
+  await Promise.all(writes);
+}

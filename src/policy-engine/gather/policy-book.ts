@@ -1,0 +1,124 @@
+// The policies in force: compiled when they change, a few at a time, and selected per claim. It writes nothing.
+import { NO_LABELS } from "../../api/label-selector.ts";
+import { createPatternCache } from "../cel/functions/patterns.ts";
+import { createTimeLimit } from "../engine/synchronous-time-limit.ts";
+import type { ClaimFacts } from "../facts/facts.ts";
+import { type AnyPolicy, compilePolicy, outlinePolicy } from "../policies/compile-policy.ts";
+import type { CompiledPolicy, PolicyProblem } from "../policies/compiled-policy.ts";
+import { type PolicyEntry, ScopePolicies } from "../policies/scope-policies.ts";
+import { compileCeilings, PolicySet, type Selected } from "../policies/select-policy.ts";
+import type { Caches } from "./caches.ts";
+import { createCompileTurns } from "./compile-turns.ts";
+
+export interface PolicyBook {
+  /** Who decides the claim, and under which ceilings. */
+  forClaim(claim: ClaimFacts): Selected;
+  /** Every policy object of which it is known whether it compiles, with what it compiled to. */
+  entries(): Iterable<PolicyEntry>;
+  /** Treats a policy as invalid for this reason, until its author changes it. */
+  invalidate(compiled: CompiledPolicy, problem: PolicyProblem): void;
+}
+
+export interface LivePolicyBook extends PolicyBook {
+  /** Resolves once every policy that is known is compiled or refused. */
+  settled(): Promise<void>;
+  stop(): void;
+}
+
+/** Many times what the largest policy within its budget takes on a slow machine. */
+const COMPILE_LIMIT_MS = 2000;
+/** The cluster's own policies: no namespace has an empty name. */
+const CLUSTER = "";
+
+/** `onChange` hears of changes after they are in force; many at once are one. */
+export function createPolicyBook(
+  caches: Pick<Caches, "policies" | "clusterPolicies" | "namespaces">,
+  monotonicMs: () => number,
+  onChange: () => void,
+): LivePolicyBook {
+  const scopes = new Map<string, ScopePolicies>();
+  const compile = createLimitedCompile();
+  let set: PolicySet | undefined;
+  let announcing: NodeJS.Immediate | undefined;
+
+  const changed = (): void => {
+    set = undefined;
+    announcing ??= setImmediate(() => {
+      announcing = undefined;
+      onChange();
+    });
+  };
+  const turns = createCompileTurns({
+    step: (scope) => scopes.get(scope)?.compileNext(compile) ?? false,
+    onTurn: changed,
+    monotonicMs,
+  });
+  const policiesOf = (scope: string): ScopePolicies => {
+    const known = scopes.get(scope) ?? new ScopePolicies(scope === CLUSTER ? undefined : scope);
+    scopes.set(scope, known);
+    return known;
+  };
+  const put = (object: AnyPolicy): void => {
+    const scope = scopeOf(object);
+    if (!policiesOf(scope).put(object)) return;
+    changed();
+    turns.soon(scope);
+  };
+  const remove = (object: AnyPolicy): void => {
+    const scope = scopeOf(object);
+    const policies = scopes.get(scope);
+    if (policies?.remove(object) !== true) return;
+    if (policies.isEmpty) scopes.delete(scope);
+    changed();
+    turns.soon(scope);
+  };
+  const handlers = { added: put, updated: put, deleted: remove };
+  caches.policies.subscribe(handlers);
+  caches.clusterPolicies.subscribe(handlers);
+  return {
+    forClaim: (claim) => {
+      set ??= setOf(scopes.values());
+      return set.select(claim, caches.namespaces.store.get(claim.namespace)?.metadata.labels ?? NO_LABELS);
+    },
+    entries: () => [...scopes.values()].flatMap((policies) => [...policies.entries()]),
+    invalidate: (compiled, problem) => {
+      if ([...scopes.values()].some((policies) => policies.invalidate(compiled, problem))) changed();
+    },
+    settled: turns.settled,
+    stop: () => {
+      turns.stop();
+      clearImmediate(announcing);
+    },
+  };
+}
+
+function scopeOf({ kind, metadata }: AnyPolicy): string {
+  return kind === "VolumePolicy" ? (metadata.namespace ?? "default") : CLUSTER;
+}
+
+function setOf(scopes: Iterable<ScopePolicies>): PolicySet {
+  const all = [...scopes].flatMap((policies) => [...policies.all()]);
+  return new PolicySet(
+    all.map(({ compiled }) => compiled),
+    all.flatMap(({ object, outline }) =>
+      object.kind === "ClusterVolumePolicy" ? (compileCeilings(object, outline) ?? []) : [],
+    ),
+  );
+}
+
+/** A policy that takes too long all the same is invalid, and no other. */
+function createLimitedCompile(): (object: AnyPolicy) => CompiledPolicy {
+  const limit = createTimeLimit(COMPILE_LIMIT_MS);
+  const cache = createPatternCache();
+  return (object) => {
+    const compiled = limit.run(() => compilePolicy(object, cache));
+    if (compiled !== "too slow") return compiled;
+    const problem = {
+      field: "spec.rules",
+      message: `compiling the policy took more than ${COMPILE_LIMIT_MS} ms`,
+      hint: "write fewer and shorter expressions; any change to the policy has it compiled again",
+    };
+    const outline = outlinePolicy(object);
+    return { ...outline, problems: [...outline.problems, problem] };
+  };
+}

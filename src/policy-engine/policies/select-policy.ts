@@ -1,0 +1,112 @@
+// Which policy decides a claim, and which ceilings stand over it. A namespaced policy goes before every cluster policy; within
+// one scope the highest priority wins, then the oldest. Invalid and suspended policies win like any other: they hold.
+import type { ClusterVolumePolicy, ClusterVolumePolicySpec } from "../../api/volume-policy.ts";
+import { type Ceilings, readCeilings, strictestCeilings } from "./ceilings.ts";
+import type { CompiledPolicy } from "./compiled-policy.ts";
+import { type PolicySelection, type SelectableClaim, selectsClaim } from "./policy-selection.ts";
+
+/** What selection says about one claim. */
+export interface Selected {
+  readonly policy: CompiledPolicy | undefined;
+  /** Keys of policies of the same scope and priority that select the claim too: they and the winner get Conflict. */
+  readonly conflicts: readonly string[];
+  readonly ceilings: Ceilings;
+}
+
+/** A cluster policy as a ceiling over the claims it matches. */
+export interface CeilingPolicy {
+  readonly selection: PolicySelection;
+  readonly ceilings: Ceilings;
+}
+
+/** The ceilings of a cluster policy that has some; undefined: it has none. */
+export function compileCeilings(policy: ClusterVolumePolicy, { selection }: CompiledPolicy): CeilingPolicy | undefined {
+  // What got past the schema may have any shape.
+  const spec = policy.spec as ClusterVolumePolicySpec | null | undefined;
+  if (spec?.ceilings === undefined) return undefined;
+  return { selection, ceilings: readCeilings(policy.metadata.name, spec.ceilings) };
+}
+
+type Labels = Readonly<Record<string, string>>;
+
+interface Answer {
+  readonly storageClassName: string;
+  readonly namespaceLabels: Labels;
+  readonly selected: Selected;
+}
+
+/** From so many of one namespace on, the answer for a claim is remembered. */
+const MANY_POLICIES = 16;
+
+/** All policies of the cluster, in the order in which they win. Immutable: made anew when a policy changes. */
+export class PolicySet {
+  readonly #byNamespace = new Map<string, CompiledPolicy[]>();
+  readonly #cluster: CompiledPolicy[] = [];
+  readonly #ceilings: readonly CeilingPolicy[];
+  /** For each namespace that has many policies, by the labels of a claim: the objects, which caches replace when they change. */
+  readonly #answers = new Map<string, WeakMap<Labels, Answer>>();
+
+  constructor(policies: readonly CompiledPolicy[], ceilings: readonly CeilingPolicy[]) {
+    for (const policy of [...policies].sort(byPrecedence)) this.#listOf(policy).push(policy);
+    this.#ceilings = ceilings;
+  }
+
+  /** The same answer as long as the claim's labels and class and the namespace's labels stay the same. */
+  select(claim: SelectableClaim, namespaceLabels: Labels): Selected {
+    const named = this.#byNamespace.get(claim.namespace) ?? [];
+    if (named.length < MANY_POLICIES) return this.#select(named, claim, namespaceLabels);
+    // Asked for each decision, a thousand selectors would cost others their turn.
+    const answers = this.#answers.get(claim.namespace) ?? new WeakMap<Labels, Answer>();
+    this.#answers.set(claim.namespace, answers);
+    const known = answers.get(claim.labels);
+    const { storageClassName } = claim;
+    if (known?.storageClassName === storageClassName && known.namespaceLabels === namespaceLabels)
+      return known.selected;
+    const selected = this.#select(named, claim, namespaceLabels);
+    answers.set(claim.labels, { storageClassName, namespaceLabels, selected });
+    return selected;
+  }
+
+  #select(named: readonly CompiledPolicy[], claim: SelectableClaim, namespaceLabels: Labels): Selected {
+    const own = firstAndEquals(named, claim, namespaceLabels);
+    const { policy, conflicts } =
+      own.policy === undefined ? firstAndEquals(this.#cluster, claim, namespaceLabels) : own;
+    const matching = this.#ceilings.filter(({ selection }) => selectsClaim(selection, claim, namespaceLabels));
+    return { policy, conflicts, ceilings: strictestCeilings(matching.map(({ ceilings }) => ceilings)) };
+  }
+
+  #listOf({ selection }: CompiledPolicy): CompiledPolicy[] {
+    if (selection.namespace === undefined) return this.#cluster;
+    const list = this.#byNamespace.get(selection.namespace) ?? [];
+    this.#byNamespace.set(selection.namespace, list);
+    return list;
+  }
+}
+
+function firstAndEquals(policies: readonly CompiledPolicy[], claim: SelectableClaim, namespaceLabels: Labels) {
+  const selects = (policy: CompiledPolicy): boolean =>
+    policy.decides && selectsClaim(policy.selection, claim, namespaceLabels);
+  const index = policies.findIndex(selects);
+  const policy = policies[index];
+  if (policy === undefined) return NOBODY;
+  const conflicts = policies
+    .slice(index + 1)
+    .filter((other) => other.selection.priority === policy.selection.priority && selects(other));
+  return { policy, conflicts: conflicts.length === 0 ? NONE : conflicts.map(({ key }) => key) };
+}
+
+const NONE: readonly string[] = [];
+const NOBODY = { policy: undefined, conflicts: NONE };
+
+// The key decides between policies of the same second, so that every replica and every restart agrees.
+function byPrecedence(a: CompiledPolicy, b: CompiledPolicy): number {
+  return (
+    b.selection.priority - a.selection.priority ||
+    compare(a.selection.createdAtMs, b.selection.createdAtMs) ||
+    compare(a.key, b.key)
+  );
+}
+
+function compare<T extends number | string>(a: T, b: T): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

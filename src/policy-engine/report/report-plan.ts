@@ -1,0 +1,111 @@
+// Says what was decided: the Filesystem's status.scaling and an Event, both from the plan alone, so that they tell the same. When
+// to report is the engine's; it counts the metric and writes the log line right after, from the same plan.
+import type { Filesystem, ScalingStatus } from "../../api/filesystem.ts";
+import { CHANGE_TIMES_LIMIT, FILESYSTEMS } from "../../api/filesystem.ts";
+import { API_VERSION, FIELD_MANAGERS } from "../../api/names.ts";
+import { printable } from "../../api/printable.ts";
+import type { HoldReason } from "../../api/reasons.ts";
+import type { KubeClient } from "../../kube/client/client.ts";
+import { onLatest, sameObject, versionOf } from "../../kube/client/on-latest.ts";
+import type { EventRecorder } from "../../kube/events/events.ts";
+import { formatQuantity } from "../../units/quantity.ts";
+import type { ChangePlan, Plan } from "../decide/plan.ts";
+import type { Change, Changes } from "../gather/changes.ts";
+
+/** Holds that somebody should look at; the others are the quiet normal state and make no Event. */
+const NOTABLE_HOLDS: ReadonlySet<HoldReason> = new Set<HoldReason>([
+  "PolicyInvalid",
+  "AtMaximum",
+  "CeilingReached",
+  "WouldFlap",
+  "RuleError",
+  "ShrinkFloorReached",
+  "ShrinkNotCrashSafe",
+  "ShrinkUnsupported",
+  "TooManyChanges",
+  "ApprovalRequired",
+  "OtherAutoscaler",
+  "ResizeInfeasible",
+  "ReadOnly",
+]);
+const WARNINGS: ReadonlySet<HoldReason> = new Set<HoldReason>([
+  "PolicyInvalid",
+  "AtMaximum",
+  "CeilingReached",
+  "RuleError",
+  "ResizeInfeasible",
+  "ReadOnly",
+]);
+
+/**
+ * Writes on the version of the Filesystem that is handed in, or on a later one while `isWanted` says so of it. Returns whether it did:
+ * nothing is said on a Filesystem that is gone, or another one by now. Throws KubeError.
+ */
+export async function reportPlan(
+  client: KubeClient,
+  events: EventRecorder,
+  filesystem: Filesystem,
+  plan: Plan,
+  changes: Changes,
+  nowMs: number,
+  isWanted: (live: Filesystem) => boolean,
+): Promise<boolean> {
+  const scaling = { ...scalingStatus(plan, nowMs), ...changeTimes(changes) };
+  const isWritten = await onLatest<Filesystem | undefined, boolean>(
+    filesystem,
+    async () => sameObject(filesystem, await client.get(FILESYSTEMS, filesystem.metadata)),
+    async (live) => {
+      if (live === undefined || !isWanted(live)) return false;
+      await client.apply(
+        "report/apply-status",
+        FILESYSTEMS,
+        { apiVersion: API_VERSION, kind: "Filesystem", metadata: versionOf(live), status: { scaling } },
+        { fieldManager: FIELD_MANAGERS.policyEngine, force: true, subresource: "status" },
+      );
+      return true;
+    },
+  );
+  const event = eventOf(plan);
+  if (isWritten && event !== undefined) events.record(filesystem, event.type, event.reason, event.message);
+  return isWritten;
+}
+
+function scalingStatus(plan: Plan, nowMs: number): ScalingStatus {
+  const common = {
+    policy: plan.policy,
+    rule: plan.rule,
+    plan: plan.kind,
+    reason: plan.reason,
+    message: printable(plan.message),
+    uncapped: quantityOrNothing(plan.uncappedBytes),
+    decidedAt: new Date(nowMs).toISOString(),
+  };
+  if (plan.kind !== "hold") return { ...common, target: formatQuantity(plan.sizeBytes) };
+  const next = plan.nextEligibleMs;
+  return {
+    ...common,
+    preview: plan.preview,
+    nextEligibleTime: next === undefined ? undefined : new Date(next).toISOString(),
+  };
+}
+
+function changeTimes(changes: Changes): Pick<ScalingStatus, "extendedAt" | "shrunkAt"> {
+  const texts = (of: readonly Change[]): string[] =>
+    of.slice(-CHANGE_TIMES_LIMIT).map(({ stampMs }) => new Date(stampMs).toISOString());
+  return { extendedAt: texts(changes.extends), shrunkAt: texts(changes.shrinks) };
+}
+
+function quantityOrNothing(bytes: number | undefined): string | undefined {
+  return bytes === undefined || !Number.isSafeInteger(Math.ceil(bytes)) ? undefined : formatQuantity(Math.ceil(bytes));
+}
+
+function eventReason({ kind, members }: ChangePlan): string {
+  if (members !== undefined) return "Consolidating";
+  return kind === "extend" ? "Extending" : "Shrinking";
+}
+
+function eventOf(plan: Plan): { type: "Normal" | "Warning"; reason: string; message: string } | undefined {
+  if (plan.kind !== "hold") return { type: "Normal", reason: eventReason(plan), message: plan.message };
+  if (!NOTABLE_HOLDS.has(plan.reason)) return undefined;
+  return { type: WARNINGS.has(plan.reason) ? "Warning" : "Normal", reason: plan.reason, message: plan.message };
+}

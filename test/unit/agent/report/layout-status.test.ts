@@ -1,0 +1,173 @@
+import { describe, expect, it } from "@jest/globals";
+import { recordWithLayout } from "../../../../src/agent/gather/layout-record.ts";
+import { layoutStatus } from "../../../../src/agent/report/layout-status.ts";
+import { newVolumeState, type VolumeState, volumeOf } from "../../../../src/agent/volumes/volume-state.ts";
+import type { LastOperation } from "../../../../src/api/filesystem-layout.ts";
+import { GIB, MIB } from "../../../../src/units/quantity.ts";
+import { buildLayout } from "../../../builders/filesystem-layout.ts";
+import { buildSpanLayout } from "../../../builders/span-layout.ts";
+
+const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
+const live = buildLayout();
+
+function mountedState(change: Partial<VolumeState> = {}): VolumeState {
+  const record = { ...recordWithLayout(live, undefined), memberMade: true };
+  const mounted = { ...volumeOf(record), device: "/dev/loop9", mountPath: "/mnt" };
+  return { ...newVolumeState(record, true), mounted, sizeBytes: GIB, ...change };
+}
+function conditions(state: VolumeState, layout = live): Record<string, string> {
+  const status = layoutStatus({ state, nodeName: "node-a", nowMs: NOW_MS, live: layout });
+  return Object.fromEntries((status.conditions ?? []).map(({ type, status, reason }) => [type, `${status} ${reason}`]));
+}
+const operation = { kind: "Shrink", from: "2Gi", to: "1Gi", epoch: 1, startedAt: "2026-01-01T00:00:00Z" } as const;
+const failed: LastOperation = {
+  ...operation,
+  outcome: "Failed",
+  reached: "2Gi",
+  message: "no room",
+  endedAt: "2026-01-01T00:00:01Z",
+};
+
+describe("the status of a layout", () => {
+  it("names the target that ended before an emergency, and only where the last operation does not: older definitions do not know it", () => {
+    const decidedAt = "2026-01-01T00:00:00Z";
+    const ended = (last: LastOperation): unknown => {
+      const state = mountedState();
+      const record = { ...state.record, lastOperation: last, endedDecidedAt: decidedAt };
+      return layoutStatus({ state: { ...state, record }, nodeName: "node-a", nowMs: NOW_MS, live }).endedDecidedAt;
+    };
+    expect(ended({ ...failed, decidedAt })).toBeUndefined();
+    expect(ended({ ...failed, kind: "Extend", emergency: true })).toBe(decidedAt);
+  });
+
+  it("says what commands and users have named without anything that a terminal acts on", () => {
+    const state = mountedState();
+    const { mounted } = state;
+    const record = { ...state.record, lastOperation: { ...failed, message: "\u001b[2Jno room" } };
+    const moving = mounted && { mounted, immovable: "a swapfile is active (/mnt/\u202efine)" };
+    const status = layoutStatus({ state: { ...state, record, moving }, nodeName: "node-a", nowMs: NOW_MS, live });
+    expect(status.lastOperation?.message).toBe("\\u001b[2Jno room");
+    expect(status.immovable).toBe("a swapfile is active (/mnt/\\u202efine)");
+  });
+
+  it("says of a read-only filesystem to look for an error first, and to remount only what a person has remounted", () => {
+    const state = mountedState({ readOnlySinceMs: NOW_MS });
+    const { conditions = [] } = layoutStatus({ state, nodeName: "node-a", nowMs: NOW_MS, live });
+    const message = conditions.find(({ type }) => type === "Ready")?.message ?? "";
+    expect(message).toMatch(
+      /^Look at dmesg .* unmount .* check .* mount it again.* by hand: "mount -o remount,rw \/mnt"/,
+    );
+    expect(message.length).toBeLessThan(250);
+  });
+
+  it.each<[string, VolumeState, Record<string, string>]>([
+    ["mounted", mountedState(), { Ready: "True Ready", Reconciling: "False Ready", Stalled: "False Ready" }],
+    [
+      "not mounted",
+      mountedState({ mounted: undefined }),
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "False Ready" },
+    ],
+    [
+      "never made",
+      newVolumeState(recordWithLayout(live, undefined), false),
+      { Ready: "False Provisioning", Reconciling: "True Provisioning", Stalled: "False Ready" },
+    ],
+    [
+      "hung",
+      mountedState({ hung: true }),
+      { Ready: "False FilesystemHung", Reconciling: "False Ready", Stalled: "True FilesystemHung" },
+    ],
+    [
+      "missing its member",
+      mountedState({ mounted: undefined, sizeBytes: undefined }),
+      { Ready: "False MembersMissing", Reconciling: "False Ready", Stalled: "True MembersMissing" },
+    ],
+    [
+      "under the target of a deposed leader",
+      mountedState({ refusal: "epoch 2 < 3" }),
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True StaleEpoch" },
+    ],
+    [
+      "of a node whose disk takes no records",
+      mountedState({ recordProblem: "its record cannot be written (ENOSPC)" }),
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True RecordNotWritten" },
+    ],
+    [
+      "after a failed operation",
+      mountedState({ sizeBytes: 2 * GIB, record: { ...mountedState().record, lastOperation: failed } }),
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True ResizeFailed" },
+    ],
+    [
+      "of the size that the failed operation wanted, the filesystem not yet",
+      mountedState({ unsettled: true, record: { ...mountedState().record, lastOperation: failed } }),
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True ResizeFailed" },
+    ],
+    [
+      "of the size that the failed operation wanted after all",
+      mountedState({ record: { ...mountedState().record, lastOperation: failed } }),
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "False Ready" },
+    ],
+    [
+      "smaller than its member",
+      mountedState({ unsettled: true, settleProblem: "a balance runs" }),
+      { Ready: "True Ready", Reconciling: "False Ready", Stalled: "True ResizeFailed" },
+    ],
+    [
+      "unable to be formatted",
+      mountedState({ mounted: undefined, problem: { reason: "SignatureFound", message: "ext4" } }),
+      { Ready: "False SignatureFound", Reconciling: "False Ready", Stalled: "True SignatureFound" },
+    ],
+  ])("of a filesystem that is %s says so as kstatus reads it", (_when, state, expected) => {
+    expect(conditions(state)).toEqual(expected);
+  });
+
+  it("shows the running operation, and the filesystem stays ready", () => {
+    const running = {
+      operation: { ...operation, step: "shrunk to 1.5 GiB" },
+      cancel: new AbortController(),
+      ended: Promise.resolve(),
+      startedMs: 0,
+      begun: true,
+    };
+    const state = mountedState({ running });
+    expect(conditions(state)).toMatchObject({ Ready: "True Ready", Reconciling: "True OperationRunning" });
+    expect(layoutStatus({ state, nodeName: "node-a", nowMs: NOW_MS, live }).operation).toEqual(running.operation);
+  });
+
+  it("keeps the time of a condition that has not changed", () => {
+    const since = "2025-12-31T00:00:00Z";
+    const ready = { type: "Ready", status: "True" as const, reason: "Ready", message: "", lastTransitionTime: since };
+    const before = buildLayout({}, { conditions: [ready] });
+    const status = layoutStatus({ state: mountedState(), nodeName: "node-a", nowMs: NOW_MS, live: before });
+    const times = status.conditions?.map(({ type, lastTransitionTime }) => [type, lastTransitionTime]);
+    expect(Object.fromEntries(times ?? [])).toMatchObject({ Ready: since, Stalled: "2026-01-01T00:00:00Z" });
+  });
+
+  it.each<[string, string | undefined, number | undefined, string | undefined]>([
+    ["what was not said before", undefined, 300, "300Mi"],
+    ["a change of a tenth of the size", "400Mi", 503, "503Mi"],
+    ["no smaller change", "400Mi", 500, "400Mi"],
+    ["that it holds nothing any more", "50Mi", 0, "0"],
+    ["that it holds something again", "0", 50, "50Mi"],
+    ["nothing that is not known", "400Mi", undefined, undefined],
+  ])("says of what a member has allocated %s", (_what, said, mib, expected) => {
+    const device = { name: "m0", state: "Present", size: "1Gi" } as const;
+    const before = buildSpanLayout({}, { members: [{ ...device, ...(said && { allocated: said }) }] });
+    const record = recordWithLayout(before, undefined);
+    const mounted = { ...volumeOf(record), device: "/dev/loop9", mountPath: "/mnt" };
+    const found = { name: "m0", state: "Present", sizeBytes: GIB } as const;
+    const members = [{ ...found, ...(mib === undefined ? {} : { allocatedBytes: mib * MIB }) }];
+    const state = { ...newVolumeState(record, true), mounted, members };
+    const status = layoutStatus({ state, nodeName: "node-a", nowMs: NOW_MS, live: before });
+    expect(status.members?.map(({ allocated }) => allocated)).toEqual([expected]);
+  });
+
+  it("reports a member's last size while it is missing, and after its removal", () => {
+    const before = buildLayout({}, { members: [{ name: "member-0", size: "7Gi", state: "Present" }] });
+    const gone = mountedState({ mounted: undefined, sizeBytes: undefined });
+    const membersOf = (state: VolumeState) =>
+      layoutStatus({ state, nodeName: "node-a", nowMs: NOW_MS, live: before }).members;
+    expect(membersOf(gone)).toEqual([{ name: "member-0", size: "7Gi", state: "Missing" }]);
+    expect(membersOf({ ...gone, removed: true })).toEqual([{ name: "member-0", size: "7Gi", state: "Removed" }]);
+  });
+});

@@ -1,0 +1,41 @@
+import { describe, expect, it } from "@jest/globals";
+import { endInTime, type NodeStamp } from "../../../../src/policy-engine/gather/place-in-time.ts";
+
+const ENDED_MS = Date.parse("2026-11-20T12:00:00.250Z");
+const END = { endedAt: "2026-11-20T12:00:00.250Z", seenAtMs: 50_000 };
+const HOUR_MS = 3_600_000;
+const stamp = (atMs: number, afterEndMs = 0): NodeStamp => ({ atMs: ENDED_MS + atMs, afterEndMs });
+
+describe("the end of an operation, beside a reading", () => {
+  it.each<[string, NodeStamp | undefined, number, "before" | "not before"]>([
+    ["is before one that its node names it to, and that came first", stamp(1, ENDED_MS), 40_000, "before"],
+    [
+      "is before one that its node names it to, whose clock was set back an hour since",
+      stamp(-HOUR_MS, ENDED_MS),
+      60_000,
+      "before",
+    ],
+    ["is before one that its node has dated later", stamp(1), 60_000, "before"],
+    ["is before one that its node has dated later, whichever came first", stamp(1), 40_000, "before"],
+    ["is not before one of the same instant", stamp(0), 60_000, "not before"],
+    ["is not before one that its node has dated earlier, and that came late", stamp(-1), 60_000, "not before"],
+    ["is not before one that came after an older operation", stamp(-1, ENDED_MS - 5000), 60_000, "not before"],
+    ["is before one that another clock has dated, and that came later", undefined, 60_000, "before"],
+    ["is not before one that another clock has dated, and that came first", undefined, 50_000, "not before"],
+  ])("%s", (_what, dated, sampledAtMs, order) => {
+    const endedAtMs = endInTime(END, { sampledAtMs, stamp: dated });
+    expect(sampledAtMs > endedAtMs ? "before" : "not before").toBe(order);
+  });
+
+  it("is never later than it was heard where the reading came after it", () => {
+    expect(endInTime(END, { sampledAtMs: 60_000, stamp: stamp(1, ENDED_MS) })).toBe(50_000);
+  });
+
+  it("is when it was heard where there is no reading", () => {
+    expect(endInTime(END, undefined)).toBe(50_000);
+  });
+
+  it("is not before a reading where its node gives it no time", () => {
+    expect(endInTime({ ...END, endedAt: "soon" }, { sampledAtMs: 60_000, stamp: stamp(1) })).toBe(60_000);
+  });
+});
