@@ -71,6 +71,11 @@ export const GROWTH_ASKED_ANNOTATION = "tidemark.dev/growth-asked";
  * start of the one that ran when members were asked to grow.
  */
 export const GROWTH_SETTLED_ANNOTATION = "tidemark.dev/growth-settled";
+/**
+ * On a span's layout, by the operator's clock: "time asked got", when it let go of a member that its driver had made too large to take the place
+ * of others. It counts for the members' class.
+ */
+export const MEMBER_ROUNDED_ANNOTATION = "tidemark.dev/member-rounded";
 
 /** On an ordinary claim's layout: why its present target did not become the claim's request. */
 export const REFUSAL_ANNOTATION = "tidemark.dev/refusal";
