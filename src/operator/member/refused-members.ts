@@ -58,7 +58,7 @@ export function refusalMessage(layout: FilesystemLayout, { name, source, refused
   const { driver = "not known", volumeHandle = "not known", name: claim = "not known" } = source.claim ?? {};
   return (
     `member ${name} (volume ${volumeHandle} of driver ${driver}, claim ${claim}) is not taken in: ${refused}. It is left as it is, and counts ` +
-    `as no room. Look whose data it is; then wipe the device on its node, and it is used, or set the member's state to Removed in ` +
+    `as no room. Look whose data it is; then wipe the device on its node, and it is a spare, used or given back, or set the member's state to Removed in ` +
     `FilesystemLayout ${layout.metadata.name}, and its volume is deleted`
   );
 }
