@@ -65,6 +65,7 @@ const plan = (layout: FilesystemLayout, target: SizeTarget, ...of: Parameters<ty
 const decide = (layout: FilesystemLayout, wanted: SizeTarget | undefined) =>
   decideTarget(layout, buildFilesystem(wanted === undefined ? {} : { target: wanted }));
 const TWO = { sizes: ["2Gi", "1Gi"] };
+const SPARED: SpanFields = { sizes: ["2Gi", "1Gi", "1Gi"], states: { m2: "Spare" } };
 const ONE_REFUSED = refusing(["m1"], TWO);
 
 describe("an extend that failed since a member's device carries something", () => {
@@ -93,6 +94,14 @@ describe("an extend that failed since a member's device carries something", () =
     ["there is room enough without", ended(refusing(["m1"], { sizes: ["3Gi", "1Gi"] }))],
   ])("is not where %s", (_where, layout) => {
     expect(decide(layout, EXTEND)).toEqual({ do: "keep" });
+  });
+
+  it("is planned again where a spare is there that is no part of the filesystem: that is no room which the target has", () => {
+    const layout = ended(refusing(["m1"], { ...SPARED, reported: { m2: { state: "Spare" } } }));
+    expect(decide(layout, EXTEND)).toEqual({ do: "copy", target: { ...EXTEND, decidedAt: NEXT } });
+    expect(plan(layout, { ...EXTEND, decidedAt: NEXT }, false)).toBe("m0 2Gi Present, m1 1Gi Spare, m2 1Gi Present");
+    // Taken in by an emergency, of which the layout does not know yet.
+    expect(decide(ended(refusing(["m1"], SPARED)), EXTEND)).toEqual({ do: "keep" });
   });
 
   function running() {
