@@ -205,6 +205,23 @@ describe("what was made to stay beside the filesystem, and carries something", (
     expect(withRefusal(buildSpan(TWO), m1).refused).toBeUndefined();
   });
 
+  it.each<[string, Partial<MemberSpec>]>([
+    ["a part of the filesystem", { state: "Present" }],
+    ["one that takes another's place", { state: "Spare", replaces: { member: "m0", decidedAt: DECIDED } }],
+  ])("stays beside it, and ends no growth, where a person has written that it is %s", (_what, fields) => {
+    const written = beside({ ...fields, refused: WHY });
+    const layout = { ...written, status: { ...written.status, refused: undefined } };
+    const [, m1] = layout.spec.members ?? [];
+    if (m1 === undefined) throw new Error("no m1");
+    const read = withRefusal(layout, m1);
+    expect(read).toMatchObject({ state: "Spare", refused: WHY });
+    expect(read).not.toHaveProperty("replaces");
+    // What reads as it is written is not written again.
+    expect(withRefusal(layout, read)).toBe(read);
+    expect(plan(layout, { ...EXTEND, decidedAt: NEXT }, false)).toBe("m0 2Gi Present, m1 1Gi Spare, m2 1Gi Present");
+    expect(decideSpare(layout, rules)).toEqual({ do: "order", sizeBytes: 1024 ** 3 });
+  });
+
   it("goes where a person has asked it to", () => {
     const removed = beside({ state: "Removed", refused: WHY });
     expect(removed.spec.members?.map((one) => withRefusal(removed, one).state)).toEqual(["Present", "Removed"]);
