@@ -89,10 +89,11 @@ function hasEnded({ status }: FilesystemLayout, { decidedAt }: SizeTarget): bool
   return Date.parse(status?.endedDecidedAt ?? "") >= Date.parse(decidedAt);
 }
 
+/** By its own end. What an emergency failed of says nothing of a target that had ended before it, perhaps long ago. */
 function isEndedByDevice(layout: FilesystemLayout, target: SizeTarget): boolean {
   const last = layout.status?.lastOperation;
   if (layout.status?.operation || target.epoch < highestEpoch(layout)) return false;
-  return last?.kind === "Extend" && last.outcome === "Failed" && last.reason === "SignatureFound";
+  return last?.decidedAt === target.decidedAt && last.outcome === "Failed" && last.reason === "SignatureFound";
 }
 
 /**
