@@ -48,6 +48,9 @@ export const RECORDS = {
 /** On a member claim, its PersistentVolume and its VolumeAttachments: the member's name within its filesystem. */
 export const MEMBER_LABEL = "tidemark.dev/member";
 
+/** On a member's PersistentVolume: why its node has not taken it in, since its device carries something. */
+export const REFUSED_ANNOTATION = "tidemark.dev/refused";
+
 /** Kubernetes' own, on a claim that waits for its consumer: the node that the scheduler has chosen. */
 export const SELECTED_NODE = "volume.kubernetes.io/selected-node";
 
