@@ -120,7 +120,7 @@ async function orderLayout(
   const className = memberRules?.className ?? "";
   const ofClass = await listOfClass(client, className);
   const quota = await readMemberQuota(client, claim.namespace, className, handle, ofClass, budgetBytes);
-  const exceeded = quotaMessage(quota, order.memberBytes);
+  const exceeded = quotaMessage(quota, order.memberBytes, 0);
   return exceeded === undefined
     ? writeLayout(client, order)
     : new Refusal("RESOURCE_EXHAUSTED", `QuotaExceeded: ${exceeded}`);

@@ -28,7 +28,7 @@ import { memberClaimName, memberIndex, memberName } from "./member-names.ts";
 import { type MemberQuota, quotaMessage } from "./member-quota.ts";
 import type { Rounding } from "./member-rounding.ts";
 import type { MemberRules } from "./member-rules.ts";
-import { memberBytesOf, type Share, sharesOf, stays, sumOf } from "./member-shares.ts";
+import { memberBytesOf, refusedBytesOf, type Share, sharesOf, stays, sumOf } from "./member-shares.ts";
 
 export interface MemberClassFacts extends GrowthKnown {
   readonly rules: MemberRules;
@@ -193,7 +193,7 @@ function overQuota(
   if (plan.do === "hold" || quota === undefined) return undefined;
   const wantedBytes = memberBytesOf({ ...layout, spec: { ...layout.spec, members: plan.members } });
   if (wantedBytes <= memberBytesOf(layout)) return undefined;
-  const message = quotaMessage(quota, wantedBytes);
+  const message = quotaMessage(quota, wantedBytes, refusedBytesOf(layout));
   return message === undefined ? undefined : { do: "hold", reason: "QuotaExceeded", message };
 }
 

@@ -138,8 +138,28 @@ describe("members whose devices carry something", () => {
     expect(plan(marked(layout), shrink, false)).toBe("m0 2Gi Removed, m1 1Gi Present, m2 1Gi Spare");
   });
 
-  it("count to no quota, and are needed for no mount", () => {
-    expect([ONE_REFUSED, marked(ONE_REFUSED)].map(memberBytesOf)).toEqual([2 * 1024 ** 3, 2 * 1024 ** 3]);
+  it("count to the quota, since they are paid for, and the hold says how much they have of it", () => {
+    expect([ONE_REFUSED, marked(ONE_REFUSED)].map(memberBytesOf)).toEqual([3 * 1024 ** 3, 3 * 1024 ** 3]);
+    const quota = {
+      namespace: "shop",
+      className: "member-class",
+      name: "all",
+      limitBytes: 3 * 1024 ** 3,
+      takenBytes: 0,
+    };
+    for (const layout of [ONE_REFUSED, marked(ONE_REFUSED)])
+      expect(decideMembers(layout, { ...EXTEND, decidedAt: NEXT }, { ...facts(false), quota })).toMatchObject({
+        do: "hold",
+        reason: "QuotaExceeded",
+        message: expect.stringContaining("its members would have 4Gi, 1Gi of that on devices that carry something"),
+      });
+    const wider = { ...quota, limitBytes: 4 * 1024 ** 3 };
+    expect(decideMembers(ONE_REFUSED, { ...EXTEND, decidedAt: NEXT }, { ...facts(false), quota: wider }).do).toBe(
+      "change",
+    );
+  });
+
+  it("are needed for no mount", () => {
     expect([ONE_REFUSED, marked(ONE_REFUSED)].map((one) => neededMembers(one).map(({ name }) => name))).toEqual([
       ["m0"],
       ["m0"],
