@@ -48,6 +48,9 @@ export const RECORDS = {
 /** On a member claim, its PersistentVolume and its VolumeAttachments: the member's name within its filesystem. */
 export const MEMBER_LABEL = "tidemark.dev/member";
 
+/** On a member's PersistentVolume: why its node has not taken it in, since its device carries something. */
+export const REFUSED_ANNOTATION = "tidemark.dev/refused";
+
 /** Kubernetes' own, on a claim that waits for its consumer: the node that the scheduler has chosen. */
 export const SELECTED_NODE = "volume.kubernetes.io/selected-node";
 
@@ -71,6 +74,11 @@ export const GROWTH_ASKED_ANNOTATION = "tidemark.dev/growth-asked";
  * start of the one that ran when members were asked to grow.
  */
 export const GROWTH_SETTLED_ANNOTATION = "tidemark.dev/growth-settled";
+/**
+ * On a span's layout, by the operator's clock: "time asked got", when it let go of a member that its driver had made too large to take the place
+ * of others. It counts for the members' class.
+ */
+export const MEMBER_ROUNDED_ANNOTATION = "tidemark.dev/member-rounded";
 
 /** On an ordinary claim's layout: why its present target did not become the claim's request. */
 export const REFUSAL_ANNOTATION = "tidemark.dev/refusal";

@@ -32,10 +32,14 @@ export function written(layout: FilesystemLayout, plan: MembersPlan): Filesystem
   return { ...layout, spec: { ...layout.spec, members: plan.members, ...(target === undefined ? {} : { target }) } };
 }
 
-/** As the node carries it out, and the operator then takes it: spares become ready, members come and go. */
+/**
+ * As the node carries it out, and the operator then takes it: spares become ready, members come and go. `devices`: by names, the sizes that their
+ * driver has made, where those are not what was asked for.
+ */
 export function carriedOut(
   layout: FilesystemLayout,
   outcome: LastOperation["outcome"] = "Succeeded",
+  devices: Readonly<Record<string, string>> = {},
 ): FilesystemLayout {
   const { members = [], target } = layout.spec;
   const fits = outcome === "Succeeded";
@@ -43,7 +47,12 @@ export function carriedOut(
     layout.status?.members?.some((one) => one.name === name && one.state === "Present") === true;
   const reported = members.map((member) => {
     const { name, size = "0", state = "Present" } = member;
-    return { name, size, state: fits || state === "Spare" ? state : isInside(member) ? ("Present" as const) : state };
+    const deviceSize = devices[name] ?? size;
+    return {
+      name,
+      size: deviceSize,
+      state: fits || state === "Spare" ? state : isInside(member) ? ("Present" as const) : state,
+    };
   });
   const lastOperation: LastOperation | undefined = target && {
     kind: parseQuantity(target.size) > parseQuantity(target.from) ? "Extend" : "Shrink",

@@ -48,7 +48,7 @@ export async function spendEmergency(
   const at = instantOf(clock);
   const { monotonicMs } = at;
   const isLate = isDriverLate(state, monotonicMs);
-  const { grant, takesSpare } = reachable(state, grantOf(record.grant), sizeBytes, { isLate, monotonicMs });
+  const { grant, spares } = reachable(state, grantOf(record.grant), sizeBytes, { isLate, monotonicMs });
   const memberAhead = state.unsettled && record.lastOperation?.outcome === "Failed" && !hasGrownTo(reading, sizeBytes);
   const facts = {
     monotonicMs,
@@ -59,7 +59,7 @@ export async function spendEmergency(
     grant,
     alive: isAlive(record.grant, record.grantRead, at, bootID),
     // An extend that only waits gives way to the spare.
-    running: isLate && takesSpare ? undefined : begunKind(state),
+    running: isLate && spares.length > 0 ? undefined : begunKind(state),
     retryMs,
   };
   giveUpLateDevice(state, facts, log);
@@ -76,7 +76,7 @@ export async function spendEmergency(
     );
     if (state.running !== undefined || state.closing) return; // the next reading looks again
     // On the node's record with the operation: whatever ends this process, the next one goes on with the member.
-    if (takesSpare) state.record = withSparesTaken(state.record, state.members);
+    if (spares.length > 0) state.record = withSparesTaken(state.record, spares);
     await runner.start(state, emergencyOperation(state, grant.sizeBytes, record.grant.epoch, clock.nowMs()), "Anew");
   } catch (err) {
     log.error({ volume: state.handle, err }, "the emergency extend could not begin");
@@ -105,7 +105,7 @@ function reachable(
   const usual = reachableGrant(grant, sizeBytes, members);
   if (!isLate || members === undefined) return usual;
   const atOnce = reachableGrant(grant, sizeBytes, { ...members, attainableBytes: sizeBytes });
-  return atOnce.takesSpare ? atOnce : usual;
+  return atOnce.spares.length > 0 ? atOnce : usual;
 }
 
 function begunKind({ running }: VolumeState): OperationKind | undefined {

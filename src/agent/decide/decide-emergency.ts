@@ -4,7 +4,7 @@ import { EMERGENCY_LIFE_MS } from "../../api/emergency-life.ts";
 import type { EmergencyGrant } from "../../api/filesystem-layout.ts";
 import type { Instant } from "../../process/clock.ts";
 import { parseQuantity, wholeGiB } from "../../units/quantity.ts";
-import type { MemberFacts, OperationKind } from "./decide-operation.ts";
+import type { MemberFacts, OperationKind, ReadySpare } from "./decide-operation.ts";
 
 export interface Grant {
   readonly sizeBytes: number;
@@ -63,26 +63,56 @@ function nameOf({ epoch, expiry }: EmergencyGrant): string {
   return `${epoch} ${expiry}`;
 }
 
-/** What of a grant the members on this node can give, and whether that takes the spare. */
+/** What of a grant the members on this node can give, and which spares that takes. */
 export interface ReachableGrant {
   readonly grant: Grant;
-  readonly takesSpare: boolean;
+  readonly spares: readonly string[];
 }
 
 /**
- * Members that are not on this node avert nothing. A spare is taken in as a whole: one that is larger than the member that would be
- * made for the grant, which has whole GiB, is not taken.
+ * Members that are not on this node avert nothing. A spare is taken in as a whole: of several those are taken that are the most together and no
+ * larger than the member that would be made for the grant, which has whole GiB.
  */
 export function reachableGrant(grant: Grant, sizeBytes: number, members: SpareFacts | undefined): ReachableGrant {
-  if (members === undefined) return { grant, takesSpare: false };
-  const { attainableBytes, spareBytes } = members;
+  if (members === undefined) return { grant, spares: [] };
+  const { attainableBytes } = members;
   const missingBytes = grant.sizeBytes - Math.max(sizeBytes, attainableBytes);
-  const takesSpare = spareBytes > 0 && missingBytes > 0 && spareBytes <= wholeGiB(missingBytes);
-  const reachBytes = attainableBytes + (takesSpare ? spareBytes : 0);
-  return { grant: { ...grant, sizeBytes: Math.min(grant.sizeBytes, reachBytes) }, takesSpare };
+  const taken = missingBytes > 0 ? fittingSpares(members.spares, wholeGiB(missingBytes)) : [];
+  const reachBytes = attainableBytes + sumOf(taken);
+  return {
+    grant: { ...grant, sizeBytes: Math.min(grant.sizeBytes, reachBytes) },
+    spares: taken.map(({ name }) => name),
+  };
 }
 
-type SpareFacts = Pick<MemberFacts, "attainableBytes" | "spareBytes">;
+type SpareFacts = Pick<MemberFacts, "attainableBytes" | "spares">;
+
+/** One that waits to take others' place is taken where no plain one can be: the replacement is over then. */
+function fittingSpares(spares: readonly ReadySpare[], mostBytes: number): readonly ReadySpare[] {
+  const plain = largestWithin(
+    spares.filter(({ replaces }) => !replaces),
+    mostBytes,
+  );
+  return plain.length > 0 ? plain : largestWithin(spares, mostBytes);
+}
+
+/** Of sets that are as large that of the fewest, then that of those that came first. */
+function largestWithin(spares: readonly ReadySpare[], mostBytes: number): readonly ReadySpare[] {
+  const sets = spares.reduce<(readonly ReadySpare[])[]>(
+    (all, one) => [...all, ...all.map((set) => [...set, one])],
+    [[]],
+  );
+  return sets
+    .filter((set) => sumOf(set) <= mostBytes)
+    .reduce((best, set) => {
+      const isLarger = sumOf(set) > sumOf(best);
+      return isLarger || (sumOf(set) === sumOf(best) && set.length < best.length) ? set : best;
+    }, []);
+}
+
+function sumOf(spares: readonly ReadySpare[]): number {
+  return spares.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+}
 
 export interface EmergencyFacts {
   readonly monotonicMs: number;

@@ -22,12 +22,20 @@ export interface RunningFacts {
   readonly cancelling: boolean;
 }
 
+/** A member beside the filesystem that its node has looked at. */
+export interface ReadySpare {
+  readonly name: string;
+  readonly sizeBytes: number;
+  /** It waits to take others' place. */
+  readonly replaces: boolean;
+}
+
 /** Of a filesystem of several members. */
 export interface MemberFacts {
   /** What it can grow to with the members that are on this node now, bytes. */
   readonly attainableBytes: number;
-  /** What a spare that is ready on this node would add to that; no target takes it. */
-  readonly spareBytes: number;
+  /** Spares that are ready on this node, which an emergency may take in addition to that; no target takes them. */
+  readonly spares: readonly ReadySpare[];
   /** A spare is attached to this node, and not ready yet. */
   readonly spareToPrepare: boolean;
   /** Wanted members that are not on this node yet, for people. */

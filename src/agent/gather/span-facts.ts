@@ -1,5 +1,5 @@
 // What the members of a mounted span allow at this moment: pure, from the node's record and what was found in the filesystem.
-import type { MemberFacts } from "../decide/decide-operation.ts";
+import type { MemberFacts, ReadySpare } from "../decide/decide-operation.ts";
 import {
   deliveredBytes,
   describeAwaited,
@@ -27,7 +27,7 @@ export function memberFactsOf({ record, members, sizeBytes = 0 }: VolumeState): 
   });
   return {
     attainableBytes: sizeBytes + gains.reduce((sum, bytes) => sum + bytes, 0),
-    spareBytes: readySpares(record.members, members).reduce((sum, { sizeBytes: bytes = 0 }) => sum + bytes, 0),
+    spares: readySpares(record.members, members),
     spareToPrepare: record.members.some(
       (member) => member.wanted === "Spare" && isAttached(member) && isToBeLookedAt(found.get(member.name)),
     ),
@@ -87,25 +87,22 @@ export function pendingMembers(record: NodeRecord): string | undefined {
   return pending.length === 0 ? undefined : pending.join(" and ");
 }
 
-/** The record after an emergency has taken its ready spares for members. */
-export function withSparesTaken(record: NodeRecord, found: readonly FoundMember[]): NodeRecord {
+/** The record after an emergency has taken these spares for members. */
+export function withSparesTaken(record: NodeRecord, names: readonly string[]): NodeRecord {
   if (record.backend !== "span") return record;
-  const names = new Set(readySpares(record.members, found).map(({ name }) => name));
   const members = record.members.map(
-    (member): SpanMember => (names.has(member.name) ? { ...member, wanted: "Present", taken: true } : member),
+    (member): SpanMember =>
+      names.includes(member.name) && member.wanted === "Spare" ? { ...member, wanted: "Present", taken: true } : member,
   );
   return { ...record, members };
 }
 
-/**
- * Spares are taken all together. One that waits to take others' place may be much larger than the grant: together with the plain spare
- * that was made for it neither would be taken. Alone it averts what it can, and the replacement is over.
- */
-function readySpares(members: readonly SpanMember[], found: readonly FoundMember[]): readonly FoundMember[] {
-  const ready = new Map(found.filter(({ state }) => state === "Spare").map((one) => [one.name, one]));
-  const spares = members.filter(({ name, wanted }) => wanted === "Spare" && ready.has(name));
-  const plain = spares.filter(({ replaces }) => replaces !== true);
-  return (plain.length > 0 ? plain : spares).flatMap(({ name }) => ready.get(name) ?? []);
+function readySpares(members: readonly SpanMember[], found: readonly FoundMember[]): ReadySpare[] {
+  const ready = new Map(found.filter(({ state }) => state === "Spare").map((one) => [one.name, one.sizeBytes ?? 0]));
+  return members.flatMap(({ name, wanted, replaces = false }) => {
+    const sizeBytes = wanted === "Spare" ? ready.get(name) : undefined;
+    return sizeBytes === undefined ? [] : [{ name, sizeBytes, replaces }];
+  });
 }
 
 /** What the node's people call the one member of a volume; undefined for one that can have several. */

@@ -120,7 +120,7 @@ async function orderLayout(
   const className = memberRules?.className ?? "";
   const ofClass = await listOfClass(client, className);
   const quota = await readMemberQuota(client, claim.namespace, className, handle, ofClass, budgetBytes);
-  const exceeded = quotaMessage(quota, order.memberBytes);
+  const exceeded = quotaMessage(quota, order.memberBytes, 0);
   return exceeded === undefined
     ? writeLayout(client, order)
     : new Refusal("RESOURCE_EXHAUSTED", `QuotaExceeded: ${exceeded}`);
@@ -222,7 +222,7 @@ async function takeMember(
   const unfit =
     unfitVolume(volume, claim) ?? (topologies ? undefined : `the node affinity of ${name} is none of CSI's`);
   if (unfit !== undefined || topologies === undefined) return new Refusal("FAILED_PRECONDITION", unfit ?? "");
-  const patch = keptVolume(volume, layout.spec.volumeUID ?? "", first.name);
+  const patch = keptVolume(volume, layout.spec.volumeUID ?? "", first);
   if (patch !== undefined) await keepVolume(client, volume, patch);
   const source = boundSource(claim, volume);
   await layouts.update("create-volume/member", layout, ({ spec }) => {

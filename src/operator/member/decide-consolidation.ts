@@ -7,11 +7,12 @@ import { isEmergencySince } from "../../api/emergency-since.ts";
 import type { SizeTarget, WantedTarget } from "../../api/filesystem.ts";
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
-import { formatBytes, formatQuantity, parseQuantity, wholeGiB } from "../../units/quantity.ts";
+import { formatBytes, formatQuantity, GIB, parseQuantity, wholeGiB } from "../../units/quantity.ts";
 import { isAtRest, isPresent, isRemoving } from "../volume/layout-facts.ts";
 import { isUseless, replacingMember, takeIn } from "./decide-replacement.ts";
 import { cheapestSet } from "./leaving-members.ts";
-import { MERGING_MEMBERS_LIMIT } from "./member-rules.ts";
+import { expectedBytes, type Rounding, roundingMessage } from "./member-rounding.ts";
+import { MERGING_MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 import { type Share, sharesOf, stays, sumOf } from "./member-shares.ts";
 import { tooManyRefused, usableMembers } from "./refused-members.ts";
 
@@ -26,7 +27,7 @@ export type ConsolidationStep =
   | { readonly do: "order"; readonly sizeBytes: number; readonly member: string }
   | { readonly do: "add"; readonly name: string; readonly target: SizeTarget }
   /** The new one is not to be had: it goes, and the filesystem stays as it is. */
-  | { readonly do: "drop"; readonly name: string; readonly target: SizeTarget }
+  | { readonly do: "drop"; readonly name: string; readonly target: SizeTarget; readonly rounding?: Rounding }
   /** The one that grew, or came, has room for what is on these. */
   | { readonly do: "leave"; readonly names: readonly string[]; readonly target: SizeTarget }
   | { readonly do: "wait"; readonly message: string }
@@ -35,6 +36,12 @@ export type ConsolidationStep =
 
 /** How the one that the others are merged into gets its room. */
 export type MergeWay = "grow" | "replace";
+
+/** What a member is made by. */
+interface MemberClass {
+  readonly rules: MemberRules;
+  readonly roundings?: readonly Rounding[] | undefined;
+}
 
 /** Which members are merged, and into which one. */
 export interface Merge {
@@ -90,6 +97,7 @@ export function nextConsolidationStep(
   layout: FilesystemLayout,
   wanted: ConsolidationTarget,
   way: MergeWay,
+  memberClass: MemberClass,
 ): ConsolidationStep {
   const { members: most, ...target } = wanted;
   const presentBytes = filesystemSizeBytes(layout);
@@ -111,7 +119,7 @@ export function nextConsolidationStep(
   const immovable = layout.status?.immovable;
   if (immovable !== undefined && !isGrowing)
     return { do: "give-up", message: `${namesOf(merge.leaving)} cannot leave: ${immovable}` };
-  if (growing === undefined) return order(layout, merge);
+  if (growing === undefined) return order(layout, merge, memberClass);
   const sizeBytes = growing.bytes + merge.growthBytes;
   const { name } = growing.member;
   if (isGrowing)
@@ -122,14 +130,23 @@ export function nextConsolidationStep(
   return { do: "grow", name, sizeBytes, target: { ...growth, size: formatQuantity(presentBytes + merge.growthBytes) } };
 }
 
-function order(layout: FilesystemLayout, merge: Merge): ConsolidationStep {
+function order(layout: FilesystemLayout, merge: Merge, { rules, roundings = [] }: MemberClass): ConsolidationStep {
   const refused = tooManyRefused(layout.spec.members ?? []);
   if (refused !== undefined) return { do: "give-up", message: refused };
   const count = usableMembers(layout).length;
   const [largest] = merge.leaving;
   if (largest === undefined || count >= MERGING_MEMBERS_LIMIT)
     return { do: "give-up", message: `it has ${count} members: there is no place for one more, even for a while` };
-  return { do: "order", sizeBytes: merge.growthBytes, member: largest.member.name };
+  const askedBytes = merge.growthBytes;
+  const gotBytes = expectedBytes(roundings, askedBytes);
+  if (gotBytes > mostFor(askedBytes))
+    return { do: "give-up", message: roundingMessage(rules.className, { askedBytes, gotBytes }) };
+  return { do: "order", sizeBytes: askedBytes, member: largest.member.name };
+}
+
+/** With a larger one the filesystem would have grown by a merge, which nobody has decided. */
+function mostFor(askedBytes: number): number {
+  return askedBytes + GIB - 1;
 }
 
 /** From when on one is made for this very target. */
@@ -138,7 +155,10 @@ function withNewMember(layout: FilesystemLayout, wanted: ConsolidationTarget, ma
   const presentBytes = filesystemSizeBytes(layout) ?? 0;
   if (isUseless(layout, made) || (made.state !== "Spare" && wasNotTakenIn(layout, made, target)))
     return { do: "drop", name: made.name, target: unchanged(target, presentBytes) };
-  const step = takeIn(layout, target, made, "smaller ones");
+  const askedBytes = parseQuantity(made.size ?? "0");
+  const fitting = { leastBytes: askedBytes, mostBytes: mostFor(askedBytes) };
+  const step = takeIn(layout, target, made, "smaller ones", fitting);
+  if (step.do === "drop") return { ...step, target: unchanged(target, presentBytes) };
   if (step.do === "none") return changedMeanwhile(wanted, presentBytes);
   if (step.do !== "leave") return step;
   const merge = mergeInto(most, reportedShares(layout).filter(stays), parseQuantity(target.size), "replace");

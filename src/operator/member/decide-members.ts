@@ -26,13 +26,16 @@ import { largestSet, largestSetBeside } from "./leaving-members.ts";
 import type { GrowthKnown } from "./member-growth.ts";
 import { memberClaimName, memberIndex, memberName } from "./member-names.ts";
 import { type MemberQuota, quotaMessage } from "./member-quota.ts";
+import type { Rounding } from "./member-rounding.ts";
 import type { MemberRules } from "./member-rules.ts";
-import { memberBytesOf, type Share, sharesOf, stays, sumOf } from "./member-shares.ts";
+import { memberBytesOf, refusedBytesOf, type Share, sharesOf, stays, sumOf } from "./member-shares.ts";
 
 export interface MemberClassFacts extends GrowthKnown {
   readonly rules: MemberRules;
   /** Whether the members' class says allowVolumeExpansion. */
   readonly mayGrow: boolean;
+  /** How much larger than asked for its members have been made lately; absent: nothing is remembered. */
+  readonly roundings?: readonly Rounding[] | undefined;
   /** How a merge that begins gets its room; absent: as the rest says. */
   readonly mergeBy?: MergeWay | undefined;
   /** Undefined: nobody has said how much of the class the claim's namespace may have. */
@@ -50,6 +53,8 @@ export type MembersPlan =
       /** Absent: it is carried on later. */
       readonly target?: SizeTarget;
       readonly nextMember: number;
+      /** Of a member that is let go of for it: to be remembered. */
+      readonly rounding?: Rounding | undefined;
     }
   | { readonly do: "hold"; readonly reason: MemberHold; readonly message: string };
 
@@ -87,14 +92,14 @@ function planFor(
   const wantedBytes = parseQuantity(target.size);
   // An extend that something larger came before, an emergency for one, gives nothing back.
   const isShrink = wantedBytes < sumOf(shares.filter(stays)) && wantedBytes < parseQuantity(target.from);
-  return isShrink ? shrink(layout, target, shares, facts.rules) : extend(layout, target, shares, facts);
+  return isShrink ? shrink(layout, target, shares, facts) : extend(layout, target, shares, facts);
 }
 
 /** The same size of fewer members. */
 function consolidate(before: FilesystemLayout, target: ConsolidationTarget, facts: MemberClassFacts): MembersPlan {
   const layout = withoutFormerRemoval(before, target);
   const shares = sharesOf(layout);
-  const step = nextConsolidationStep(layout, target, mergeWay(facts));
+  const step = nextConsolidationStep(layout, target, mergeWay(facts), facts);
   const members = shares.map(({ member }) => member);
   const nextMember = nextMemberOf(layout);
   switch (step.do) {
@@ -107,7 +112,13 @@ function consolidate(before: FilesystemLayout, target: ConsolidationTarget, fact
     case "wait":
       return takingIn(layout, target, shares, step);
     case "drop":
-      return { do: "change", members: withState(members, step.name, "Removed"), target: step.target, nextMember };
+      return {
+        do: "change",
+        members: withState(members, step.name, "Removed"),
+        target: step.target,
+        nextMember,
+        rounding: step.rounding,
+      };
     case "leave":
       return { do: "change", members: withoutThese(members, step.names), target: step.target, nextMember };
     case "give-up":
@@ -182,7 +193,7 @@ function overQuota(
   if (plan.do === "hold" || quota === undefined) return undefined;
   const wantedBytes = memberBytesOf({ ...layout, spec: { ...layout.spec, members: plan.members } });
   if (wantedBytes <= memberBytesOf(layout)) return undefined;
-  const message = quotaMessage(quota, wantedBytes);
+  const message = quotaMessage(quota, wantedBytes, refusedBytesOf(layout));
   return message === undefined ? undefined : { do: "hold", reason: "QuotaExceeded", message };
 }
 
@@ -254,7 +265,7 @@ function shrink(
   layout: FilesystemLayout,
   target: SizeTarget,
   shares: readonly Share[],
-  rules: MemberRules,
+  { rules, roundings }: MemberClassFacts,
 ): MembersPlan {
   const staying = shares.filter(stays);
   const isReplacing = replacingMember(layout, target) !== undefined;
@@ -262,12 +273,12 @@ function shrink(
   const isSurpassed = isEmergencySince(layout, target.decidedAt) && !isOfSize(layout, target.from);
   if (isSurpassed && !isReplacing) return changedMeanwhile(target);
   if (setToLeave(layout, target, staying).length > 0 && !isReplacing) return giveBack(layout, target, shares);
-  const step = nextReplacementStep(layout, target, staying, rules);
+  const step = nextReplacementStep(layout, target, staying, rules, roundings);
   switch (step.do) {
     case "none":
-      return isReplacing ? changedMeanwhile(target) : giveBack(layout, target, shares, step.immovable);
+      return isReplacing ? changedMeanwhile(target) : giveBack(layout, target, shares, step.why);
     case "drop":
-      return dropping(layout, shares, step.name);
+      return dropping(layout, shares, step);
     case "keep":
       return keeping(layout, shares, step, target);
     case "order":
@@ -294,9 +305,17 @@ function keeping(
 }
 
 /** The target is planned anew without it. */
-function dropping(layout: FilesystemLayout, shares: readonly Share[], name: string): MembersPlan {
-  const members = shares.map(({ member }) => member);
-  return { do: "change", members: withState(members, name, "Removed"), nextMember: nextMemberOf(layout) };
+function dropping(
+  layout: FilesystemLayout,
+  shares: readonly Share[],
+  { name, rounding }: Extract<ReplacementStep, { readonly do: "drop" }>,
+): MembersPlan {
+  const members = withState(
+    shares.map(({ member }) => member),
+    name,
+    "Removed",
+  );
+  return { do: "change", members, nextMember: nextMemberOf(layout), rounding };
 }
 
 function changedMeanwhile({ from }: SizeTarget): MembersPlan {
@@ -315,12 +334,12 @@ function setToLeave(layout: FilesystemLayout, target: SizeTarget, staying: reado
     : largestSetBeside(made.name, staying, surplusBytes);
 }
 
-/** Whole members, as many as fit; `immovable`: why no smaller one takes the place of the largest. */
+/** Whole members, as many as fit; `whyNoneReplaced`: why no smaller one takes the place of the largest. */
 function giveBack(
   layout: FilesystemLayout,
   target: SizeTarget,
   shares: readonly Share[],
-  immovable?: string,
+  whyNoneReplaced?: string,
 ): MembersPlan {
   const staying = shares.filter(stays);
   const surplusBytes = sumOf(staying) - parseQuantity(target.size);
@@ -336,7 +355,7 @@ function giveBack(
       reason: "ShrinkFloorReached",
       message:
         `${formatBytes(surplusBytes)} could be given back, but ${why}` +
-        (immovable === undefined ? "" : `; no smaller one takes its place: ${immovable}`),
+        (whyNoneReplaced === undefined ? "" : `; no smaller one takes its place: ${whyNoneReplaced}`),
     };
   }
   const members = shares.map(({ member }) => member);

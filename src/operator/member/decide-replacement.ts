@@ -8,21 +8,22 @@ import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.t
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { formatBytes, formatQuantity, GIB, parseQuantity, wholeGiB } from "../../units/quantity.ts";
 import { isAtRest, isEmpty, isOfSize, isPart, isPresent } from "../volume/layout-facts.ts";
+import { expectedBytes, type Rounding, roundingMessage } from "./member-rounding.ts";
 import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 import { type Share, sumOf } from "./member-shares.ts";
 import { tooManyRefused, usableMembers } from "./refused-members.ts";
 
 export type ReplacementStep =
-  /** Nothing to replace, or not now; `immovable`: there would be, and its data is not moved. */
-  | { readonly do: "none"; readonly immovable?: string }
+  /** Nothing to replace, or not now; `why`: there would be. */
+  | { readonly do: "none"; readonly why?: string }
   | { readonly do: "order"; readonly sizeBytes: number; readonly member: string }
   /** The one that was made for a target before this one serves. */
   | { readonly do: "keep"; readonly name: string; readonly member: string }
   | { readonly do: "wait"; readonly message: string }
   /** Takes what was made in. */
   | { readonly do: "add"; readonly name: string; readonly target: SizeTarget }
-  /** It is not taken in, since nothing would leave for it. */
-  | { readonly do: "drop"; readonly name: string }
+  /** It is not taken in, since nothing would leave for it; `rounding`: its driver has made it too large. */
+  | { readonly do: "drop"; readonly name: string; readonly rounding?: Rounding }
   /** It is in: what it replaces leaves, as any member does, from this size. */
   | { readonly do: "leave"; readonly from: string };
 
@@ -35,11 +36,27 @@ export function nextReplacementStep(
   target: SizeTarget,
   staying: readonly Share[],
   rules: MemberRules,
+  roundings: readonly Rounding[] = [],
 ): ReplacementStep {
   const small = replacingMember(layout, target);
-  if (small === undefined) return order(layout, target, staying, rules);
+  if (small === undefined) return order(layout, target, staying, rules, roundings);
   if (isUseless(layout, small)) return { do: "drop", name: small.name };
-  return takeIn(layout, target, small, "a larger one");
+  return takeIn(layout, target, small, "a larger one", bytesFor(small, target, staying));
+}
+
+/** How large a member may be that is there to replace others. */
+export interface FittingBytes {
+  readonly leastBytes: number;
+  readonly mostBytes: number;
+}
+
+/** With it in the place of the large one the filesystem is no smaller than the target, and smaller than before by what is worth it. */
+function bytesFor({ replaces, size }: MemberSpec, target: SizeTarget, staying: readonly Share[]): FittingBytes {
+  const replaced = staying.find(({ member }) => member.name === replaces?.member);
+  const askedBytes = parseQuantity(size ?? "0");
+  if (replaced === undefined) return { leastBytes: askedBytes, mostBytes: askedBytes };
+  const surplusBytes = parseQuantity(target.from) - parseQuantity(target.size);
+  return { leastBytes: replaced.bytes - surplusBytes, mostBytes: replaced.bytes - GAIN_MIN_BYTES };
 }
 
 /** Made to take others' place, and not in the filesystem yet, whose data cannot be moved any more. Its node can let go of it. */
@@ -48,14 +65,15 @@ export function isUseless(layout: FilesystemLayout, { name, state }: MemberSpec)
   return isAtRest(layout) && !isPresent(layout, name);
 }
 
-/** What a member that is there to replace others (`which`, in words) needs next. */
+/** What a member that is there to replace others (`which`, in words) needs next. Its driver may have made it larger than asked for. */
 export function takeIn(
   layout: FilesystemLayout,
   target: SizeTarget,
   made: MemberSpec,
   which: string,
-): Exclude<ReplacementStep, { readonly do: "order" | "keep" | "drop" }> {
-  return made.state === "Spare" ? add(layout, target, made, which) : leave(layout, target, made, which);
+  fitting: FittingBytes,
+): Exclude<ReplacementStep, { readonly do: "order" | "keep" }> {
+  return made.state === "Spare" ? add(layout, target, made, which, fitting) : leave(layout, target, made, which);
 }
 
 /** The member that is made for this very target. */
@@ -68,6 +86,7 @@ function order(
   target: SizeTarget,
   staying: readonly Share[],
   rules: MemberRules,
+  roundings: readonly Rounding[],
 ): ReplacementStep {
   if (!isAsDecided(layout, target.from)) return NONE;
   const largest = largestMember(staying);
@@ -82,8 +101,12 @@ function order(
     count >= Math.min(rules.maxMembers, MEMBERS_LIMIT) || tooManyRefused(layout.spec.members ?? []) !== undefined;
   if (former === undefined && isFull) return NONE;
   const immovable = layout.status?.immovable;
-  if (immovable !== undefined) return { do: "none", immovable };
-  return former === undefined ? { do: "order", sizeBytes, member } : { do: "keep", name: former.name, member };
+  if (immovable !== undefined) return { do: "none", why: immovable };
+  if (former !== undefined) return { do: "keep", name: former.name, member };
+  const gotBytes = expectedBytes(roundings, sizeBytes);
+  if (largest.bytes - gotBytes < GAIN_MIN_BYTES)
+    return { do: "none", why: roundingMessage(rules.className, { askedBytes: sizeBytes, gotBytes }) };
+  return { do: "order", sizeBytes, member };
 }
 
 /** A driver may need longer than a target stands. */
@@ -106,20 +129,22 @@ function largestMember(staying: readonly Share[]): Share | undefined {
 function add(
   layout: FilesystemLayout,
   target: SizeTarget,
-  { name, size = "0" }: MemberSpec,
+  { name, size }: MemberSpec,
   which: string,
+  { leastBytes, mostBytes }: FittingBytes,
 ): ReturnType<typeof takeIn> {
+  const askedBytes = parseQuantity(size ?? "0");
   const ready = layout.status?.members?.find((member) => member.name === name && member.state === "Spare");
-  // What a driver has made larger than asked for may be as large as what it replaces.
-  const isFit = ready !== undefined && parseQuantity(ready.size) === parseQuantity(size);
-  if (!isFit || !isAsDecided(layout, target.from))
+  const readyBytes = parseQuantity(ready?.size ?? "0");
+  if (readyBytes < leastBytes || askedBytes === 0 || !isAsDecided(layout, target.from))
     return {
       do: "wait",
-      message: `member ${name} of ${formatBytes(parseQuantity(size))} is to come first, which replaces ${which}${
-        ready === undefined ? "" : `; it has ${formatBytes(parseQuantity(ready.size))}`
+      message: `member ${name} of ${formatBytes(askedBytes)} is to come first, which replaces ${which}${
+        ready === undefined ? "" : `; it has ${formatBytes(readyBytes)}`
       }`,
     };
-  const addedBytes = parseQuantity(target.from) + parseQuantity(size);
+  if (readyBytes > mostBytes) return { do: "drop", name, rounding: { askedBytes, gotBytes: readyBytes } };
+  const addedBytes = parseQuantity(target.from) + readyBytes;
   return {
     do: "add",
     name,
@@ -131,13 +156,13 @@ function add(
 function leave(
   layout: FilesystemLayout,
   target: SizeTarget,
-  { name, size = "0" }: MemberSpec,
+  { name }: MemberSpec,
   which: string,
 ): ReturnType<typeof takeIn> {
   const last = layout.status?.lastOperation;
   if (!isPresent(layout, name) || layout.status?.operation)
     return { do: "wait", message: `member ${name} is taken in to replace ${which}` };
-  const from = formatQuantity(parseQuantity(target.from) + parseQuantity(size));
+  const from = formatQuantity(parseQuantity(target.from) + reportedBytes(layout, name));
   const isOurs = last?.outcome === "Succeeded" && last.decidedAt === stepBefore(target.decidedAt);
   return isOurs && isAsDecided(layout, from) ? { do: "leave", from } : NONE;
 }
@@ -152,8 +177,8 @@ export function takenBack(layout: FilesystemLayout): SizeTarget | undefined {
   const { target } = spec;
   if (target === undefined || last?.outcome !== "FloorReached" || last.decidedAt !== target.decidedAt) return undefined;
   const small = replacingMember(layout, target);
-  if (small?.size === undefined || small.state === "Spare" || !isAsDecided(layout, target.from)) return undefined;
-  const sizeBytes = parseQuantity(target.from) - parseQuantity(small.size);
+  if (small === undefined || small.state === "Spare" || !isAsDecided(layout, target.from)) return undefined;
+  const sizeBytes = parseQuantity(target.from) - reportedBytes(layout, small.name);
   return { ...target, size: formatQuantity(sizeBytes), decidedAt: after(target.decidedAt) };
 }
 
@@ -162,15 +187,14 @@ export function takenBack(layout: FilesystemLayout): SizeTarget | undefined {
  * that holds something stays: the policy that would have its data moved is not there any more.
  */
 export function leftByStop(layout: FilesystemLayout): SizeTarget | undefined {
-  const { spec, status } = layout;
+  const { spec } = layout;
   const { target } = spec;
   const made = spec.members?.find((member) => member.replaces !== undefined && isPart(member));
   const presentBytes = filesystemSizeBytes(layout);
   if (target === undefined || made === undefined || presentBytes === undefined || !asksToStay(target)) return undefined;
   const present = formatQuantity(presentBytes);
   if (!isEmpty(layout, made.name) || !isAsDecided(layout, present)) return undefined;
-  const { size = "0" } = status?.members?.find(({ name }) => name === made.name) ?? {};
-  const left = formatQuantity(presentBytes - parseQuantity(size));
+  const left = formatQuantity(presentBytes - reportedBytes(layout, made.name));
   return { ...target, size: left, from: present, decidedAt: after(target.decidedAt) };
 }
 
@@ -213,6 +237,11 @@ export function withoutFormerMarks(
     if (plain.state !== "Spare") return plain;
     return isAtRest(layout) ? { ...plain, state: "Removed" } : member;
   });
+}
+
+/** What its node says that it has, whatever was asked for; 0: nothing is said of it. */
+function reportedBytes({ status }: FilesystemLayout, name: string): number {
+  return parseQuantity(status?.members?.find((member) => member.name === name)?.size ?? "0");
 }
 
 /** Mounted, of this size, and made of all its members. */

@@ -3,7 +3,7 @@
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
 import { filesystemSizeBytes } from "../../api/filesystem-size.ts";
 import { GIB, parseQuantity, wholeGiB } from "../../units/quantity.ts";
-import { isRemoving } from "../volume/layout-facts.ts";
+import { isBeside, isRemoving } from "../volume/layout-facts.ts";
 import { MEMBERS_LIMIT, type MemberRules } from "./member-rules.ts";
 import { tooManyRefused, usableMembers, withRefusals } from "./refused-members.ts";
 
@@ -11,7 +11,7 @@ export type SparePlan =
   /** It is there, none is wanted, or it is not the time for one. */
   | { readonly do: "keep" }
   | { readonly do: "order"; readonly sizeBytes: number }
-  /** The spare is larger than anything that may take it in now. */
+  /** The spare is larger than anything that may take it in now, or there are more than the class asks for. */
   | { readonly do: "drop"; readonly name: string }
   | { readonly do: "lack"; readonly message: string };
 
@@ -20,10 +20,13 @@ const KEEP: SparePlan = { do: "keep" };
 export function decideSpare(before: FilesystemLayout, rules: MemberRules | undefined): SparePlan {
   const layout = withRefusals(before);
   const presentBytes = filesystemSizeBytes(layout);
-  if (rules?.spareMembers !== 1 || presentBytes === undefined || !isQuiet(layout)) return KEEP;
+  if (rules === undefined || presentBytes === undefined || !isQuiet(layout)) return KEEP;
   const { emergency } = layout.spec;
   const members = usableMembers(layout);
   const grantedBytes = Math.max(0, parseQuantity(emergency?.size ?? "0") - presentBytes);
+  const surplus = surplusSpare(layout, members, rules, grantedBytes);
+  if (surplus !== undefined) return { do: "drop", name: surplus.name };
+  if (rules.spareMembers !== 1) return KEEP;
   const spare = members.find(isSpare);
   if (spare !== undefined) {
     const isTooLarge = grantedBytes > 0 && spareBytes(spare) > wholeGiB(grantedBytes);
@@ -36,6 +39,26 @@ export function decideSpare(before: FilesystemLayout, rules: MemberRules | undef
   if (grantedBytes === 0) return lack("no policy grants it an emergency extend, which is what a spare is for");
   // Down, so that a grant that moves a little with what is written makes no spare too large.
   return { do: "order", sizeBytes: Math.max(GIB, Math.floor(grantedBytes / GIB) * GIB) };
+}
+
+/**
+ * A device that was wiped since its node refused it is a spare in addition to those that the class asks for. The one stays that serves an
+ * emergency best. One that its node has not looked at yet never goes so: its device may carry something.
+ */
+function surplusSpare(
+  layout: FilesystemLayout,
+  members: readonly MemberSpec[],
+  { spareMembers }: MemberRules,
+  grantedBytes: number,
+): MemberSpec | undefined {
+  const ready = members.filter((member) => isSpare(member) && isBeside(layout, member.name));
+  if (ready.length <= spareMembers) return undefined;
+  const mostBytes = wholeGiB(grantedBytes);
+  const worthOf = (spare: MemberSpec): number => {
+    const bytes = spareBytes(spare);
+    return bytes <= mostBytes ? bytes : -bytes;
+  };
+  return ready.reduce((least, one) => (worthOf(one) <= worthOf(least) ? one : least));
 }
 
 function lack(why: string): SparePlan {

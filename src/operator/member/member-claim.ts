@@ -1,6 +1,6 @@
 // A member's claim, and what its PersistentVolume must carry, as they are written. Pure.
 import type { MemberSpec } from "../../api/filesystem-layout.ts";
-import { SELECTED_NODE } from "../../api/names.ts";
+import { REFUSED_ANNOTATION, SELECTED_NODE } from "../../api/names.ts";
 import type { PersistentVolume, PersistentVolumeClaim } from "../../kube/resources.ts";
 import type { Marks } from "./decide-marks.ts";
 import { memberClaimName, memberLabels } from "./member-names.ts";
@@ -47,12 +47,22 @@ export function memberClaim(
   };
 }
 
-/** What a member's PersistentVolume must say before anything is written to it; undefined: it says so. */
-export function keptVolume(volume: PersistentVolume, volumeUID: string, member: string): object | undefined {
-  const labels = memberLabels(volumeUID, member);
-  const carries = Object.entries(labels).every(([key, value]) => volume.metadata.labels?.[key] === value);
-  if (carries && volume.spec.persistentVolumeReclaimPolicy === "Retain") return undefined;
-  return { metadata: { labels }, spec: { persistentVolumeReclaimPolicy: "Retain" } };
+/**
+ * What a member's PersistentVolume must say before anything is written to it; undefined: it says so. That the member was refused is said there,
+ * too: a layout that is made again must not wait for it.
+ */
+export function keptVolume(
+  volume: PersistentVolume,
+  volumeUID: string,
+  { name, refused }: Pick<MemberSpec, "name" | "refused">,
+): object | undefined {
+  const { metadata, spec } = volume;
+  const labels = memberLabels(volumeUID, name);
+  const carries = Object.entries(labels).every(([key, value]) => metadata.labels?.[key] === value);
+  const saysWhy = metadata.annotations?.[REFUSED_ANNOTATION] === refused;
+  if (carries && saysWhy && spec.persistentVolumeReclaimPolicy === "Retain") return undefined;
+  const annotations = saysWhy ? {} : { annotations: { [REFUSED_ANNOTATION]: refused ?? null } };
+  return { metadata: { labels, ...annotations }, spec: { persistentVolumeReclaimPolicy: "Retain" } };
 }
 
 /** Why this volume cannot be a member; undefined: it can. */

@@ -5,6 +5,7 @@ import type { KubeClient } from "../../kube/client/client.ts";
 import { STORAGE_CLASSES } from "../../kube/resources.ts";
 import type { MemberClassFacts } from "./decide-members.ts";
 import { classFailure, growthTime } from "./member-growth.ts";
+import { classRoundings } from "./member-rounding.ts";
 import { rulesOfRecords } from "./member-rules.ts";
 import { listOfClass, readMemberQuota } from "./read-member-quota.ts";
 
@@ -30,5 +31,6 @@ export async function readMemberClass(
   const failure = classFailure(ofClass, className, nowMs);
   const growth = { growthFailed: failure !== undefined, growthFailures: failure?.failures };
   const growthTimeMs = growthTime(ofClass, className, nowMs);
-  return { rules, mayGrow: storageClass?.allowVolumeExpansion === true, ...growth, quota, growthTimeMs };
+  const roundings = classRoundings(ofClass, className, nowMs);
+  return { rules, mayGrow: storageClass?.allowVolumeExpansion === true, ...growth, roundings, quota, growthTimeMs };
 }

@@ -153,7 +153,7 @@ export function growthTime(layouts: readonly FilesystemLayout[], className: stri
   return Math.max(nowMs, ...known.map((annotation) => latest(ofClass, annotation, nowMs) + 1));
 }
 
-function layoutsOfClass(layouts: readonly FilesystemLayout[], className: string): readonly FilesystemLayout[] {
+export function layoutsOfClass(layouts: readonly FilesystemLayout[], className: string): readonly FilesystemLayout[] {
   return layouts.filter(({ metadata }) => rulesOfRecords(metadata.annotations)?.className === className);
 }
 
@@ -162,7 +162,7 @@ function latest(layouts: readonly FilesystemLayout[], annotation: string, nowMs:
 }
 
 /** A time that cannot be read is none, and so is one so far ahead that another replica's clock was wrong. */
-function rememberedMs({ metadata }: FilesystemLayout, annotation: string, nowMs: number): number {
+export function rememberedMs({ metadata }: FilesystemLayout, annotation: string, nowMs: number): number {
   const [text = ""] = (metadata.annotations?.[annotation] ?? "").split(" ");
   const timeMs = Date.parse(text);
   return timeMs < nowMs + GROWTH_MEMORY_MS ? timeMs : Number.NEGATIVE_INFINITY;

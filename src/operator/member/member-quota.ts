@@ -36,13 +36,14 @@ export function tightestQuota(
     .sort((a, b) => a.limitBytes - a.takenBytes - (b.limitBytes - b.takenBytes))[0];
 }
 
-/** Why a volume cannot have members of so many bytes; undefined: it can. */
-export function quotaMessage(quota: MemberQuota, wantedBytes: number): string | undefined {
+/** Why a volume cannot have members of so many bytes; undefined: it can. `refusedBytes`: of those, what nothing uses. */
+export function quotaMessage(quota: MemberQuota, wantedBytes: number, refusedBytes: number): string | undefined {
   const { namespace, className, name, limitBytes, takenBytes } = quota;
   if (takenBytes + wantedBytes <= limitBytes) return undefined;
   const giver = name === undefined ? "the default budget (--default-namespace-budget)" : `ResourceQuota ${name}`;
   return (
     `${giver} gives namespace ${namespace} ${formatBytes(limitBytes)} of class ${className}, ` +
-    `${formatBytes(takenBytes)} are taken beside this volume, and its members would have ${formatBytes(wantedBytes)}`
+    `${formatBytes(takenBytes)} are taken beside this volume, and its members would have ${formatBytes(wantedBytes)}` +
+    (refusedBytes === 0 ? "" : `, ${formatBytes(refusedBytes)} of that on devices that carry something`)
   );
 }

@@ -45,11 +45,18 @@ export function sumOf(shares: readonly Share[]): number {
 
 /**
  * Bytes that the members have or are to have, those that shall leave among them: they are paid for until they have left. So is a volume
- * that was expanded and whose device did not follow. One whose device carries something does not count, although it is paid for: growth would
- * end with it, and there are two at most.
+ * that was expanded and whose device did not follow, and one whose device carries something.
  */
 export function memberBytesOf(layout: FilesystemLayout): number {
-  const paid = sharesOf(layout).filter(({ member }) => !isOut(layout, member) && !isRefused(member));
+  return paidBytes(sharesOf(layout).filter(({ member }) => !isOut(layout, member)));
+}
+
+/** Those of them that nothing uses, since their devices carry something. */
+export function refusedBytesOf(layout: FilesystemLayout): number {
+  return paidBytes(sharesOf(layout).filter(({ member }) => isRefused(member)));
+}
+
+function paidBytes(paid: readonly Share[]): number {
   return sumOf(
     paid.map(({ member, bytes }) => ({
       member,

@@ -70,7 +70,7 @@ function planBound(
   place: MemberPlace,
 ): MemberPlan {
   const { member } = facts;
-  const patch = keptVolume(volume, place.volumeUID, member.name);
+  const patch = keptVolume(volume, place.volumeUID, member);
   const keep: MemberStep[] = patch === undefined ? [] : [{ do: "keep-volume", volume, patch }];
   const growth = member.state === "Removed" ? NOTHING : planGrowth(member, claim, volume, place.deviceBytes);
   const attached = planAttachment(facts, volume, place.nodeName);

@@ -5,6 +5,7 @@ import {
   MEMBER_LABEL,
   MEMBER_NAMESPACE,
   NEXT_MEMBER_ANNOTATION,
+  REFUSED_ANNOTATION,
   SELECTED_NODE,
   SELECTED_NODE_ANNOTATION,
 } from "../../api/names.ts";
@@ -34,12 +35,13 @@ export function rebuiltSpan(
   });
 }
 
-/** Without a size: as found on the node, and a filesystem that was there before. */
-function memberOf({ claim }: FoundMember): MemberSpec {
+/** Without a size: as found on the node, and a filesystem that was there before. One that was refused was never in it, and is not waited for. */
+function memberOf({ claim, volume }: FoundMember): MemberSpec {
   const { name, uid, labels } = claim.metadata;
+  const refused = volume?.metadata.annotations?.[REFUSED_ANNOTATION];
   return {
     name: labels?.[MEMBER_LABEL] ?? "",
-    state: "Present",
+    ...(refused === undefined ? { state: "Present" } : { state: "Spare", refused }),
     source: { claim: { name, ...(uid === undefined ? {} : { uid }) } },
   };
 }

@@ -11,18 +11,18 @@ export function isRefused({ refused }: Pick<MemberSpec, "refused">): boolean {
 }
 
 /**
- * The member as its node has found it. One that was refused is a spare like any other once its node has it ready: somebody has wiped it. It
- * takes nobody's place any more.
+ * The member as its node has found it. One that was refused is a spare like any other once its node has it ready: somebody has wiped it. Until
+ * then it stays beside the filesystem, whatever else a person has written of it but `Removed`, and takes nobody's place any more.
  */
 export function withRefusal(layout: FilesystemLayout, member: MemberSpec): MemberSpec {
   const { name, state } = member;
   if (state === "Removed") return member;
   const { refused, ...plain } = member;
   if (isPresent(layout, name) || isBeside(layout, name)) return refused === undefined ? member : plain;
-  const said = layout.status?.refused?.find((one) => one.name === name)?.message;
-  if (said === undefined || said === refused) return member;
+  const why = layout.status?.refused?.find((one) => one.name === name)?.message ?? refused;
+  if (why === undefined || (why === refused && state === "Spare" && member.replaces === undefined)) return member;
   const { replaces: _noMore, ...rest } = plain;
-  return { ...rest, state: "Spare", refused: said };
+  return { ...rest, state: "Spare", refused: why };
 }
 
 /** The layout as its members have been found. */
@@ -58,7 +58,7 @@ export function refusalMessage(layout: FilesystemLayout, { name, source, refused
   const { driver = "not known", volumeHandle = "not known", name: claim = "not known" } = source.claim ?? {};
   return (
     `member ${name} (volume ${volumeHandle} of driver ${driver}, claim ${claim}) is not taken in: ${refused}. It is left as it is, and counts ` +
-    `as no room. Look whose data it is; then wipe the device on its node, and it is used, or set the member's state to Removed in ` +
+    `as no room. Look whose data it is; then wipe the device on its node, and it is a spare, used or given back, or set the member's state to Removed in ` +
     `FilesystemLayout ${layout.metadata.name}, and its volume is deleted`
   );
 }

@@ -10,7 +10,7 @@ import { newMember, nextMemberOf } from "./decide-members.ts";
 import { decideSpare } from "./decide-spare.ts";
 import { quotaMessage } from "./member-quota.ts";
 import { type MemberRules, rulesOfRecords } from "./member-rules.ts";
-import { memberBytesOf } from "./member-shares.ts";
+import { memberBytesOf, refusedBytesOf } from "./member-shares.ts";
 import { listOfClass, readMemberQuota } from "./read-member-quota.ts";
 import type { Turns } from "./turns.ts";
 
@@ -49,7 +49,7 @@ async function changeSpare(
     if (plan.do === "drop")
       return { members: members.map((one) => (one.name === plan.name ? { ...one, state: "Removed" } : one)) };
     if (plan.do !== "order") return undefined;
-    refusal = full ?? quotaMessage(quota, memberBytesOf(current) + plan.sizeBytes);
+    refusal = full ?? quotaMessage(quota, memberBytesOf(current) + plan.sizeBytes, refusedBytesOf(current));
     if (refusal !== undefined) {
       refusal = `there is no spare member of ${formatBytes(plan.sizeBytes)}: ${refusal}`;
       return undefined;

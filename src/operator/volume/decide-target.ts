@@ -8,7 +8,8 @@ import { highestEpoch } from "../../api/highest-epoch.ts";
 import { parseQuantity } from "../../units/quantity.ts";
 import { after, leftByStop, takenBack } from "../member/decide-replacement.ts";
 import { vainGrowth } from "../member/member-growth.ts";
-import { usableMembers, withRefusals } from "../member/refused-members.ts";
+import { sharesOf, stays, sumOf } from "../member/member-shares.ts";
+import { withRefusals } from "../member/refused-members.ts";
 import { isAtRest, isPart, isPresent, isRemoving } from "./layout-facts.ts";
 
 export type TargetPlan =
@@ -76,13 +77,9 @@ function lostMembers(layout: FilesystemLayout): TargetPlan | undefined {
   if (backend !== "span" || target === undefined) return undefined;
   const isEnded = status?.lastOperation?.decidedAt === target.decidedAt || hasEnded(layout, target);
   if (isEnded && !isEndedByDevice(layout, target)) return undefined;
-  const members = usableMembers(layout);
-  const reported = new Map(status?.members?.map(({ name, size }) => [name, parseQuantity(size)]));
-  const sizes = members
-    .filter(({ state }) => state !== "Removed")
-    .map(({ name, size }) => Math.max(size === undefined ? 0 : parseQuantity(size), reported.get(name) ?? 0));
-  const isKnown = sizes.every((bytes) => bytes > 0);
-  const isShort = parseQuantity(target.size) > sizes.reduce((sum, bytes) => sum + bytes, 0);
+  const parts = sharesOf(layout).filter(stays);
+  const isKnown = parts.every(({ bytes }) => bytes > 0);
+  const isShort = parseQuantity(target.size) > sumOf(parts);
   if (!isKnown || !isShort) return undefined;
   return { do: "copy", target: isEnded ? { ...target, decidedAt: after(target.decidedAt) } : target };
 }
@@ -92,10 +89,11 @@ function hasEnded({ status }: FilesystemLayout, { decidedAt }: SizeTarget): bool
   return Date.parse(status?.endedDecidedAt ?? "") >= Date.parse(decidedAt);
 }
 
+/** By its own end. What an emergency failed of says nothing of a target that had ended before it, perhaps long ago. */
 function isEndedByDevice(layout: FilesystemLayout, target: SizeTarget): boolean {
   const last = layout.status?.lastOperation;
   if (layout.status?.operation || target.epoch < highestEpoch(layout)) return false;
-  return last?.kind === "Extend" && last.outcome === "Failed" && last.reason === "SignatureFound";
+  return last?.decidedAt === target.decidedAt && last.outcome === "Failed" && last.reason === "SignatureFound";
 }
 
 /**

@@ -13,6 +13,7 @@ import {
   GROWTH_FAILED_ANNOTATION,
   GROWTH_SETTLED_ANNOTATION,
   GROWTH_WORKED_ANNOTATION,
+  MEMBER_ROUNDED_ANNOTATION,
   NEXT_MEMBER_ANNOTATION,
   RECORDS,
   SELECTED_NODE_ANNOTATION,
@@ -91,6 +92,8 @@ export type LayoutFields = Partial<OperatorSpec> & {
   readonly nextMember?: number;
   /** What is remembered of the growth of its members: the annotations' texts. */
   readonly growth?: GrowthRecord;
+  /** What is remembered of its class' rounding: the annotation's text. */
+  readonly rounding?: string;
 };
 
 /** Each absent: as it stands. */
@@ -107,7 +110,7 @@ export interface GrowthRecord {
  */
 export function changedLayout(
   layout: FilesystemLayout,
-  { nextMember, growth = {}, ...change }: LayoutFields,
+  { nextMember, growth = {}, rounding, ...change }: LayoutFields,
 ): ApplyConfiguration {
   const { emergency: _engineOwned, ...spec } = layout.spec;
   const { annotations } = layout.metadata;
@@ -117,6 +120,7 @@ export function changedLayout(
     ...(growth.workedAt === undefined ? {} : { [GROWTH_WORKED_ANNOTATION]: growth.workedAt }),
     ...(growth.asked === undefined ? {} : { [GROWTH_ASKED_ANNOTATION]: growth.asked }),
     ...(growth.settled === undefined ? {} : { [GROWTH_SETTLED_ANNOTATION]: growth.settled }),
+    ...(rounding === undefined ? {} : { [MEMBER_ROUNDED_ANNOTATION]: rounding }),
   };
   return {
     apiVersion: API_VERSION,
@@ -142,6 +146,7 @@ const OWN_ANNOTATIONS: readonly string[] = [
   GROWTH_WORKED_ANNOTATION,
   GROWTH_ASKED_ANNOTATION,
   GROWTH_SETTLED_ANNOTATION,
+  MEMBER_ROUNDED_ANNOTATION,
 ];
 
 function ownAnnotations(annotations: Record<string, string> | undefined): Record<string, string> {

@@ -8,6 +8,7 @@ import { parseQuantity } from "../../units/quantity.ts";
 import { decideMembers, type MemberClassFacts } from "../member/decide-members.ts";
 import { after } from "../member/decide-replacement.ts";
 import { growthRecord, type VainGrowth, vainGrowth } from "../member/member-growth.ts";
+import { roundingText } from "../member/member-rounding.ts";
 import type { LayoutFields } from "./layout-fields.ts";
 
 /** Why a target is not carried out, for the Filesystem's condition. */
@@ -49,11 +50,12 @@ export function targetFields(
       refusal: { reason: plan.reason, message: plan.message },
       ...(vain && { settled: asTheyAre(layout, vain, memberClass, growthTimeMs) }),
     };
-  const { members, nextMember } = plan;
+  const { members, nextMember, rounding } = plan;
   return {
     fields: {
       ...(plan.target === undefined ? {} : { target: plan.target }),
       growth: growthRecord(layout, members, { ...memberClass, vain, growthFailed }, growthTimeMs),
+      ...(rounding && { rounding: roundingText(rounding, growthTimeMs) }),
       members,
       nextMember,
     },

@@ -1,8 +1,15 @@
 // A driver gives out a disk with old data, as the parts of a span see it: another member comes at once, and the disk stays as it is.
 import { afterAll, beforeAll, expect, it } from "@jest/globals";
-import type { FilesystemLayout, FilesystemLayoutStatus } from "../../../src/api/filesystem-layout.ts";
-import { EVENTS } from "../../../src/kube/resources.ts";
+import {
+  FILESYSTEM_LAYOUTS,
+  type FilesystemLayout,
+  type FilesystemLayoutStatus,
+} from "../../../src/api/filesystem-layout.ts";
+import { REFUSED_ANNOTATION } from "../../../src/api/names.ts";
+import { EVENTS, PERSISTENT_VOLUMES } from "../../../src/kube/resources.ts";
 import { memberStates } from "../../harness/member-states.ts";
+import { untilRead } from "./cluster.ts";
+import { provisionedSpan } from "./provisioned-span.ts";
 import { type SpanCluster, startSpanCluster } from "./span-cluster.ts";
 import { isAttached, type SpanUnderTest } from "./span-under-test.ts";
 
@@ -67,3 +74,37 @@ it("a member whose device carries something is named and stays, and another one 
   // Nothing of theirs goes by itself.
   expect(await span.claims(handle)).toEqual(["m0", "m1", "m2"].map((name) => `${handle}-${name}`));
 }, 180_000);
+
+it("a refused member is known as such where the layout was lost, and no node waits for it", async () => {
+  const { client } = tested.cluster;
+  const { handle } = await provisionedSpan(tested.cluster, span, "refused-and-lost");
+  const mounted: FilesystemLayoutStatus = {
+    nodeName: "node-a",
+    mounted: true,
+    members: [{ name: "m0", size: "2Gi", state: "Present" }],
+  };
+  await span.report(handle, mounted);
+  await span.target("refused-and-lost", "3Gi", "2Gi");
+  await span.untilLayout("m1 is attached", handle, isAttached("m1"));
+  const refused = [{ name: "m1", message: "its device carries a ext4 signature" }];
+  await span.report(handle, { ...mounted, refused });
+  const before = await span.untilLayout("m2 is attached", handle, isAttached("m2"));
+  const name = before.spec.members?.find((one) => one.name === "m1")?.source.claim?.volumeName ?? "";
+  await untilRead(
+    "its PersistentVolume to say so",
+    () => client.get(PERSISTENT_VOLUMES, { name }),
+    (volume) => volume?.metadata.annotations?.[REFUSED_ANNOTATION] === refused[0]?.message,
+  );
+  await client.delete("test/delete-layout", FILESYSTEM_LAYOUTS, { name: handle });
+  const after = await span.untilLayout(
+    "a new layout",
+    handle,
+    ({ metadata, spec }) => metadata.uid !== before.metadata.uid && spec.members !== undefined,
+  );
+  const states = after.spec.members?.map((one) => [one.name, one.state, one.refused]);
+  expect(states).toEqual([
+    ["m0", "Present", undefined],
+    ["m1", "Spare", refused[0]?.message],
+    ["m2", "Present", undefined],
+  ]);
+}, 60_000);

@@ -136,3 +136,35 @@ it("the small one is taken out again where the shrink is stopped while its node 
   await span.untilLayout("m1 to be gone", handle, ({ spec }) => spec.members?.length === 1);
   expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
 }, 60_000);
+
+// The last one: for an hour none of the class is made for a shrink like it.
+it("one that its driver has made too large goes again, none is made again for a while, and the Filesystem says why", async () => {
+  const { volume } = await span.create(
+    span.request({}, { capacityRange: { requiredBytes: 4 * 1024 ** 3, limitBytes: 0 } }),
+  );
+  const handle = volume?.volumeId ?? "";
+  const claim = (await span.layout(handle))?.spec.claimRef?.name ?? "";
+  const sizes = { m0: "4Gi", m1: "3500Mi" };
+  await span.publish(handle, "node-a");
+  await span.untilLayout("m0 is attached", handle, isAttached("m0"));
+  await span.report(handle, mounted({ m0: "Present" }, sizes));
+  await span.target(claim, "2500Mi", "4Gi");
+  await span.untilLayout("the small one is attached", handle, isAttached("m1"));
+  await span.report(handle, mounted({ m0: "Present", m1: "Spare" }, sizes));
+  await span.untilLayout(
+    "m1 to be asked to go",
+    handle,
+    (layout) => members(layout) === "m0 4Gi Present, m1 3Gi Removed",
+  );
+  await span.report(handle, mounted({ m0: "Present", m1: "Removed" }, sizes));
+  const after = await span.untilLayout("m1 to be gone", handle, ({ spec }) => spec.members?.length === 1);
+  expect(after.spec.target).toBeUndefined();
+  await span.untilCondition(
+    "why it is held",
+    claim,
+    "Reconciling",
+    ({ reason, message }) => reason === "ShrinkFloorReached" && message.includes("members of 3.42Gi or more where 3Gi"),
+  );
+  expect(members((await span.layout(handle)) as FilesystemLayout)).toBe("m0 4Gi Present");
+  expect(await span.claims(handle)).toEqual([`${handle}-m0`]);
+}, 60_000);

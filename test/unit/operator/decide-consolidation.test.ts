@@ -243,6 +243,33 @@ describe("a filesystem whose members cannot grow", () => {
     expect(summary(carriedOut(leaving))).toBe("m0 1Gi Present, m4 3Gi Present");
   });
 
+  it("takes it in as its driver has made it, where that is less than 1 GiB more", () => {
+    const devices = { m4: "3300Mi" };
+    const larger = replace(carriedOut(ordered, "Succeeded", devices), target);
+    expect(larger.spec.target).toMatchObject({ size: "7396Mi", from: "4Gi" });
+    const left = replace(carriedOut(larger, "Succeeded", devices), target);
+    expect(summary(left)).toBe(summary(leaving));
+    expect(left.spec.target).toMatchObject({ size: "4324Mi", from: "7396Mi", decidedAt: DECIDED });
+  });
+
+  it("lets go of one that its driver has made larger than that, and has none made as long as that is remembered", () => {
+    const plan = decideMembers(carriedOut(ordered, "Succeeded", { m4: "4Gi" }), target, FIXED);
+    expect(plan).toMatchObject({ do: "change", target: { size: "4Gi", from: "4Gi", decidedAt: DECIDED } });
+    const rounding = { askedBytes: 3 * GIB, gotBytes: 4 * GIB };
+    expect(plan).toMatchObject({
+      rounding,
+      members: expect.arrayContaining([expect.objectContaining({ state: "Removed" })]),
+    });
+    expect(decideMembers(begun, target, { ...FIXED, roundings: [rounding] })).toMatchObject({
+      do: "hold",
+      message: expect.stringContaining("members of 4Gi or more where 3Gi"),
+    });
+    // One of less may be had.
+    expect(
+      summary(written(begun, decideMembers(begun, mergeOf(begun, 3), { ...FIXED, roundings: [rounding] }))),
+    ).toContain("m4 2Gi Spare");
+  });
+
   it("is one whose strategy is AddMember as well", () => {
     const facts = { rules: { ...RULES, strategy: "AddMember" as const }, mayGrow: true, growthFailed: false };
     expect(summary(written(begun, decideMembers(begun, target, facts)))).toBe(summary(ordered));

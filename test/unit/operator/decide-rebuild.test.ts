@@ -1,7 +1,9 @@
 import { describe, expect, it } from "@jest/globals";
-import { RECORDS, SPAN_DRIVER } from "../../../src/api/names.ts";
+import type { FilesystemLayout } from "../../../src/api/filesystem-layout.ts";
+import { RECORDS, REFUSED_ANNOTATION, SPAN_DRIVER } from "../../../src/api/names.ts";
 import type { CsiVolumeSource, PersistentVolume } from "../../../src/kube/resources.ts";
 import { memberLabels } from "../../../src/operator/member/member-names.ts";
+import { neededMembers } from "../../../src/operator/member/needed-members.ts";
 import { decideRebuild } from "../../../src/operator/volume/decide-rebuild.ts";
 import type { LiveVolumeFacts } from "../../../src/operator/volume/gather.ts";
 import {
@@ -202,6 +204,20 @@ describe("a span whose layout is gone", () => {
         source: { claim: { name: `${HANDLE}-${name}`, uid: `uid-${name}` } },
       })),
     });
+  });
+
+  it("waits for no member that its node had refused, and keeps it as it is", () => {
+    const refused = found("m1");
+    const volume = {
+      ...refused.volume,
+      metadata: { ...refused.volume.metadata, annotations: { [REFUSED_ANNOTATION]: "ext4" } },
+    };
+    const layout = rebuilt([found("m0"), { ...refused, volume }])?.layout as FilesystemLayout | undefined;
+    expect(layout?.spec.members).toMatchObject([
+      { name: "m0", state: "Present" },
+      { name: "m1", state: "Spare", refused: "ext4" },
+    ]);
+    expect(layout && neededMembers(layout).map(({ name }) => name)).toEqual(["m0"]);
   });
 
   it("leaves out a member that is being taken away, and does not use its name again", () => {

@@ -5,7 +5,8 @@ import type { FilesystemLayout, LastOperation } from "../../../src/api/filesyste
 import { filesystemSizeBytes } from "../../../src/api/filesystem-size.ts";
 import { decideMembers, type MembersPlan } from "../../../src/operator/member/decide-members.ts";
 import { leftByStop, takenBack, withoutEndedMark } from "../../../src/operator/member/decide-replacement.ts";
-import { formatQuantity, GIB } from "../../../src/units/quantity.ts";
+import type { Rounding } from "../../../src/operator/member/member-rounding.ts";
+import { formatQuantity, GIB, parseQuantity } from "../../../src/units/quantity.ts";
 import { ratio } from "../../builders/any-facts.ts";
 import { property } from "../../harness/property.ts";
 import { carriedOut, holding, mounted, summary, unmounted, withLast, written } from "../../harness/span-steps.ts";
@@ -285,15 +286,114 @@ describe("what comes between the steps of a replacement", () => {
     expect(summary(after)).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Present");
   });
 
-  it("a member that its driver has made of another size is not taken in", () => {
-    const other = (ready.status?.members ?? []).map((one) => (one.name === "m2" ? { ...one, size: "4Gi" } : one));
-    const larger = { ...ready, status: { ...ready.status, members: other } };
-    expect(decide(larger, target)).toMatchObject({
+  it("a member that its driver has made too small for the target is waited for", () => {
+    expect(decide(carriedOut(ordered, "Succeeded", { m2: "1Gi" }), target)).toMatchObject({
       reason: "WaitingForMember",
-      message: expect.stringContaining("4Gi"),
+      message: expect.stringContaining("it has 1Gi"),
     });
   });
 });
+
+describe("a smaller member that its driver makes larger than asked for", () => {
+  const begun = mounted("4Gi", "4Gi");
+  const target = shrinkOf(begun, "5500Mi");
+  const ordered = written(begun, decide(begun, target));
+
+  it("is taken in as it is where the large one's leaving still saves 1 GiB, and the shrink goes as far as that", () => {
+    const devices = { m2: "3Gi" };
+    let layout = carriedOut(ordered, "Succeeded", devices);
+    layout = written(layout, decide(layout, target));
+    expect(summary(layout)).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Present");
+    expect(layout.spec.target).toMatchObject({ size: "11Gi", from: "8Gi" });
+    layout = carriedOut(layout, "Succeeded", devices);
+    const added = layout;
+    layout = written(layout, decide(layout, target));
+    expect(summary(layout)).toBe("m0 4Gi Present, m1 4Gi Removed, m2 2Gi Present");
+    expect(layout.spec.target).toEqual({ ...target, size: "7Gi", from: "11Gi" });
+    expect(filesystemSizeBytes(carriedOut(layout, "Succeeded", devices))).toBe(7 * GIB);
+    // Where the large one cannot leave it goes with all that it has.
+    const inVain = carriedOut(written(added, decide(added, target)), "FloorReached", devices);
+    expect(takenBack(inVain)).toMatchObject({ size: "8Gi", from: "11Gi" });
+  });
+
+  describe("so large that nothing is saved", () => {
+    const large = carriedOut(ordered, "Succeeded", { m2: "3200Mi" });
+    const plan = decide(large, target);
+    const rounding = { askedBytes: 2 * GIB, gotBytes: 3200 * 1024 ** 2 };
+    const decideWith = (layout: FilesystemLayout, wanted: SizeTarget): MembersPlan =>
+      decideMembers(layout, wanted, { rules: RULES, mayGrow: false, growthFailed: false, roundings: [rounding] });
+
+    it("is let go of, and that is remembered", () => {
+      expect(summary(written(large, plan))).toBe("m0 4Gi Present, m1 4Gi Present, m2 2Gi Removed");
+      expect(plan).not.toHaveProperty("target");
+      expect(plan).toMatchObject({ rounding });
+    });
+
+    it("is not while the node could not let go of it", () => {
+      expect(decide(unmounted(large), target)).toMatchObject({ do: "hold", reason: "WaitingForMember" });
+    });
+
+    it("is not ordered again as long as that is remembered, and the hold says so", () => {
+      for (const layout of [begun, written(large, plan)])
+        expect(decideWith(layout, target)).toMatchObject({
+          do: "hold",
+          reason: "ShrinkFloorReached",
+          message: expect.stringContaining("class member-class has lately made members of 3.13Gi or more where 2Gi"),
+        });
+    });
+
+    it.each<[string, FilesystemLayout, string, string]>([
+      ["one of less, which may be small enough", begun, "4500Mi", "m2 1Gi Spare"],
+      ["one for a member that is large enough", mounted("8Gi", "8Gi"), "10500Mi", "m2 3Gi Spare"],
+    ])("does not keep from ordering %s", (_what, layout, size, expected) => {
+      expect(summary(written(layout, decideWith(layout, shrinkOf(layout, size))))).toContain(expected);
+    });
+  });
+});
+
+property(
+  "however its driver rounds up: a shrink never goes under its target, nothing is ordered twice in vain, and none ends larger",
+  { runs: 200, reaches: { "a shrink to its end": 0.1, "a member that is too large": 0.03 } },
+  [
+    fc.array(fc.integer({ min: 1, max: 32 }), { minLength: 1, maxLength: 3 }),
+    ratio(0, 0.999),
+    fc.integer({ min: 1, max: 24 }),
+  ],
+  (reach, gibs, leftRatio, stepGib) => {
+    let layout = mounted(...gibs.map((gib) => `${gib}Gi`));
+    const before = filesystemSizeBytes(layout) ?? 0;
+    const wantedBytes = Math.max(256, Math.floor((leftRatio * before) / 1024 ** 2)) * 1024 ** 2;
+    const target = shrinkOf(layout, formatQuantity(wantedBytes));
+    const devices: Record<string, string> = {};
+    const roundings: Rounding[] = [];
+    let ordered = 0;
+    for (let step = 0; step < 8 && layout.spec.target?.decidedAt !== target.decidedAt; step += 1) {
+      const plan = decideMembers(layout, target, { rules: RULES, mayGrow: false, growthFailed: false, roundings });
+      if (plan.do === "hold") {
+        expect(plan.reason).toBe("ShrinkFloorReached");
+        expect(summary(layout)).toBe(summary(mounted(...gibs.map((gib) => `${gib}Gi`))));
+        break;
+      }
+      const [made] = plan.members.slice(layout.spec.members?.length);
+      if (made !== undefined) {
+        ordered += 1;
+        devices[made.name] = formatQuantity(
+          Math.ceil(parseQuantity(made.size ?? "0") / (stepGib * GIB)) * stepGib * GIB,
+        );
+      }
+      if (plan.rounding !== undefined) {
+        reach("a member that is too large");
+        roundings.push(plan.rounding);
+      }
+      layout = carriedOut(written(layout, plan), "Succeeded", devices);
+      expect(filesystemSizeBytes(layout)).toBeGreaterThanOrEqual(wantedBytes);
+    }
+    expect(ordered).toBeLessThanOrEqual(1);
+    if (layout.spec.target?.decidedAt !== target.decidedAt) return;
+    reach("a shrink to its end");
+    expect(before - (filesystemSizeBytes(layout) ?? 0)).toBeGreaterThanOrEqual(GIB);
+  },
+);
 
 property(
   "whatever the sizes: a shrink never goes under its target, frees at least 1 GiB, and names no member twice",

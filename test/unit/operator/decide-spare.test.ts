@@ -73,6 +73,44 @@ it("a spare that is larger than what anything may take in now is dropped, for a 
   expect(decide({ ...WITH_SPARE, granted: "3Gi" })).toEqual({ do: "drop", name: "m1" });
 });
 
+describe("of more spares than the class asks for, each a device that was wiped", () => {
+  const READY = { state: "Spare" as const };
+  const three = (sizes: string[], granted?: string): SpanFields => ({
+    sizes: ["2Gi", ...sizes],
+    ...(granted === undefined ? {} : { granted }),
+    states: { m1: "Spare", m2: "Spare", m3: "Spare" },
+    reported: { m1: READY, m2: READY, m3: READY },
+  });
+
+  it.each<[string, SpanFields, string]>([
+    ["the one goes that gives an emergency the least", three(["2Gi", "1Gi", "2Gi"], "5Gi"), "m2"],
+    ["of equal ones the last goes", three(["2Gi", "2Gi", "2Gi"], "5Gi"), "m3"],
+    ["one goes before that is larger than what is granted", three(["2Gi", "1Gi", "4Gi"], "4Gi"), "m3"],
+    ["without a grant the largest goes", three(["2Gi", "4Gi", "1Gi"]), "m2"],
+  ])("%s", (_what, fields, name) => {
+    expect(decide(fields)).toEqual({ do: "drop", name });
+  });
+
+  it("goes the only one where the class asks for none", () => {
+    const ready = { ...WITH_SPARE, reported: { m1: READY } };
+    expect(decide(ready, {}, rules(0))).toEqual({ do: "drop", name: "m1" });
+    expect(decide(ready)).toEqual({ do: "keep" });
+  });
+
+  it.each<[string, SpanFields, Partial<FilesystemLayoutStatus>]>([
+    ["is not looked at yet", { ...three(["2Gi"], "5Gi"), reported: { m1: null } }, {}],
+    ["is in the filesystem", { ...three(["2Gi"], "5Gi"), reported: { m1: { state: "Present" } } }, {}],
+    ["is of a filesystem that is mounted nowhere", three(["2Gi"], "5Gi"), { mounted: false }],
+    [
+      "is refused",
+      { ...three(["2Gi"], "5Gi"), reported: { m1: null } },
+      { refused: [{ name: "m1", message: "it carries ext4" }] },
+    ],
+  ])("none that %s", (_what, fields, status) => {
+    expect(decide(fields, status, rules(0))).toEqual({ do: "keep" });
+  });
+});
+
 it.each<[string, SpanFields, number, string]>([
   ["all places are taken", { ...ONE, sizes: ["2Gi", "2Gi"], granted: "9Gi" }, 2, "2 members of at most 2 are there"],
   ["nothing is granted", { sizes: ["2Gi"] }, 4, "no policy grants it an emergency extend"],

@@ -58,8 +58,8 @@ describe("the quota of a namespace on a class", () => {
 
 it("a default budget says who gives how much, and how much more is wanted", () => {
   const budget = { namespace: "shop", className: "gp3", name: undefined, limitBytes: 10 * GIB, takenBytes: 8 * GIB };
-  expect(quotaMessage(budget, 2 * GIB)).toBeUndefined();
-  expect(quotaMessage(budget, 3 * GIB)).toBe(
+  expect(quotaMessage(budget, 2 * GIB, 0)).toBeUndefined();
+  expect(quotaMessage(budget, 3 * GIB, 0)).toBe(
     "the default budget (--default-namespace-budget) gives namespace shop 10Gi of class gp3, 8Gi are taken beside this volume, " +
       "and its members would have 3Gi",
   );

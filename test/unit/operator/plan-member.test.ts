@@ -1,5 +1,6 @@
 import { describe, expect, it } from "@jest/globals";
 import type { ClaimSource, MemberSpec } from "../../../src/api/filesystem-layout.ts";
+import { REFUSED_ANNOTATION } from "../../../src/api/names.ts";
 import type { PersistentVolume, PersistentVolumeClaim, VolumeAttachment } from "../../../src/kube/resources.ts";
 import { memberLabels } from "../../../src/operator/member/member-names.ts";
 import { type MemberPlan, planMember } from "../../../src/operator/member/plan-member.ts";
@@ -20,6 +21,8 @@ interface Found {
   readonly shownSize?: string;
   readonly volume?: Partial<PersistentVolume["spec"]> | null;
   readonly labels?: Record<string, string>;
+  /** What the layout says against its device, and what its PersistentVolume says. */
+  readonly refused?: { readonly layout?: string; readonly volume?: string };
   readonly attachments?: readonly Partial<
     VolumeAttachment["spec"] & { attached: boolean; error: string; leaving: true; uid: string }
   >[];
@@ -31,7 +34,14 @@ interface Found {
 }
 
 function plan(found: Found): MemberPlan {
-  const { source = SOURCE, size = "2Gi", state = "Present", claimUID = "claim-uid", phase = "Bound" } = found;
+  const {
+    source = SOURCE,
+    size = "2Gi",
+    state = "Present",
+    claimUID = "claim-uid",
+    phase = "Bound",
+    refused = {},
+  } = found;
   const claim: PersistentVolumeClaim | undefined =
     found.claim === null
       ? undefined
@@ -53,7 +63,11 @@ function plan(found: Found): MemberPlan {
       : {
           apiVersion: "v1",
           kind: "PersistentVolume",
-          metadata: { name: "pv-1", labels: found.labels ?? memberLabels(VOLUME_UID, "m1") },
+          metadata: {
+            name: "pv-1",
+            labels: found.labels ?? memberLabels(VOLUME_UID, "m1"),
+            ...(refused.volume === undefined ? {} : { annotations: { [REFUSED_ANNOTATION]: refused.volume } }),
+          },
           spec: {
             capacity: { storage: "2Gi" },
             volumeMode: "Block",
@@ -78,7 +92,10 @@ function plan(found: Found): MemberPlan {
   );
   return planMember(
     {
-      member: { name: "m1", size, state, source: { claim: source } },
+      member: {
+        ...{ name: "m1", size, state, source: { claim: source } },
+        ...(refused.layout === undefined ? {} : { refused: refused.layout }),
+      },
       claim,
       volume,
       attachments,
@@ -201,6 +218,17 @@ describe("a member's volume", () => {
 
   it("that is retained and labelled is written no more", () => {
     expect(plan({}).steps).toEqual([]);
+    expect(plan({ state: "Spare", refused: { layout: "ext4", volume: "ext4" } }).steps).toEqual([]);
+  });
+
+  it.each<[string, NonNullable<Found["refused"]>, string | null]>([
+    ["says why its node has not taken it in", { layout: "ext4" }, "ext4"],
+    ["says it as it is now", { layout: "xfs", volume: "ext4" }, "xfs"],
+    ["says so no more once somebody has wiped it", { volume: "ext4" }, null],
+  ])("%s, for a layout that is made again", (_what, refused, said) => {
+    expect(plan({ state: "Spare", refused }).steps).toMatchObject([
+      { do: "keep-volume", patch: { metadata: { annotations: { [REFUSED_ANNOTATION]: said } } } },
+    ]);
   });
 });
 

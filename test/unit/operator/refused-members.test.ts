@@ -65,22 +65,15 @@ const plan = (layout: FilesystemLayout, target: SizeTarget, ...of: Parameters<ty
 const decide = (layout: FilesystemLayout, wanted: SizeTarget | undefined) =>
   decideTarget(layout, buildFilesystem(wanted === undefined ? {} : { target: wanted }));
 const TWO = { sizes: ["2Gi", "1Gi"] };
+const SPARED: SpanFields = { sizes: ["2Gi", "1Gi", "1Gi"], states: { m2: "Spare" } };
+const EMERGENCY = { emergency: true, decidedAt: undefined };
 const ONE_REFUSED = refusing(["m1"], TWO);
 
 describe("an extend that failed since a member's device carries something", () => {
-  const emergency = { emergency: true, decidedAt: undefined };
   it.each<[string, FilesystemLayout, string]>([
     ["as its node has said it", ended(ONE_REFUSED), NEXT],
     ["as the layout has it, and its node has forgotten it", ended(marked(ONE_REFUSED)), NEXT],
-    ["and an emergency came to nothing for the same before it could begin", ended(ONE_REFUSED, emergency), DECIDED],
-    [
-      "and an emergency came to nothing after it",
-      {
-        ...ended(ONE_REFUSED, emergency),
-        status: { ...ended(ONE_REFUSED, emergency).status, endedDecidedAt: DECIDED },
-      },
-      NEXT,
-    ],
+    ["and an emergency came to nothing for the same before it could begin", ended(ONE_REFUSED, EMERGENCY), DECIDED],
   ])("is planned again at once, %s", (_how, layout, decidedAt) => {
     expect(decide(layout, EXTEND)).toEqual({ do: "copy", target: { ...EXTEND, decidedAt } });
     expect(plan(layout, { ...EXTEND, decidedAt }, false)).toBe("m0 2Gi Present, m1 1Gi Spare, m2 1Gi Present");
@@ -88,11 +81,26 @@ describe("an extend that failed since a member's device carries something", () =
 
   it.each<[string, FilesystemLayout]>([
     ["it is still running", { ...ended(ONE_REFUSED), status: { ...ended(ONE_REFUSED).status, operation: running() } }],
+    [
+      "an emergency came to nothing for the same since: the target may have ended long before, and nobody wants it any more",
+      {
+        ...ended(ONE_REFUSED, EMERGENCY),
+        status: { ...ended(ONE_REFUSED, EMERGENCY).status, endedDecidedAt: DECIDED },
+      },
+    ],
     ["it failed for another reason", ended(ONE_REFUSED, { reason: "WaitingForMember" })],
     ["a later leader was heard of", { ...ended(ONE_REFUSED), status: { ...ended(ONE_REFUSED).status, epoch: 4 } }],
     ["there is room enough without", ended(refusing(["m1"], { sizes: ["3Gi", "1Gi"] }))],
   ])("is not where %s", (_where, layout) => {
     expect(decide(layout, EXTEND)).toEqual({ do: "keep" });
+  });
+
+  it("is planned again where a spare is there that is no part of the filesystem: that is no room which the target has", () => {
+    const layout = ended(refusing(["m1"], { ...SPARED, reported: { m2: { state: "Spare" } } }));
+    expect(decide(layout, EXTEND)).toEqual({ do: "copy", target: { ...EXTEND, decidedAt: NEXT } });
+    expect(plan(layout, { ...EXTEND, decidedAt: NEXT }, false)).toBe("m0 2Gi Present, m1 1Gi Spare, m2 1Gi Present");
+    // Taken in by an emergency, of which the layout does not know yet.
+    expect(decide(ended(refusing(["m1"], SPARED)), EXTEND)).toEqual({ do: "keep" });
   });
 
   function running() {
@@ -130,8 +138,28 @@ describe("members whose devices carry something", () => {
     expect(plan(marked(layout), shrink, false)).toBe("m0 2Gi Removed, m1 1Gi Present, m2 1Gi Spare");
   });
 
-  it("count to no quota, and are needed for no mount", () => {
-    expect([ONE_REFUSED, marked(ONE_REFUSED)].map(memberBytesOf)).toEqual([2 * 1024 ** 3, 2 * 1024 ** 3]);
+  it("count to the quota, since they are paid for, and the hold says how much they have of it", () => {
+    expect([ONE_REFUSED, marked(ONE_REFUSED)].map(memberBytesOf)).toEqual([3 * 1024 ** 3, 3 * 1024 ** 3]);
+    const quota = {
+      namespace: "shop",
+      className: "member-class",
+      name: "all",
+      limitBytes: 3 * 1024 ** 3,
+      takenBytes: 0,
+    };
+    for (const layout of [ONE_REFUSED, marked(ONE_REFUSED)])
+      expect(decideMembers(layout, { ...EXTEND, decidedAt: NEXT }, { ...facts(false), quota })).toMatchObject({
+        do: "hold",
+        reason: "QuotaExceeded",
+        message: expect.stringContaining("its members would have 4Gi, 1Gi of that on devices that carry something"),
+      });
+    const wider = { ...quota, limitBytes: 4 * 1024 ** 3 };
+    expect(decideMembers(ONE_REFUSED, { ...EXTEND, decidedAt: NEXT }, { ...facts(false), quota: wider }).do).toBe(
+      "change",
+    );
+  });
+
+  it("are needed for no mount", () => {
     expect([ONE_REFUSED, marked(ONE_REFUSED)].map((one) => neededMembers(one).map(({ name }) => name))).toEqual([
       ["m0"],
       ["m0"],
@@ -194,6 +222,23 @@ describe("what was made to stay beside the filesystem, and carries something", (
     expect(withRefusal(ready, m1)).toMatchObject({ state: "Spare" });
     expect(withRefusal(ready, m1).refused).toBeUndefined();
     expect(withRefusal(buildSpan(TWO), m1).refused).toBeUndefined();
+  });
+
+  it.each<[string, Partial<MemberSpec>]>([
+    ["a part of the filesystem", { state: "Present" }],
+    ["one that takes another's place", { state: "Spare", replaces: { member: "m0", decidedAt: DECIDED } }],
+  ])("stays beside it, and ends no growth, where a person has written that it is %s", (_what, fields) => {
+    const written = beside({ ...fields, refused: WHY });
+    const layout = { ...written, status: { ...written.status, refused: undefined } };
+    const [, m1] = layout.spec.members ?? [];
+    if (m1 === undefined) throw new Error("no m1");
+    const read = withRefusal(layout, m1);
+    expect(read).toMatchObject({ state: "Spare", refused: WHY });
+    expect(read).not.toHaveProperty("replaces");
+    // What reads as it is written is not written again.
+    expect(withRefusal(layout, read)).toBe(read);
+    expect(plan(layout, { ...EXTEND, decidedAt: NEXT }, false)).toBe("m0 2Gi Present, m1 1Gi Spare, m2 1Gi Present");
+    expect(decideSpare(layout, rules)).toEqual({ do: "order", sizeBytes: 1024 ** 3 });
   });
 
   it("goes where a person has asked it to", () => {

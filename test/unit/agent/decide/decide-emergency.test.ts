@@ -12,6 +12,8 @@ import { GIB, MIB } from "../../../../src/units/quantity.ts";
 
 const NOW_MS = Date.parse("2026-01-01T00:00:00Z");
 const offered = { size: "2Gi", minAvailable: "200Mi", expiry: "2026-01-02T00:00:00Z", epoch: 4 };
+type Reachable = NonNullable<Parameters<typeof reachableGrant>[2]>;
+const plain = (name: string, gib: number) => ({ name, sizeBytes: gib * GIB, replaces: false });
 const facts = (change: Partial<EmergencyFacts> = {}): EmergencyFacts => ({
   monotonicMs: 1000,
   sizeBytes: GIB,
@@ -54,30 +56,71 @@ describe("an emergency grant", () => {
     expect(shouldSpendGrant(facts(change))).toBe(false);
   });
 
-  it.each<[string, number, { attainableBytes: number; spareBytes: number } | undefined, number, boolean]>([
-    ["a volume whose one member takes any size", 2 * GIB, undefined, 2 * GIB, false],
-    ["members that have nothing more", 2 * GIB, { attainableBytes: GIB, spareBytes: 0 }, GIB, false],
-    ["members that have become larger", 2 * GIB, { attainableBytes: 1.5 * GIB, spareBytes: 0 }, 1.5 * GIB, false],
-    ["a spare, as far as it goes", 3 * GIB, { attainableBytes: GIB, spareBytes: GIB }, 2 * GIB, true],
-    ["a spare, no further than granted", 1.5 * GIB, { attainableBytes: GIB, spareBytes: GIB }, 1.5 * GIB, true],
-    ["no spare that is larger than granted", 2 * GIB, { attainableBytes: GIB, spareBytes: 2 * GIB }, GIB, false],
+  it.each<[string, number, Reachable | undefined, number, string[]]>([
+    ["a volume whose one member takes any size", 2 * GIB, undefined, 2 * GIB, []],
+    ["members that have nothing more", 2 * GIB, { attainableBytes: GIB, spares: [] }, GIB, []],
+    ["members that have become larger", 2 * GIB, { attainableBytes: 1.5 * GIB, spares: [] }, 1.5 * GIB, []],
+    ["a spare, as far as it goes", 3 * GIB, { attainableBytes: GIB, spares: [plain("m1", 1)] }, 2 * GIB, ["m1"]],
+    [
+      "a spare, no further than granted",
+      1.5 * GIB,
+      { attainableBytes: GIB, spares: [plain("m1", 1)] },
+      1.5 * GIB,
+      ["m1"],
+    ],
+    ["no spare that is larger than granted", 2 * GIB, { attainableBytes: GIB, spares: [plain("m1", 2)] }, GIB, []],
     [
       "no spare that is larger than what the grant adds, where a member of today is not on this node",
       2 * GIB,
-      { attainableBytes: 0, spareBytes: 2 * GIB },
+      { attainableBytes: 0, spares: [plain("m1", 2)] },
       0,
-      false,
+      [],
     ],
     [
       "no spare where members have what is granted",
       2 * GIB,
-      { attainableBytes: 2 * GIB, spareBytes: GIB },
+      { attainableBytes: 2 * GIB, spares: [plain("m1", 1)] },
       2 * GIB,
-      false,
+      [],
     ],
-  ])("reaches with %s", (_what, grantedBytes, members, sizeBytes, takesSpare) => {
+    [
+      "those of several spares that are the most and no larger than granted",
+      4 * GIB,
+      { attainableBytes: GIB, spares: [plain("m1", 2), plain("m2", 2), plain("m3", 1)] },
+      4 * GIB,
+      ["m1", "m3"],
+    ],
+    [
+      "the fewest of those that are as much",
+      4 * GIB,
+      { attainableBytes: GIB, spares: [plain("m1", 2), plain("m2", 1), plain("m3", 3)] },
+      4 * GIB,
+      ["m3"],
+    ],
+    [
+      "a spare that fits although another one is larger than granted",
+      2 * GIB,
+      { attainableBytes: GIB, spares: [plain("m1", 2), plain("m2", 1)] },
+      2 * GIB,
+      ["m2"],
+    ],
+    [
+      "a plain spare before one that is to take others' place",
+      4 * GIB,
+      { attainableBytes: GIB, spares: [{ ...plain("m1", 2), replaces: true }, plain("m2", 1)] },
+      2 * GIB,
+      ["m2"],
+    ],
+    [
+      "one that is to take others' place where the plain one is larger than granted",
+      2 * GIB,
+      { attainableBytes: GIB, spares: [plain("m1", 2), { ...plain("m2", 1), replaces: true }] },
+      2 * GIB,
+      ["m2"],
+    ],
+  ])("reaches with %s", (_what, grantedBytes, members, sizeBytes, spares) => {
     const reached = reachableGrant({ ...grantOf(offered), sizeBytes: grantedBytes }, GIB, members);
-    expect(reached).toMatchObject({ grant: { sizeBytes }, takesSpare });
+    expect(reached).toMatchObject({ grant: { sizeBytes }, spares });
   });
 
   it("of a deposed leader is refused, and the kept one stays", () => {

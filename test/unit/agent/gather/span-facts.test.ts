@@ -96,9 +96,7 @@ describe("reading the layout of a span", () => {
     const record = recordWithLayout(layout, undefined);
     const wanted = (one: NodeRecord) => membersOf(one).map((member) => member.wanted);
     expect(wanted(record)).toEqual(["Present", "Spare"]);
-    const unready = withSparesTaken(record, [present("m0")]);
-    expect(wanted(unready)).toEqual(["Present", "Spare"]);
-    const taken = withSparesTaken(record, [present("m0"), ready("m1")]);
+    const taken = withSparesTaken(record, ["m1"]);
     expect(wanted(taken)).toEqual(["Present", "Present"]);
     expect(wanted(recordWithLayout(layout, taken))).toEqual(["Present", "Present"]);
     // Another node has told of it.
@@ -112,11 +110,10 @@ describe("reading the layout of a span", () => {
     expect(wanted(recordWithLayout(layout, rebuilt))).toEqual(["Present", "Spare"]);
   });
 
-  it("leaves one that is to take others' place beside the filesystem where an emergency has taken a plain spare", () => {
-    const members = [m0, buildSpanMember("m1", {}, SPARE), buildSpanMember("m2", {}, COMING)];
-    const record = recordWithLayout(buildSpanLayout({ members }), undefined);
-    const taken = withSparesTaken(record, [present("m0"), ready("m1"), ready("m2", 2 * GIB)]);
-    expect(membersOf(taken).map(({ wanted }) => wanted)).toEqual(["Present", "Present", "Spare"]);
+  it("leaves beside the filesystem what an emergency has not taken", () => {
+    const members = [m0, buildSpanMember("m1", {}, SPARE), buildSpanMember("m2", {}, SPARE)];
+    const taken = withSparesTaken(recordWithLayout(buildSpanLayout({ members }), undefined), ["m2"]);
+    expect(membersOf(taken).map(({ wanted }) => wanted)).toEqual(["Present", "Spare", "Present"]);
   });
 
   it("forgets a member that was let go of and has left the layout", () => {
@@ -191,6 +188,7 @@ const present = (name: string, sizeBytes = GIB): FoundMember => ({
 });
 const ready = (name: string, sizeBytes = GIB): FoundMember => ({ name, state: "Spare", sizeBytes });
 const m0 = buildSpanMember("m0");
+const m1Spare = { name: "m1", sizeBytes: GIB, replaces: false };
 
 describe("what the members of a span allow", () => {
   it.each<[string, MemberSpec[], FoundMember[], object]>([
@@ -235,25 +233,19 @@ describe("what the members of a span allow", () => {
       "nothing of a spare, which an emergency may take once it is ready",
       [m0, buildSpanMember("m1", {}, SPARE)],
       [present("m0"), ready("m1")],
-      { attainableBytes: GIB, spareBytes: GIB, spareToPrepare: false, leaving: false, unsettled: false },
+      { attainableBytes: GIB, spares: [m1Spare], spareToPrepare: false, leaving: false, unsettled: false },
     ],
     [
-      "the plain spare alone for an emergency, while a larger one waits beside it to take others' place",
+      "a plain spare for an emergency, and what waits beside it to take others' place",
       [m0, buildSpanMember("m1", {}, SPARE), buildSpanMember("m2", { capacity: "2Gi" }, COMING)],
       [present("m0"), ready("m1"), ready("m2", 2 * GIB)],
-      { attainableBytes: GIB, spareBytes: GIB },
-    ],
-    [
-      "for an emergency what waits to take others' place, where there is no plain spare ready",
-      [m0, buildSpanMember("m1", {}, SPARE), buildSpanMember("m2", { capacity: "2Gi" }, COMING)],
-      [present("m0"), ready("m2", 2 * GIB)],
-      { attainableBytes: GIB, spareBytes: 2 * GIB },
+      { attainableBytes: GIB, spares: [m1Spare, { name: "m2", sizeBytes: 2 * GIB, replaces: true }] },
     ],
     [
       "a spare to prepare once it is attached",
       [m0, buildSpanMember("m1", {}, SPARE)],
       [present("m0")],
-      { attainableBytes: GIB, spareBytes: 0, spareToPrepare: true, awaited: undefined },
+      { attainableBytes: GIB, spares: [], spareToPrepare: true, awaited: undefined },
     ],
     [
       "no spare to prepare before, and nobody waits for it",
@@ -265,19 +257,19 @@ describe("what the members of a span allow", () => {
       "what a spare has that is wanted in the filesystem by now",
       [m0, buildSpanMember("m1")],
       [present("m0"), ready("m1")],
-      { attainableBytes: 2 * GIB, spareBytes: 0, spareToPrepare: false },
+      { attainableBytes: 2 * GIB, spares: [], spareToPrepare: false },
     ],
     [
       "nothing of one whose device carries something",
       [m0, buildSpanMember("m1", { capacity: "3Gi" })],
       [present("m0"), { name: "m1", state: "Refused", why: "ext4" }],
-      { attainableBytes: GIB, spareBytes: 0, spareToPrepare: false },
+      { attainableBytes: GIB, spares: [], spareToPrepare: false },
     ],
     [
       "such a device to look at again once it is to stay beside the filesystem: somebody may have wiped it",
       [m0, buildSpanMember("m1", {}, SPARE)],
       [present("m0"), { name: "m1", state: "Refused", why: "ext4" }],
-      { attainableBytes: GIB, spareBytes: 0, spareToPrepare: true },
+      { attainableBytes: GIB, spares: [], spareToPrepare: true },
     ],
     [
       "nothing more once it was let go of",
