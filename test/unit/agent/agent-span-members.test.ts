@@ -48,6 +48,15 @@ describe("reading the layout of a span", () => {
     });
   });
 
+  it("knows what a member's device carried when it was looked at last, and whether the spec says so, too", () => {
+    const members = [buildSpanMember("m0"), buildSpanMember("m1", {}, { ...LEAVING, refused: "ext4" })];
+    const refused = ["m0", "m1"].map((name) => ({ name, message: "ext4" }));
+    const [first, second] = membersOf(recordWithLayout(buildSpanLayout({ members }, { refused }), undefined));
+    expect(first).toMatchObject({ carried: "ext4" });
+    expect(first).not.toHaveProperty("refused");
+    expect(second).toMatchObject({ carried: "ext4", refused: true });
+  });
+
   it.each<[string, Parameters<typeof buildSpanMember>[1]]>([
     ["nobody has attached", { attachment: undefined }],
     ["is attached to another node", { attachment: { nodeName: "node-b" } }],
@@ -397,15 +406,20 @@ describe("the status of a span's layout", () => {
     expect(statusOf(mountedSpan([m0], [present("m0")], out)).members).toMatchObject([{ deviceUUID: "uuid-m0" }]);
   });
 
-  it("says what a device carries that was not taken in, and keeps that while the filesystem is not mounted", () => {
+  it("says what a device carries that was not taken in, until that device was looked at in this mount", () => {
     const members = [m0, buildSpanMember("m1"), buildSpanMember("m2")];
     const said = { name: "m2", message: "xfs" };
     const before = { refused: [said, { name: "m9", message: "of one that the layout names no more" }] };
     const span = mountedSpan(members, [present("m0"), { name: "m1", state: "Refused", why: "ext4 \u001b" }], before);
-    expect(statusOf(span).refused).toEqual([{ name: "m1", message: "ext4 \\u001b" }]);
+    expect(statusOf(span).refused).toEqual([{ name: "m1", message: "ext4 \\u001b" }, said]);
     expect(statusOf(span).members?.map(({ name }) => name)).toEqual(["m0"]);
     expect(statusOf(span, { mounted: undefined, members: [] }).refused).toEqual([said]);
-    expect(statusOf(mountedSpan(members, [present("m0")], before)).refused).toBeUndefined();
+    const foundAs = (...found: FoundMember[]) =>
+      statusOf(mountedSpan(members, [present("m0"), ...found], before)).refused;
+    expect(foundAs()).toEqual([said]);
+    expect(foundAs({ name: "m2", state: "Leaving" })).toEqual([said]);
+    for (const state of ["Present", "Spare", "Removed"] as const)
+      expect(foundAs({ name: "m2", state })).toBeUndefined();
   });
 
   it("keeps what was said of the members while the filesystem is not mounted, and never takes Removed back", () => {

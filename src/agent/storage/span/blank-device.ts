@@ -2,6 +2,7 @@
 // it is, never wiped, and whoever wants room takes the others. What was found so is remembered, for the layout to say it.
 import type { BlockDevice } from "../../member/block-device.ts";
 import type { SpanMember } from "../../member/span-member.ts";
+import type { Signature } from "../format-decision.ts";
 import { probe } from "../probe-device.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
 import { identityWithin } from "./device-identity.ts";
@@ -14,16 +15,8 @@ export async function assertBlank(
   member: SpanMember,
   device: BlockDevice,
 ): Promise<void> {
-  const [found] = await probe(host.tools, volume, device.path);
-  if (found === undefined) {
-    host.refused.delete(memberKey(volume, member));
-    return;
-  }
-  const isFormer = (await identityWithin(host.tools, volume.fsid, device)) !== undefined;
-  const why =
-    `its device ${device.path} carries a ${found.type} signature (UUID ${found.uuid || "none"})` +
-    (isFormer ? ": it was taken out of this very filesystem before" : "");
-  host.refused.set(memberKey(volume, member), why);
+  const why = await findRefusal(host, volume, member, device);
+  if (why === undefined) return;
   throw new StorageError(
     "SignatureFound",
     `member ${member.name} of ${volume.handle}: ${why}; it is left as it is and not used. If its data is not needed, wipe the device on this ` +
@@ -31,8 +24,34 @@ export async function assertBlank(
   );
 }
 
+/** Why the device is not used, or undefined: looked at now, and remembered. `isOwn` says of a signature that it is no reason. */
+export async function findRefusal(
+  host: SpanHost,
+  volume: MountedSpan,
+  member: SpanMember,
+  device: BlockDevice,
+  isOwn: (signature: Signature) => boolean = () => false,
+): Promise<string | undefined> {
+  const found = (await probe(host.tools, volume, device.path)).find((signature) => !isOwn(signature));
+  if (found === undefined) {
+    host.refused.delete(memberKey(volume, member));
+    return undefined;
+  }
+  const isFormer = (await identityWithin(host.tools, volume.fsid, device)) !== undefined;
+  const why =
+    `its device ${device.path} carries a ${found.type} signature (UUID ${found.uuid || "none"})` +
+    (isFormer ? ": it was taken out of this very filesystem before" : "");
+  host.refused.set(memberKey(volume, member), why);
+  return why;
+}
+
 export function isRefusal(error: unknown): error is StorageError {
   return error instanceof StorageError && error.code === "SignatureFound";
+}
+
+/** Of a member that no record of a removal speaks of: whether it is left where it is, although its layout asks it to go. */
+export function isHeldBack(host: SpanHost, volume: Pick<MountedSpan, "handle">, member: SpanMember): boolean {
+  return member.refused !== true && refusalOf(host, volume, member) !== undefined;
 }
 
 /** Why it was not used when it was looked at last. */

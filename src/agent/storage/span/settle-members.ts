@@ -1,18 +1,21 @@
 // The end of a member (R3): out of the filesystem, it is opened exclusively, found to be the very device that was recorded, wiped
-// and given back to its driver. After that it is Removed for good (R4); what cannot be proven is left as it is.
+// and given back to its driver. After that it is Removed for good (R4); what cannot be proven is left as it is, and so is a device that was
+// never in the filesystem and carries something.
 import { readdirSync, readFileSync } from "node:fs";
-import { blockSizeBytes } from "../../member/block-device.ts";
+import { type BlockDevice, blockSizeBytes } from "../../member/block-device.ts";
 import { isAttached, type SpanMember } from "../../member/span-member.ts";
 import { deviceOfBlock, superblockRanges } from "../btrfs-superblock.ts";
+import type { Signature } from "../format-decision.ts";
 import { syncFilesystem } from "../fresh-reading.ts";
 import { assertWritable } from "../grow.ts";
 import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
+import { findRefusal } from "./blank-device.ts";
 import { type DeviceIdentity, identityWithin } from "./device-identity.ts";
 import { assertRecordedVolume, assertReportedDevice, recordedVolume } from "./known-device.ts";
 import { isLeftBehind, type MountedDevices } from "./left-behind.ts";
 import { forgetSpare } from "./prepare-spares.ts";
 import { assertOnlyMembers, type MemberDevice, membersInside, mountedDeviceNames } from "./span-devices.ts";
-import type { SpanHost } from "./span-host.ts";
+import { memberKey, type SpanHost } from "./span-host.ts";
 import { type Removal, readSpanRecord, removalOf, spanRecordPath, spanRecordText, withRemoval } from "./span-record.ts";
 
 /**
@@ -62,6 +65,7 @@ async function settle(host: SpanHost, volume: MountedSpan, member: SpanMember): 
     (isAttached(member) ? await host.devices.publish(volume.handle, member) : undefined);
   const sizeBytes = device === undefined ? 0 : blockSizeBytes(device);
   const removal = recorded ?? (device === undefined ? undefined : await removalFound(host, volume, { member, device }));
+  if (recorded === undefined && (await isToStay(host, volume, member, device, removal !== undefined))) return;
   if (device !== undefined) {
     if (removal !== undefined) await wipe(host, volume, { member, device }, removal);
     else assertAllKnown(host, volume);
@@ -71,6 +75,27 @@ async function settle(host: SpanHost, volume: MountedSpan, member: SpanMember): 
   await host.devices.unpublish(volume.handle, member);
   const unknown = { member: member.name, devid: 0, deviceUUID: "", sizeBytes };
   await recordRemoval(host, volume, member, { ...(removal ?? unknown), state: "released" }, "released");
+}
+
+/**
+ * No record says that it was ever in the filesystem: what else its device carries may be somebody's data, and its volume is deleted next. It
+ * goes only where its layout's spec names it as refused: then a person has asked it to go, and knows what it carries.
+ */
+async function isToStay(
+  host: SpanHost,
+  volume: MountedSpan,
+  member: SpanMember,
+  device: BlockDevice | undefined,
+  isOurs: boolean,
+): Promise<boolean> {
+  if (member.refused === true) return false;
+  if (device !== undefined) {
+    const isOwn = ({ uuid }: Signature): boolean => isOurs && uuid === volume.fsid;
+    return (await findRefusal(host, volume, member, device, isOwn)) !== undefined;
+  }
+  // It cannot be looked at here: what was found last stands.
+  if (member.carried !== undefined) host.refused.set(memberKey(volume, member), member.carried);
+  return member.carried !== undefined;
 }
 
 /**

@@ -1,0 +1,88 @@
+// Members whose devices carry something, outside of a mounted span: nothing of theirs is lost by mistake, and nothing else waits for them.
+// Real btrfs over a real CSI node plugin.
+import { execFileSync } from "node:child_process";
+import { afterEach, beforeEach, expect, it } from "@jest/globals";
+import type { SpanMember } from "../../../src/agent/member/span-member.ts";
+import type { MountedSpan, SpanVolume, Storage } from "../../../src/agent/storage/storage.ts";
+import { directEffects } from "../../../src/process/effects.ts";
+import { describeReal, LOOP_PARTS } from "../../harness/real-parts.ts";
+import {
+  createSpanFixture,
+  leaving,
+  makeMember,
+  makeSpan,
+  type SpanFixture,
+  spanStorageIn,
+  withMembers,
+} from "./span-fixture.ts";
+import { GIB } from "./storage-fixture.ts";
+
+describeReal("a member of a span whose device carries something", LOOP_PARTS, () => {
+  let fixture: SpanFixture;
+  let storage: Storage<SpanVolume>;
+  let m0: SpanMember;
+  let m1: SpanMember;
+  let m2: SpanMember;
+  let mounted: MountedSpan;
+
+  beforeEach(async () => {
+    fixture = await createSpanFixture();
+    storage = fixture.storage;
+    [m0, m1, m2] = [makeMember(fixture, "m0", GIB), makeMember(fixture, "m1", GIB), makeMember(fixture, "m2", GIB)];
+    const volume = makeSpan([m0]);
+    mounted = await storage.stage(volume, 0, fixture.mountPathOf(volume));
+    execFileSync("mkfs.ext4", ["-q", fixture.fileOf(m1)]);
+  });
+  afterEach(() => fixture.cleanUp());
+
+  const of = (...others: readonly SpanMember[]): MountedSpan => withMembers(mounted, [m0, ...others]);
+  const states = async (volume: MountedSpan, by = storage): Promise<string[]> =>
+    (await by.members(volume)).map(({ name, state }) => `${name} ${state}`);
+  const carries = (member: SpanMember): string =>
+    execFileSync("blkid", ["--probe", "--output", "value", "--match-tag", "TYPE", fixture.fileOf(member)])
+      .toString()
+      .trim();
+
+  it("stays where it is asked to go before anybody has looked at it, and goes once its layout says what is known of it", async () => {
+    const withdrawn = of(leaving(m1), leaving(m2));
+    expect(await states(withdrawn)).toEqual(["m0 Present", "m1 Leaving", "m2 Leaving"]);
+    await storage.settle(withdrawn);
+    expect(await states(withdrawn)).toEqual(["m0 Present", "m1 Refused", "m2 Removed"]);
+    // The next agent knows nothing of it, and looks again.
+    const next = spanStorageIn(fixture.directory, directEffects);
+    await next.settle(withdrawn);
+    expect(await states(withdrawn, next)).toEqual(["m0 Present", "m1 Refused", "m2 Removed"]);
+    expect(carries(m1)).toBe("ext4");
+    const asked = of({ ...leaving(m1), refused: true });
+    expect(await states(asked, next)).toEqual(["m0 Present", "m1 Leaving"]);
+    await next.settle(asked);
+    expect(await states(asked, next)).toEqual(["m0 Present", "m1 Removed"]);
+    expect(carries(m1)).toBe("ext4");
+  });
+
+  it("goes once somebody has wiped it, where it was asked to", async () => {
+    await storage.settle(of(leaving(m1)));
+    execFileSync("wipefs", ["--all", "--quiet", fixture.deviceOf(m1) ?? ""]);
+    await storage.settle(of(leaving(m1)));
+    expect(await states(of(leaving(m1)))).toEqual(["m0 Present", "m1 Removed"]);
+  });
+
+  it("stays where it was found so before, and is not attached here to be looked at", async () => {
+    const { attachment: _none, ...away } = leaving(m1);
+    const found = of({ ...away, carried: "its device carries a ext4 signature" });
+    await storage.settle(found);
+    expect(await states(found)).toEqual(["m0 Present", "m1 Refused"]);
+    await storage.settle(of(away));
+    expect(await states(of(away))).toEqual(["m0 Present", "m1 Removed"]);
+  });
+
+  it("stays where it was in this filesystem once, as no record here says, and somebody has used it since", async () => {
+    execFileSync("wipefs", ["--all", "--quiet", fixture.fileOf(m1)]);
+    await storage.extend(of(m1), 2 * GIB);
+    execFileSync("btrfs", ["device", "remove", "2", mounted.mountPath]);
+    execFileSync("mkswap", [fixture.deviceOf(m1) ?? ""], { stdio: "ignore" });
+    await storage.settle(of(leaving(m1)));
+    expect(await states(of(leaving(m1)))).toEqual(["m0 Present", "m1 Refused"]);
+    expect(carries(m1)).toBe("swap");
+  });
+});
