@@ -1,6 +1,8 @@
 // Members whose devices carry something, outside of a mounted span: nothing of theirs is lost by mistake, and nothing else waits for them.
 // Real btrfs over a real CSI node plugin.
 import { execFileSync } from "node:child_process";
+import { closeSync, constants, openSync } from "node:fs";
+import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { SpanMember } from "../../../src/agent/member/span-member.ts";
 import type { MountedSpan, SpanVolume, Storage } from "../../../src/agent/storage/storage.ts";
@@ -24,6 +26,8 @@ describeReal("a member of a span whose device carries something", LOOP_PARTS, ()
   let m1: SpanMember;
   let m2: SpanMember;
   let mounted: MountedSpan;
+  /** Exclusively. */
+  const held: number[] = [];
 
   beforeEach(async () => {
     fixture = await createSpanFixture();
@@ -33,7 +37,10 @@ describeReal("a member of a span whose device carries something", LOOP_PARTS, ()
     mounted = await storage.stage(volume, 0, fixture.mountPathOf(volume));
     execFileSync("mkfs.ext4", ["-q", fixture.fileOf(m1)]);
   });
-  afterEach(() => fixture.cleanUp());
+  afterEach(() => {
+    for (const file of held.splice(0)) closeSync(file);
+    return fixture.cleanUp();
+  });
 
   const of = (...others: readonly SpanMember[]): MountedSpan => withMembers(mounted, [m0, ...others]);
   const states = async (volume: MountedSpan, by = storage): Promise<string[]> =>
@@ -58,6 +65,44 @@ describeReal("a member of a span whose device carries something", LOOP_PARTS, ()
     await next.settle(asked);
     expect(await states(asked, next)).toEqual(["m0 Present", "m1 Removed"]);
     expect(carries(m1)).toBe("ext4");
+  });
+
+  /** As LVM or MD would that the node's own rules start on what a disk carries, as soon as the driver has brought it. */
+  const holdingOnceThere = (member: SpanMember): void => {
+    const { before, requests } = fixture.driver;
+    before.set("NodePublishVolume", async () => {
+      const { volumeId } = requests.get("NodePublishVolume") as { volumeId: string };
+      const device = volumeId === member.volume?.volumeHandle ? fixture.deviceOf(member) : undefined;
+      if (device !== undefined && held.length === 0) held.push(openSync(device, constants.O_RDONLY | constants.O_EXCL));
+    });
+  };
+
+  it("is named where the node holds it for what it carries, and the others are taken in", async () => {
+    holdingOnceThere(m1);
+    await expect(storage.extend(of(m1, m2), 3 * GIB)).rejects.toMatchObject({ code: "SignatureFound" });
+    expect(held).toHaveLength(1);
+    expect(await states(of(m1, m2))).toEqual(["m0 Present", "m2 Present", "m1 Refused"]);
+  });
+
+  it("is not named so where it is only held: it is waited for, and the others are taken in meanwhile", async () => {
+    execFileSync("wipefs", ["--all", "--quiet", fixture.fileOf(m1)]);
+    holdingOnceThere(m1);
+    await expect(storage.extend(of(m1, m2), 3 * GIB)).rejects.toMatchObject({ code: "DeviceBusy" });
+    expect(await states(of(m1, m2))).toEqual(["m0 Present", "m2 Present"]);
+    fixture.driver.before.clear();
+    for (const file of held.splice(0)) closeSync(file);
+    expect(await storage.extend(of(m1, m2), 3 * GIB)).toBe(3 * GIB);
+  });
+
+  it("costs an extend nothing that has room enough without it, whatever is wrong with it", async () => {
+    const { before, refusals, requests } = fixture.driver;
+    before.set("NodeStageVolume", async () => {
+      const { volumeId } = requests.get("NodeStageVolume") as { volumeId: string };
+      if (volumeId !== m1.volume?.volumeHandle) refusals.clear();
+      else refusals.set("NodeStageVolume", { code: status.INTERNAL, details: "the array is on fire" });
+    });
+    expect(await storage.extend(of(m1, m2), 2 * GIB)).toBe(2 * GIB);
+    await expect(storage.extend(of(m1, m2), 3 * GIB)).rejects.toMatchObject({ code: "MemberDriverFailed" });
   });
 
   it("goes once somebody has wiped it, where it was asked to", async () => {

@@ -3,8 +3,8 @@
 import type { BlockDevice } from "../../member/block-device.ts";
 import { isAttached, type SpanMember } from "../../member/span-member.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
-import { assertBlank, isRefusal } from "./blank-device.ts";
-import { publishAnew } from "./publish-members.ts";
+import { isRefusal } from "./blank-device.ts";
+import { bringBlank } from "./bring-blank.ts";
 import { membersInside } from "./span-devices.ts";
 import { memberKey, type SpanHost } from "./span-host.ts";
 
@@ -23,10 +23,8 @@ export async function prepareSpares(host: SpanHost, volume: MountedSpan, signal:
         "WaitingForMember",
         `spare member ${member.name} of ${volume.handle} is brought here once what goes first is done`,
       );
-    const device = await publishAnew(host, volume, member, signal);
     try {
-      await assertBlank(host, volume, member, device);
-      host.spares.set(memberKey(volume, member), device);
+      host.spares.set(memberKey(volume, member), await bringBlank(host, volume, member, signal));
     } catch (error) {
       if (!isRefusal(error)) throw error;
       refusal ??= error;
