@@ -1,7 +1,8 @@
 // Members whose devices carry something, outside of a mounted span: nothing of theirs is lost by mistake, and nothing else waits for them.
 // Real btrfs over a real CSI node plugin.
 import { execFileSync } from "node:child_process";
-import { closeSync, constants, openSync } from "node:fs";
+import { closeSync, constants, mkdirSync, openSync } from "node:fs";
+import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
 import type { SpanMember } from "../../../src/agent/member/span-member.ts";
@@ -103,6 +104,36 @@ describeReal("a member of a span whose device carries something", LOOP_PARTS, ()
     });
     expect(await storage.extend(of(m1, m2), 2 * GIB)).toBe(2 * GIB);
     await expect(storage.extend(of(m1, m2), 3 * GIB)).rejects.toMatchObject({ code: "MemberDriverFailed" });
+  });
+
+  it("is looked at where it is, so that nobody loses it who looks at it, and last, after spares that may be ready", async () => {
+    const beside = of({ ...m1, wanted: "Spare" }, { ...m2, wanted: "Spare" });
+    await storage.prepareSpares(of({ ...m1, wanted: "Spare" }));
+    const device = fixture.deviceOf(m1) ?? "";
+    const mountPoint = join(fixture.directory, "mounts", "looked-at");
+    mkdirSync(mountPoint, { recursive: true });
+    execFileSync("mount", ["-o", "ro", device, mountPoint]);
+    const before = fixture.driver.calls.length;
+    const [, looked] = await storage.members(beside);
+    await storage.prepareSpares(beside);
+    expect(fixture.driver.calls.slice(before).filter((call) => call.endsWith(m1.volume?.volumeHandle ?? ""))).toEqual(
+      [],
+    );
+    expect(await states(beside)).toEqual(["m0 Present", "m2 Spare", "m1 Refused"]);
+    const again = (await storage.members(beside)).find(({ name }) => name === "m1");
+    expect(again?.lookedMs).toBeGreaterThan(looked?.lookedMs ?? 0);
+    execFileSync("umount", [mountPoint]);
+    // The driver of a spare that is wanted does not answer: the refused one has its turn, too.
+    const m3: SpanMember = { ...makeMember(fixture, "m3", GIB), wanted: "Spare" };
+    execFileSync("wipefs", ["--all", "--quiet", device]);
+    fixture.driver.refusals.set("NodeStageVolume", { code: status.INTERNAL, details: "the array is on fire" });
+    fixture.driver.before.set("NodeStageVolume", async () => {
+      const { volumeId } = fixture.driver.requests.get("NodeStageVolume") as { volumeId: string };
+      if (volumeId === m1.volume?.volumeHandle) fixture.driver.refusals.clear();
+    });
+    const all = withMembers(beside, [...beside.members, m3]);
+    await expect(storage.prepareSpares(all)).rejects.toMatchObject({ code: "MemberDriverFailed" });
+    expect(await states(all)).toEqual(["m0 Present", "m1 Spare", "m2 Spare"]);
   });
 
   it("goes once somebody has wiped it, where it was asked to", async () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@jest/globals";
 import { decideOperation } from "../../../src/agent/decide-operation.ts";
 import { LayoutError, recordWithLayout } from "../../../src/agent/layout-record.ts";
 import { layoutStatus } from "../../../src/agent/layout-status.ts";
-import { canMount, memberFactsOf, withSparesTaken } from "../../../src/agent/member-facts.ts";
+import { canMount, memberFactsOf, nextLookMs, withSparesTaken } from "../../../src/agent/member-facts.ts";
 import type { NodeRecord } from "../../../src/agent/node-records.ts";
 import type { FoundMember } from "../../../src/agent/storage/storage.ts";
 import { newVolumeState, type VolumeState, volumeOf } from "../../../src/agent/volume-state.ts";
@@ -289,13 +289,47 @@ describe("what the members of a span allow", () => {
       { attainableBytes: GIB, spareBytes: 0, spareToPrepare: true },
     ],
     [
+      "no such device that was looked at a moment ago",
+      [m0, buildSpanMember("m1", {}, SPARE)],
+      [present("m0"), { name: "m1", state: "Refused", why: "ext4", lookedMs: -29_999 }],
+      { spareToPrepare: false },
+    ],
+    [
+      "such a device to look at again that was asked to go, where nobody has taken that back",
+      [m0, buildSpanMember("m1", {}, LEAVING)],
+      [present("m0"), { name: "m1", state: "Refused", why: "ext4", lookedMs: -30_000 }],
+      { leaving: false, unsettled: true },
+    ],
+    [
       "nothing more once it was let go of",
       [m0, buildSpanMember("m1", {}, LEAVING)],
       [present("m0"), { name: "m1", state: "Removed" }],
       { leaving: false, unsettled: false },
     ],
   ])("is %s", (_what, members, found, expected) => {
-    expect(memberFactsOf(mountedSpan(members, found).state)).toMatchObject(expected);
+    expect(memberFactsOf(mountedSpan(members, found).state, 0)).toMatchObject(expected);
+  });
+});
+
+describe("the next look at members whose devices carry something", () => {
+  const refused = (name: string, lookedMs: number): FoundMember => ({ name, state: "Refused", why: "ext4", lookedMs });
+  const next = (...found: FoundMember[]): number | undefined =>
+    nextLookMs(
+      mountedSpan([m0, buildSpanMember("m1", {}, SPARE), buildSpanMember("m2", {}, LEAVING)], found).state,
+      100_000,
+    );
+
+  it("is 30 s after the last one, of the one that was looked at first", () => {
+    expect(next(present("m0"), refused("m1", 90_000), refused("m2", 80_000))).toBe(10_000);
+  });
+
+  it("is tried again later where it had no turn, and not at once for ever", () => {
+    expect(next(present("m0"), refused("m1", 50_000))).toBe(30_000);
+  });
+
+  it("is none where there are none, or they are wanted in the filesystem, whose extends look", () => {
+    expect(next(present("m0"))).toBeUndefined();
+    expect(next(refused("m0", 90_000))).toBeUndefined();
   });
 });
 
@@ -316,7 +350,7 @@ describe("deciding about the size of a span", () => {
       removalWanted: false,
       removed: false,
       shrinksOnlyUnmounted: false,
-      members: memberFactsOf(state),
+      members: memberFactsOf(state, 0),
       target: { sizeBytes, fromBytes, epoch: 1, decidedAt: "2026-01-01T00:00:00Z" },
       highestEpoch: 1,
       endedDecidedAt: undefined,

@@ -6,7 +6,7 @@ import type { Signature } from "../format-decision.ts";
 import { probe } from "../probe-device.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
 import { identityWithin } from "./device-identity.ts";
-import { memberKey, type SpanHost } from "./span-host.ts";
+import { memberKey, type Refusal, type SpanHost } from "./span-host.ts";
 
 /** Throws SignatureFound. */
 export async function assertBlank(
@@ -41,8 +41,17 @@ export async function findRefusal(
   const why =
     `its device ${device.path} carries a ${found.type} signature (UUID ${found.uuid || "none"})` +
     (isFormer ? ": it was taken out of this very filesystem before" : "");
-  host.refused.set(memberKey(volume, member), why);
+  noteRefusal(host, volume, member, why);
   return why;
+}
+
+export function noteRefusal(
+  { refused, clock }: SpanHost,
+  volume: Pick<MountedSpan, "handle">,
+  member: SpanMember,
+  why: string,
+): void {
+  refused.set(memberKey(volume, member), { why, lookedMs: clock.monotonicMs() });
 }
 
 export function isRefusal(error: unknown): error is StorageError {
@@ -54,11 +63,21 @@ export function isHeldBack(host: SpanHost, volume: Pick<MountedSpan, "handle">, 
   return member.refused !== true && refusalOf(host, volume, member) !== undefined;
 }
 
-/** Why it was not used when it was looked at last. */
+/** What was not used before is tried last: its driver may be slow. */
+export function refusedLast<Member extends SpanMember>(
+  host: SpanHost,
+  volume: Pick<MountedSpan, "handle">,
+  members: readonly Member[],
+): Member[] {
+  const isRefused = (member: SpanMember): boolean => refusalOf(host, volume, member) !== undefined;
+  return [...members].sort((one, other) => Number(isRefused(one)) - Number(isRefused(other)));
+}
+
+/** Where it was not used when it was looked at last. */
 export function refusalOf(
   { refused }: SpanHost,
   volume: Pick<MountedSpan, "handle">,
   member: SpanMember,
-): string | undefined {
+): Refusal | undefined {
   return refused.get(memberKey(volume, member));
 }

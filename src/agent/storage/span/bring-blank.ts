@@ -4,7 +4,7 @@ import type { BlockDevice } from "../../member/block-device.ts";
 import type { SpanMember } from "../../member/span-member.ts";
 import { waitForExclusive } from "../probe-device.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
-import { assertBlank } from "./blank-device.ts";
+import { assertBlank, refusalOf } from "./blank-device.ts";
 import { publishAnew } from "./publish-members.ts";
 import { mountedDeviceNames, reachableMembers } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
@@ -16,6 +16,11 @@ export async function bringBlank(
   member: SpanMember,
   signal: AbortSignal | undefined,
 ): Promise<BlockDevice> {
+  if (refusalOf(host, volume, member) !== undefined) {
+    // Where it is: whoever looks at what it carries has it for as long.
+    const [shown] = reachableMembers(host, { ...volume, members: [member] });
+    if (shown !== undefined) await assertBlank(host, volume, member, shown.device);
+  }
   const device = await unlessRefused(host, volume, member, () => publishAnew(host, volume, member, signal));
   await assertBlank(host, volume, member, device);
   return device;

@@ -11,7 +11,7 @@ import { deviceBytesOf, hasGrownTo, openReader } from "../read-filesystem.ts";
 import { type MountedSpan, type Reading, StorageError, type Tell } from "../storage.ts";
 import { expectSuccess, type Finished } from "../tools.ts";
 import { waitUntil } from "../wait-until.ts";
-import { isRefusal, refusalOf } from "./blank-device.ts";
+import { isRefusal, refusedLast } from "./blank-device.ts";
 import { assertStillBlank, bringBlank } from "./bring-blank.ts";
 import { readDeviceUsage } from "./device-usage.ts";
 import { preparedDevice } from "./prepare-spares.ts";
@@ -84,14 +84,10 @@ function readNow(volume: MountedSpan): Reading {
 function outside(host: SpanHost, volume: MountedSpan): SpanMember[] {
   const inside = new Set(membersInside(host, volume).map(({ member }) => member.name));
   const record = readSpanRecord(host, volume);
-  const isRefused = (member: SpanMember): boolean => refusalOf(host, volume, member) !== undefined;
-  return (
-    volume.members
-      .filter(({ name, wanted }) => wanted === "Present" && !inside.has(name))
-      .filter((member) => isAttached(member) && removalOf(record, member) === undefined)
-      // What was not used before is tried last: its driver may be slow.
-      .sort((one, other) => Number(isRefused(one)) - Number(isRefused(other)))
-  );
+  const members = volume.members
+    .filter(({ name, wanted }) => wanted === "Present" && !inside.has(name))
+    .filter((member) => isAttached(member) && removalOf(record, member) === undefined);
+  return refusedLast(host, volume, members);
 }
 
 /**

@@ -34,8 +34,8 @@ export async function findMembers(host: SpanHost, volume: MountedSpan): Promise<
   });
   const going = new Set([...inside, ...[...leaving, ...released].map(({ name }) => name)]);
   const refused = volume.members.flatMap((member): FoundMember[] => {
-    const why = going.has(member.name) ? undefined : refusalOf(host, volume, member);
-    return why === undefined ? [] : [{ name: member.name, state: "Refused", why }];
+    const refusal = going.has(member.name) ? undefined : refusalOf(host, volume, member);
+    return refusal === undefined ? [] : [{ name: member.name, state: "Refused", ...refusal }];
   });
   const strangers = strangeDeviceNames(host, volume).map((name): FoundMember => ({ name, state: "Stranger" }));
   return [...present, ...spares, ...refused, ...leaving, ...released, ...departed, ...strangers];

@@ -9,13 +9,13 @@ import type { Signature } from "../format-decision.ts";
 import { syncFilesystem } from "../fresh-reading.ts";
 import { assertWritable } from "../grow.ts";
 import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
-import { findRefusal } from "./blank-device.ts";
+import { findRefusal, noteRefusal } from "./blank-device.ts";
 import { type DeviceIdentity, identityWithin } from "./device-identity.ts";
 import { assertRecordedVolume, assertReportedDevice, recordedVolume } from "./known-device.ts";
 import { isLeftBehind, type MountedDevices } from "./left-behind.ts";
 import { forgetSpare } from "./prepare-spares.ts";
 import { assertOnlyMembers, type MemberDevice, membersInside, mountedDeviceNames } from "./span-devices.ts";
-import { memberKey, type SpanHost } from "./span-host.ts";
+import type { SpanHost } from "./span-host.ts";
 import { type Removal, readSpanRecord, removalOf, spanRecordPath, spanRecordText, withRemoval } from "./span-record.ts";
 
 /**
@@ -94,7 +94,7 @@ async function isToStay(
     return (await findRefusal(host, volume, member, device, isOwn)) !== undefined;
   }
   // It cannot be looked at here: what was found last stands.
-  if (member.carried !== undefined) host.refused.set(memberKey(volume, member), member.carried);
+  if (member.carried !== undefined) noteRefusal(host, volume, member, member.carried);
   return member.carried !== undefined;
 }
 
