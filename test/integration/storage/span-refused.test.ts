@@ -1,7 +1,7 @@
 // Members whose devices carry something, outside of a mounted span: nothing of theirs is lost by mistake, and nothing else waits for them.
 // Real btrfs over a real CSI node plugin.
 import { execFileSync } from "node:child_process";
-import { closeSync, constants, mkdirSync, openSync } from "node:fs";
+import { closeSync, constants, existsSync, mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, expect, it } from "@jest/globals";
@@ -18,7 +18,10 @@ import {
   spanStorageIn,
   withMembers,
 } from "./span-fixture.ts";
-import { GIB } from "./storage-fixture.ts";
+import { GIB, makeShrinkControl } from "./storage-fixture.ts";
+
+/** No loop device has this number. */
+const NO_DISK = ["b", "7", "1048000"] as const;
 
 describeReal("a member of a span whose device carries something", LOOP_PARTS, () => {
   let fixture: SpanFixture;
@@ -136,6 +139,42 @@ describeReal("a member of a span whose device carries something", LOOP_PARTS, ()
     expect(await states(all)).toEqual(["m0 Present", "m1 Spare", "m2 Spare"]);
   });
 
+  /** Its disk is pulled: where its driver has published it, the path leads nowhere. */
+  const vanish = (member: SpanMember): void => {
+    const path = join(fixture.deviceDirectory, mounted.handle, member.name, "device");
+    const gone = join(fixture.directory, "gone");
+    execFileSync("umount", [path]);
+    if (!existsSync(gone)) execFileSync("mknod", [gone, ...NO_DISK]);
+    execFileSync("mount", ["--bind", gone, path]);
+  };
+
+  it("holds up nothing once its disk has vanished, and is found again where that has come back", async () => {
+    const spare: SpanMember = { ...m1, wanted: "Spare" };
+    await storage.prepareSpares(of(spare));
+    vanish(m1);
+    expect((await states(of(spare)))[0]).toBe("m0 Present");
+    expect(await storage.extend(of(spare, m2), 2 * GIB)).toBe(2 * GIB);
+    await storage.shrink(of(spare, leaving(m2)), GIB, makeShrinkControl());
+    await storage.prepareSpares(of(spare));
+    expect(await states(of(spare))).toEqual(["m0 Present", "m1 Refused"]);
+    expect(fixture.deviceOf(m1)).toBeDefined();
+    // So it is where it was asked to go, and nobody has looked at it.
+    vanish(m1);
+    const next = spanStorageIn(fixture.directory, directEffects);
+    await next.settle(of(leaving(m1)));
+    expect(await states(of(leaving(m1)), next)).toEqual(["m0 Present", "m1 Refused"]);
+    await storage.unstage(of(spare), mounted.mountPath);
+  });
+
+  it("goes where a person has asked it to, though its disk has vanished", async () => {
+    await storage.prepareSpares(of({ ...m1, wanted: "Spare" }));
+    vanish(m1);
+    fixture.driver.refusals.set("NodePublishVolume", { code: status.INTERNAL, details: "the disk is gone" });
+    const asked = of({ ...leaving(m1), refused: true });
+    await storage.settle(asked);
+    expect(await states(asked)).toEqual(["m0 Present", "m1 Removed"]);
+  });
+
   it("goes once somebody has wiped it, where it was asked to", async () => {
     await storage.settle(of(leaving(m1)));
     execFileSync("wipefs", ["--all", "--quiet", fixture.deviceOf(m1) ?? ""]);
@@ -149,7 +188,11 @@ describeReal("a member of a span whose device carries something", LOOP_PARTS, ()
     await storage.settle(found);
     expect(await states(found)).toEqual(["m0 Present", "m1 Refused"]);
     await storage.settle(of(away));
-    expect(await states(of(away))).toEqual(["m0 Present", "m1 Removed"]);
+    expect(await states(of(away))).toEqual(["m0 Present", "m1 Refused"]);
+    // Nobody has ever found anything.
+    const next = spanStorageIn(fixture.directory, directEffects);
+    await next.settle(of(away));
+    expect(await states(of(away), next)).toEqual(["m0 Present", "m1 Removed"]);
   });
 
   it("stays where it was in this filesystem once, as no record here says, and somebody has used it since", async () => {

@@ -5,7 +5,7 @@ import { isAttached, type SpanMember } from "../../member/span-member.ts";
 import { type MountedSpan, StorageError } from "../storage.ts";
 import { isRefusal, refusedLast } from "./blank-device.ts";
 import { bringBlank } from "./bring-blank.ts";
-import { membersInside } from "./span-devices.ts";
+import { membersInside, publishedDevice } from "./span-devices.ts";
 import { memberKey, type SpanHost } from "./span-host.ts";
 
 /**
@@ -40,7 +40,7 @@ export async function prepareSpares(host: SpanHost, volume: MountedSpan, signal:
 /** What this process has had published for the member, if it is still there. */
 export function preparedDevice(host: SpanHost, volume: MountedSpan, member: SpanMember): BlockDevice | undefined {
   const prepared = host.spares.get(memberKey(volume, member));
-  const present = prepared && host.devices.find(volume.handle, member.name);
+  const present = prepared && publishedDevice(host, volume, member);
   return present?.name === prepared?.name ? present : undefined;
 }
 
