@@ -21,12 +21,13 @@ export async function findMembers(host: SpanHost, volume: MountedSpan): Promise<
   const leaving = unsettledMembers(host, volume)
     .filter((member) => removalOf(record, member) !== undefined || !isHeldBack(host, volume, member))
     .map(({ name }): FoundMember => ({ name, state: "Leaving" }));
+  const inside = new Set(present.map(({ name }) => name));
   const released = volume.members.flatMap((member): FoundMember[] => {
-    const removal = removalOf(record, member);
+    // What the kernel has in use was never given back, whatever is recorded: it was added again.
+    const removal = inside.has(member.name) ? undefined : removalOf(record, member);
     return removal?.state === "released" ? [{ name: member.name, state: "Removed", sizeBytes: removal.sizeBytes }] : [];
   });
   const departed = await departedMembers(host, volume);
-  const inside = new Set(present.map(({ name }) => name));
   const spares = volume.members.flatMap((member): FoundMember[] => {
     const device = member.wanted === "Removed" ? undefined : preparedDevice(host, volume, member);
     if (device === undefined || inside.has(member.name) || removalOf(record, member) !== undefined) return [];
