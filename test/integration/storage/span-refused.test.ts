@@ -175,6 +175,15 @@ describeReal("a member of a span whose device carries something", LOOP_PARTS, ()
     expect(await states(asked)).toEqual(["m0 Present", "m1 Removed"]);
   });
 
+  it("is no spare any more where somebody has written to it since it was ready", async () => {
+    const spare: SpanMember = { ...m2, wanted: "Spare" };
+    await storage.prepareSpares(of(spare));
+    expect(await states(of(spare))).toEqual(["m0 Present", "m2 Spare"]);
+    execFileSync("mkfs.ext4", ["-q", fixture.deviceOf(m2) ?? ""]);
+    await expect(storage.extend(of(m2), 2 * GIB)).rejects.toMatchObject({ code: "SignatureFound" });
+    expect(await states(of(spare))).toEqual(["m0 Present", "m2 Refused"]);
+  });
+
   it("goes once somebody has wiped it, where it was asked to", async () => {
     await storage.settle(of(leaving(m1)));
     execFileSync("wipefs", ["--all", "--quiet", fixture.deviceOf(m1) ?? ""]);

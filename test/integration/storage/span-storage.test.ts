@@ -547,7 +547,7 @@ describeReal("a span of a CSI driver's volumes", LOOP_PARTS, () => {
     expect(await capacity(again)).toBe(GIB);
     await expect(storage.extend(again, 2 * GIB)).rejects.toMatchObject({
       code: "SignatureFound",
-      message: expect.stringContaining("taken out of this very filesystem"),
+      message: expect.stringContaining("this filesystem's own UUID: it was taken out of it before, or half added"),
     });
     expect(await capacity(again)).toBe(GIB);
     expect(bytesOf(fixture.fileOf(m1), 65_536, 4096).equals(superblock)).toBe(true);

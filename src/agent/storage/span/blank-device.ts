@@ -37,10 +37,12 @@ export async function findRefusal(
     host.refused.delete(memberKey(volume, member));
     return undefined;
   }
-  const isFormer = (await identityWithin(host.tools, volume.fsid, device)) !== undefined;
+  // Whatever it was ready for: it is no spare any more.
+  host.spares.delete(memberKey(volume, member));
+  const isOfThis = (await identityWithin(host.tools, volume.fsid, device)) !== undefined;
   const why =
     `its device ${device.path} carries a ${found.type} signature (UUID ${found.uuid || "none"})` +
-    (isFormer ? ": it was taken out of this very filesystem before" : "");
+    (isOfThis ? "; it carries this filesystem's own UUID: it was taken out of it before, or half added" : "");
   noteRefusal(host, volume, member, why);
   return why;
 }
