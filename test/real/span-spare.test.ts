@@ -133,7 +133,7 @@ describeReal("a span with a spare member", LOOP_PARTS, () => {
 
   it("that carries a signature is none, and is left as it is", async () => {
     execFileSync("mkfs.ext4", ["-q", fixture.fileOf(m1)]);
-    await expect(storage.prepareSpares(mounted)).rejects.toMatchObject({ code: "SignatureFound" });
+    await storage.prepareSpares(mounted);
     expect(await states()).toEqual(["m0 Present", "m1 Refused"]);
     expect(execFileSync("blkid", ["--probe", deviceOf(m1)]).toString()).toContain("ext4");
   });

@@ -12,7 +12,7 @@ export const GROWTH_LOOK_MS = 5000;
 
 /** What the members allow at this moment, without what a pause is for. Undefined for a volume whose one member takes any size. */
 export function membersNow(state: VolumeState, monotonicMs: number): MemberFacts | undefined {
-  const facts = memberFactsOf(state);
+  const facts = memberFactsOf(state, monotonicMs);
   return facts && { ...facts, attainableBytes: facts.attainableBytes - pausedBytes(state, monotonicMs) };
 }
 

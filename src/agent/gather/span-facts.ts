@@ -14,10 +14,17 @@ import type { FoundMember } from "../storage/storage.ts";
 import type { NodeRecord } from "../volumes/node-records.ts";
 import type { VolumeState } from "../volumes/volume-state.ts";
 
+const REFUSED_LOOK_MS = 30_000;
+
 /** Undefined for a volume whose one member takes any size. */
-export function memberFactsOf({ record, members, sizeBytes = 0 }: VolumeState): MemberFacts | undefined {
+export function memberFactsOf(
+  { record, members, sizeBytes = 0 }: VolumeState,
+  monotonicMs: number,
+): MemberFacts | undefined {
   if (record.backend !== "span") return undefined;
   const found = new Map(members.map((member) => [member.name, member]));
+  const isDue = ({ state, lookedMs = Number.NEGATIVE_INFINITY }: FoundMember): boolean =>
+    state === "Refused" && monotonicMs - lookedMs >= REFUSED_LOOK_MS;
   const isInside = ({ name }: SpanMember): boolean => found.get(name)?.state === "Present";
   const wanted = record.members.filter((member) => member.wanted === "Present");
   const gains = wanted.filter(isAttached).map((member) => {
@@ -28,18 +35,38 @@ export function memberFactsOf({ record, members, sizeBytes = 0 }: VolumeState): 
   return {
     attainableBytes: sizeBytes + gains.reduce((sum, bytes) => sum + bytes, 0),
     spares: readySpares(record.members, members),
-    spareToPrepare: record.members.some(
-      (member) => member.wanted === "Spare" && isAttached(member) && isToBeLookedAt(found.get(member.name)),
-    ),
+    spareToPrepare: record.members.some((member) => {
+      const device = found.get(member.name);
+      return member.wanted === "Spare" && isAttached(member) && (device === undefined || isDue(device));
+    }),
     awaited: pendingMembers(record),
     leaving: record.members.some((member) => member.wanted === "Removed" && isInside(member)),
-    unsettled: members.some(({ state }) => state === "Leaving"),
+    unsettled:
+      members.some(({ state }) => state === "Leaving") ||
+      refusedMembers(record, members).some(({ member, device }) => member.wanted === "Removed" && isDue(device)),
   };
 }
 
-/** Whoever has wiped a device that was refused is not heard of otherwise. */
-function isToBeLookedAt(found: FoundMember | undefined): boolean {
-  return found === undefined || found.state === "Refused";
+/** In how long one that was refused is looked at again, ms: who has wiped it does not say so. Undefined: there is none. */
+export function nextLookMs({ record, members }: VolumeState, monotonicMs: number): number | undefined {
+  const looks = refusedMembers(record, members).map(({ device: { lookedMs = 0 } }) => lookedMs);
+  if (looks.length === 0) return undefined;
+  const leftMs = Math.min(...looks) + REFUSED_LOOK_MS - monotonicMs;
+  // It had no turn, for what goes first.
+  return leftMs > 0 ? leftMs : REFUSED_LOOK_MS;
+}
+
+/** Those that are looked at again: beside the filesystem, or asked to go. */
+function refusedMembers(
+  record: NodeRecord,
+  found: readonly FoundMember[],
+): { readonly member: SpanMember; readonly device: FoundMember }[] {
+  if (record.backend !== "span") return [];
+  const refused = new Map(found.filter(({ state }) => state === "Refused").map((device) => [device.name, device]));
+  return record.members.flatMap((member) => {
+    const device = refused.get(member.name);
+    return device === undefined || member.wanted === "Present" || !isAttached(member) ? [] : [{ member, device }];
+  });
 }
 
 /** What a span's members that are in the filesystem would add to it if they became as large as their drivers say; 0 of others. */

@@ -28,6 +28,12 @@ export function blockDeviceAt(path: string): BlockDevice | undefined {
   );
 }
 
+/** Whether what is at the path leads to a disk that the kernel has no more. */
+export function hasVanished(path: string): boolean {
+  const numbers = blockNumbersAt(path);
+  return numbers !== undefined && kernelNameOf(numbers) === undefined;
+}
+
 /** Whether a device is published there, also one that has vanished. */
 export function isBlockDevice(path: string): boolean {
   return blockNumbersAt(path) !== undefined;

@@ -12,7 +12,7 @@ import type { FilePort } from "../../process/file-port.ts";
 import { mountsUnder } from "../storage/filesystem/mount-table.ts";
 import { StorageError } from "../storage/storage.ts";
 import { createVolumeQueue } from "../storage/volume-queue.ts";
-import { type BlockDevice, blockDeviceAt, isBlockDevice } from "./block-device.ts";
+import { type BlockDevice, blockDeviceAt, hasVanished, isBlockDevice } from "./block-device.ts";
 import type { MemberSecrets } from "./member-secrets.ts";
 import { type NodeCalls, withNodeCalls } from "./node-calls.ts";
 import type { RegisteredDrivers } from "./registered-drivers.ts";
@@ -25,6 +25,8 @@ import { type AttachedMember, describeAwaited, isAttached, type SpanMember } fro
 export interface MemberDevices {
   /** The device, if it is published already. Throws MembersMissing when its disk has vanished. */
   find(handle: string, name: string): BlockDevice | undefined;
+  /** Whether it is published, and its disk is not there any more. */
+  hasVanished(handle: string, name: string): boolean;
   /** Has the driver stage and publish it, also where it has before. Throws WaitingForMember while it is not attached here. */
   publish(handle: string, member: SpanMember, signal?: AbortSignal): Promise<BlockDevice>;
   /** Has the driver make the published device as large as its volume has become. */
@@ -59,6 +61,7 @@ export function createMemberDevices(parts: MemberDevicesParts): MemberDevices {
     turns.run(`${handle}/${name}`, call);
   const devices: MemberDevices = {
     find: (handle, name) => blockDeviceAt(pathsOf(handle, name).device),
+    hasVanished: (handle, name) => hasVanished(pathsOf(handle, name).device),
     publish: async (handle, member, signal) => {
       const paths = pathsOf(handle, member.name);
       const attached = requireAttached(handle, member);
@@ -92,6 +95,7 @@ export function createMemberDevices(parts: MemberDevicesParts): MemberDevices {
   };
   return {
     find: devices.find,
+    hasVanished: devices.hasVanished,
     publish: (handle, member, signal) => inTurn(handle, member, () => devices.publish(handle, member, signal)),
     expand: (handle, member, sizeBytes) => inTurn(handle, member, () => devices.expand(handle, member, sizeBytes)),
     unpublish: (handle, member, signal) => inTurn(handle, member, () => devices.unpublish(handle, member, signal)),

@@ -53,10 +53,11 @@ function reportedDevice(
 
 function readMember(
   layout: FilesystemLayout,
-  { name, size, state, source, replaces }: MemberSpec,
+  member: MemberSpec,
   before: SpanMember | undefined,
   refuse: (problem: string) => Error,
 ): SpanMember {
+  const { name, size, state, source, replaces } = member;
   if (!MEMBER_NAME.test(name)) throw refuse(`member "${name}" has no plain name`);
   const { claim } = source;
   if (claim === undefined) throw refuse(`member ${name} names no claim in source.claim`);
@@ -71,6 +72,7 @@ function readMember(
     wanted: isTaken ? "Present" : (state ?? "Present"),
     ...(isTaken ? { taken: true } : {}),
     ...(replaces === undefined ? {} : { replaces: true }),
+    ...knownAgainst(layout, member),
     wasInside: reportedState(layout, name) === "Present",
     ...optional("reported", reportedDevice(layout, name, before)),
     ...optional("sizeBytes", bytesOf(size)),
@@ -82,6 +84,11 @@ function readMember(
     ),
     ...(isHere ? { attachment: { context: claim.attachment?.context ?? {} } } : {}),
   };
+}
+
+function knownAgainst({ status }: FilesystemLayout, { name, refused }: MemberSpec): Partial<SpanMember> {
+  const carried = status?.refused?.find((one) => one.name === name)?.message;
+  return { ...(refused === undefined ? {} : { refused: true }), ...optional("carried", carried) };
 }
 
 function bytesOf(quantity: string | undefined): number | undefined {

@@ -30,6 +30,10 @@ export const spanMember = z.object({
   taken: z.boolean().optional(),
   /** It is beside the filesystem to take others' place: no emergency counts on it where a plain spare is ready. */
   replaces: z.boolean().optional(),
+  /** The layout's spec says that its device carries something: who asks it to go knows that, and has decided about it. */
+  refused: z.boolean().optional(),
+  /** What its device carried when a node looked at it last; absent: nothing that is known. */
+  carried: z.string().optional(),
   /** It was a device of the filesystem when that was last looked at, here or on another node. */
   wasInside: z.boolean(),
   /** Which one, as was reported last; absent where nobody has looked yet. */

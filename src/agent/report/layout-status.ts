@@ -51,17 +51,18 @@ function immovableOf({ mounted, moving }: VolumeState, { status }: FilesystemLay
   return immovable === undefined ? {} : { immovable: printable(immovable) };
 }
 
-/** As above, until the members were looked at. */
+/** As above, of each member until its device was looked at: an agent that has just begun has looked at none. */
 function refusedOf(
   { mounted, members }: VolumeState,
   { spec, status }: FilesystemLayout,
 ): Pick<FilesystemLayoutStatus, "refused"> {
-  const named = new Set(spec.members?.map(({ name }) => name));
-  const isKnown = mounted !== undefined && members.length > 0;
-  const found = members.flatMap(({ name, state, why = "" }) =>
-    state === "Refused" ? [{ name, message: printable(why) }] : [],
-  );
-  const refused = (isKnown ? found : (status?.refused ?? [])).filter(({ name }) => named.has(name));
+  const found = new Map((mounted === undefined ? [] : members).map((member) => [member.name, member]));
+  const said = new Map(status?.refused?.map((one) => [one.name, one.message]));
+  const refused = (spec.members ?? []).flatMap(({ name }) => {
+    const { state = "Leaving", why } = found.get(name) ?? {};
+    const message = state === "Leaving" ? said.get(name) : state === "Refused" ? printable(why ?? "") : undefined;
+    return message === undefined ? [] : [{ name, message }];
+  });
   return refused.length === 0 ? {} : { refused };
 }
 

@@ -85,6 +85,8 @@ export interface FoundMember {
   /** What the device itself has, where it may be more. */
   readonly deviceBytes?: number;
   readonly why?: string;
+  /** When a refused one was looked at last, on the monotonic clock. */
+  readonly lookedMs?: number;
 }
 
 /** One reading; byte figures as design defines them: on btrfs available excludes what writers have reserved. */
@@ -226,8 +228,8 @@ export interface Storage<V extends Volume = Volume> extends UnmountedShrinks<V> 
   /** Wipes, and gives back to their drivers, members that shall leave and are out of the filesystem by now. */
   settle(volume: Mounted<V>): Promise<void>;
   /**
-   * Has spare members' devices published and looked at, so that an extend can take them in with their driver away. The signal ends a
-   * wait for that driver, as an extend does.
+   * Has spare members' devices published and looked at, so that an extend can take them in with their driver away. One that is refused is
+   * no failure: members() says it. The signal ends a wait for that driver, as an extend does.
    */
   prepareSpares(volume: Mounted<V>, signal?: AbortSignal): Promise<void>;
   /**

@@ -14,6 +14,7 @@ import { GROWTH_LOOK_MS, membersNow, pausedBytes } from "../decide/growth-pause.
 import { isRemovalWanted, recordWithLayout, targetOf } from "../gather/layout-record.ts";
 import { measureVolume } from "../gather/measure-volume.ts";
 import { noteReadOnly } from "../gather/mount-watch.ts";
+import { nextLookMs } from "../gather/span-facts.ts";
 import type { StatusReporter } from "../report/status-reporter.ts";
 import type { Sampler } from "../sampling/sampler.ts";
 import type { Storage } from "../storage/storage.ts";
@@ -75,8 +76,16 @@ async function lookOnce(environment: ReconcileEnvironment, handle: string): Prom
   }
   await reporter.report(handle);
   if (layout === undefined && environment.layoutsKnown()) await forgetDeleted(environment, state);
-  const isPaused = state.running === undefined && pausedBytes(state, environment.clock.monotonicMs()) > 0;
-  return isPaused ? { againAfterMs: GROWTH_LOOK_MS } : "done";
+  const againAfterMs = nextLook(state, environment.clock.monotonicMs());
+  return againAfterMs === undefined ? "done" : { againAfterMs };
+}
+
+/** Undefined: nothing changes by itself that nobody would say. */
+function nextLook(state: VolumeState, monotonicMs: number): number | undefined {
+  const isPaused = state.running === undefined && pausedBytes(state, monotonicMs) > 0;
+  const looks = [isPaused ? GROWTH_LOOK_MS : undefined, nextLookMs(state, monotonicMs)];
+  const known = looks.filter((ms) => ms !== undefined);
+  return known.length === 0 ? undefined : Math.min(...known);
 }
 
 /** What came before may have taken long: measures, and returns the layout of now, on record, that the measure belongs to. */

@@ -1,7 +1,7 @@
 // Members whose devices carry something, so that their node has not taken them in: half added once, or a driver that gives out disks with old
 // data. What is on them may be somebody's. They stay as they are, are never asked to go, and count as no room: others are made. Pure.
 import type { FilesystemLayout, MemberSpec } from "../../api/filesystem-layout.ts";
-import { isBeside, isPresent } from "../volume/layout-facts.ts";
+import { isBeside, isOut, isPresent, isRemoving } from "../volume/layout-facts.ts";
 
 /** So many of a volume at a time: a driver whose disks all carry something gives out no more. */
 const REFUSED_LIMIT = 2;
@@ -12,17 +12,23 @@ export function isRefused({ refused }: Pick<MemberSpec, "refused">): boolean {
 
 /**
  * The member as its node has found it. One that was refused is a spare like any other once its node has it ready: somebody has wiped it. Until
- * then it stays beside the filesystem, whatever else a person has written of it but `Removed`, and takes nobody's place any more.
+ * then it stays beside the filesystem, whatever else a person has written of it but `Removed`, and takes nobody's place any more. One that was
+ * asked to go before anybody knew what it carries is taken back; a person can still ask for it.
  */
 export function withRefusal(layout: FilesystemLayout, member: MemberSpec): MemberSpec {
   const { name, state } = member;
-  if (state === "Removed") return member;
   const { refused, ...plain } = member;
+  if (state === "Removed" && (refused !== undefined || !isToBeTakenBack(layout, member))) return member;
   if (isPresent(layout, name) || isBeside(layout, name)) return refused === undefined ? member : plain;
   const why = layout.status?.refused?.find((one) => one.name === name)?.message ?? refused;
   if (why === undefined || (why === refused && state === "Spare" && member.replaces === undefined)) return member;
   const { replaces: _noMore, ...rest } = plain;
   return { ...rest, state: "Spare", refused: why };
+}
+
+/** Not once it is wiped and given back, nor where the whole volume is deleted: what was refused goes with it. */
+function isToBeTakenBack(layout: FilesystemLayout, member: MemberSpec): boolean {
+  return !isRemoving(layout) && !isOut(layout, member) && !isPresent(layout, member.name);
 }
 
 /** The layout as its members have been found. */

@@ -1,4 +1,5 @@
 // An agent with a spare member: ready beside the filesystem, taken in by a grant while the API server is away, and told of later.
+import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -92,6 +93,29 @@ describeReal("an agent with a spare member", STACK_PARTS, () => {
     before.clear();
     const states = async () => (await other.layout()).status?.members?.map(({ name, state }) => `${name} ${state}`);
     await waitFor("the spare", async () => (await states())?.join() === "m0 Present,m2 Present,m1 Spare");
+    await other.unstage();
+  });
+
+  it("says what the disk of one carries, complains of no spare, and does not look again at once", async () => {
+    const other = spanUnderTest(agent, parts, randomUUID());
+    const [o0, o1] = [other.member("m0", GIB), other.member("m1", GIB)];
+    execFileSync("mkfs.ext4", ["-q", parts.driver.fileOf(`${other.handle}-m1`)]);
+    await other.applyLayout({ members: [o0] });
+    await other.stage();
+    await other.applyLayout({ members: [o0, spare(o1)] });
+    await waitFor("what it carries", async () => (await other.layout()).status?.refused?.[0]?.name === "m1");
+    const looks = () => parts.driver.calls.filter((call) => call.endsWith(`${other.handle}-m1`)).length;
+    const before = looks();
+    // Each of these has the volume looked at.
+    for (const size of ["2Gi", "3Gi", "4Gi"]) {
+      await other.applyLayout({ members: [o0, spare(o1)], emergency: grant(size) });
+      const { generation } = (await other.layout()).metadata;
+      await waitFor("a look", async () => (await other.layout()).status?.observedGeneration === generation);
+    }
+    const layout = await other.layout();
+    expect(layout.status?.refused?.[0]?.message).toContain("carries a ext4 signature");
+    expect(condition(layout, "Reconciling")?.reason).not.toBe("SpareMissing");
+    expect(looks()).toBe(before);
     await other.unstage();
   });
 

@@ -112,15 +112,25 @@ describeReal("members that shall leave a span", LOOP_PARTS, () => {
       (await fixture.storage.members(both)).find(({ name }) => name === "m1") ?? {};
     await fixture.storage.unstage(both, mountPath);
     writeFileSync(record, ofBefore);
+    // A rebuilt layout says of neither what it is; their devices do.
+    const rebuilt = await fixture.storage.stage({ ...withMembers(volume, [m0, m1]), formatted: true }, 0, mountPath);
+    const found = [
+      { name: "m0", state: "Present" },
+      { name: "m1", state: "Present", deviceUUID },
+    ];
+    const members = await fixture.storage.members(rebuilt);
+    expect(members).toHaveLength(2);
+    expect(members).toMatchObject(found);
+    await fixture.storage.recover(rebuilt);
+    expect(removals()).toEqual([]);
+    await fixture.storage.unstage(rebuilt, mountPath);
+    writeFileSync(record, ofBefore);
     const inside = [
       { ...m0, wasInside: true },
       { ...m1, wasInside: true, reported: { deviceUUID, devid } },
     ];
     const again = await fixture.storage.stage({ ...withMembers(volume, inside), formatted: true }, 0, mountPath);
-    expect(await fixture.storage.members(again)).toMatchObject([
-      { name: "m0", state: "Present" },
-      { name: "m1", state: "Present", deviceUUID },
-    ]);
+    expect(await fixture.storage.members(again)).toMatchObject(found);
   });
 
   it("are named to the kernel by their number: a path that leads to another member's device by then takes none out in its place", async () => {

@@ -241,6 +241,34 @@ describe("what was made to stay beside the filesystem, and carries something", (
     expect(decideSpare(layout, rules)).toEqual({ do: "order", sizeBytes: 1024 ** 3 });
   });
 
+  it("is taken back where it was asked to go before anything was known against it", () => {
+    const withdrawn = beside({ state: "Removed", replaces: { member: "m0", decidedAt: DECIDED } });
+    const [m0, m1] = withdrawn.spec.members?.map((one) => withRefusal(withdrawn, one)) ?? [];
+    expect(m0).toEqual(withdrawn.spec.members?.[0]);
+    expect(m1).toMatchObject({ state: "Spare", refused: WHY });
+    expect(m1?.replaces).toBeUndefined();
+  });
+
+  it.each<[string, (layout: FilesystemLayout) => FilesystemLayout]>([
+    [
+      "the whole volume is deleted",
+      ({ spec, ...layout }) => ({ ...layout, spec: { ...spec, members: removedAll(spec) } }),
+    ],
+    ["its node has let go of it", (layout) => reporting(layout, "Removed")],
+    ["it is in the filesystem", (layout) => reporting(layout, "Present")],
+  ])("is not taken back where %s", (_where, change) => {
+    const layout = change(beside({ state: "Removed" }));
+    const [, m1] = layout.spec.members ?? [];
+    expect(m1 && withRefusal(layout, m1)).toEqual(m1);
+  });
+
+  const removedAll = ({ members = [] }: FilesystemLayout["spec"]): MemberSpec[] =>
+    members.map((one) => ({ ...one, state: "Removed" }));
+  const reporting = (layout: FilesystemLayout, state: "Removed" | "Present"): FilesystemLayout => ({
+    ...layout,
+    status: { ...layout.status, members: [...(layout.status?.members ?? []), { name: "m1", size: "1Gi", state }] },
+  });
+
   it("goes where a person has asked it to", () => {
     const removed = beside({ state: "Removed", refused: WHY });
     expect(removed.spec.members?.map((one) => withRefusal(removed, one).state)).toEqual(["Present", "Removed"]);

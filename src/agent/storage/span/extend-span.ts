@@ -12,10 +12,10 @@ import { deviceBytesOf, hasGrownTo, openReader } from "../filesystem/read-filesy
 import { type MountedSpan, type Reading, StorageError, type Tell } from "../storage.ts";
 import { expectSuccess, type Finished } from "../tools.ts";
 import { waitUntil } from "../wait-until.ts";
-import { assertBlank, isRefusal, refusalOf } from "./blank-device.ts";
+import { isRefusal, refusedLast } from "./blank-device.ts";
+import { assertStillBlank, bringBlank } from "./bring-blank.ts";
 import { readDeviceUsage } from "./device-usage.ts";
 import { preparedDevice } from "./prepare-spares.ts";
-import { publishAnew } from "./publish-members.ts";
 import { resizeDevice, restoreDevices } from "./restore-devices.ts";
 import { assertOnlyMembers, membersInside, mountedDeviceNames } from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
@@ -34,8 +34,8 @@ interface AttachedDevice {
 }
 
 /**
- * Returns the size reached, which may be more than was asked for. When it is less, throws SignatureFound where a member's device was not used,
- * and else WaitingForMember.
+ * Returns the size reached, which may be more than was asked for. When it is less, throws SignatureFound where a member's device carries
+ * something, else what the first of them has failed of, and else WaitingForMember.
  */
 export async function extendSpan(
   host: SpanHost,
@@ -52,10 +52,11 @@ export async function extendSpan(
   const ready = outside(host, volume).filter((member) => preparedDevice(host, volume, member) !== undefined);
   await addMembers(host, volume, ready, sizeBytes, signal, tell);
   if (ready.length === 0 || !hasGrown(volume, sizeBytes)) await growMembers(host, volume, signal, tell);
-  const refusal = await addMembers(host, volume, outside(host, volume), sizeBytes, signal, tell);
+  const failures = await addMembers(host, volume, outside(host, volume), sizeBytes, signal, tell);
   const reachedBytes = deviceBytes(volume);
   if (hasGrown(volume, sizeBytes)) return Math.max(reachedBytes, sizeBytes);
-  if (refusal !== undefined) throw refusal;
+  // A refusal does not mend by itself: another member is made for it.
+  if (failures.length > 0) throw failures.find(isRefusal) ?? failures[0];
   throw new StorageError(
     "WaitingForMember",
     `${volume.handle} has ${formatBytes(reachedBytes)} instead of ${formatBytes(sizeBytes)} with all members that are attached ` +
@@ -84,19 +85,15 @@ function readNow(volume: MountedSpan): Reading {
 function outside(host: SpanHost, volume: MountedSpan): SpanMember[] {
   const inside = new Set(membersInside(host, volume).map(({ member }) => member.name));
   const record = readSpanRecord(host, volume);
-  const isRefused = (member: SpanMember): boolean => refusalOf(host, volume, member) !== undefined;
-  return (
-    volume.members
-      .filter(({ name, wanted }) => wanted === "Present" && !inside.has(name))
-      .filter((member) => isAttached(member) && removalOf(record, member) === undefined)
-      // What was not used before is tried last: its driver may be slow.
-      .sort((one, other) => Number(isRefused(one)) - Number(isRefused(other)))
-  );
+  const members = volume.members
+    .filter(({ name, wanted }) => wanted === "Present" && !inside.has(name))
+    .filter((member) => isAttached(member) && removalOf(record, member) === undefined);
+  return refusedLast(host, volume, members);
 }
 
 /**
- * As many as it takes, and returns the first refusal of a device that carries something: the others are added. A spare is none of them: who
- * takes it in makes it a wanted member before.
+ * As many as it takes, and returns what it met at those that cannot be had: the others are added. A spare is none of them: who takes it in
+ * makes it a wanted member before.
  */
 async function addMembers(
   host: SpanHost,
@@ -105,18 +102,19 @@ async function addMembers(
   sizeBytes: number,
   signal: AbortSignal | undefined,
   tell: Tell,
-): Promise<StorageError | undefined> {
-  let refusal: StorageError | undefined;
+): Promise<readonly unknown[]> {
+  const failures: unknown[] = [];
   for (const member of members) {
-    if (hasGrown(volume, sizeBytes)) return refusal;
+    // Nobody waits for a driver any more, so none is asked.
+    const isStopped = failures.length > 0 && signal?.aborted === true;
+    if (isStopped || hasGrown(volume, sizeBytes)) return failures;
     try {
       await addMember(host, volume, member, signal, tell);
     } catch (error) {
-      if (!isRefusal(error)) throw error;
-      refusal ??= error;
+      failures.push(error);
     }
   }
-  return refusal;
+  return failures;
 }
 
 async function addMember(
@@ -126,9 +124,8 @@ async function addMember(
   signal: AbortSignal | undefined,
   tell: Tell,
 ): Promise<void> {
-  const device = preparedDevice(host, volume, member) ?? (await publishAnew(host, volume, member, signal));
-  await waitForExclusive(volume, device.path);
-  await assertBlank(host, volume, member, device);
+  const device = preparedDevice(host, volume, member) ?? (await bringBlank(host, volume, member, signal));
+  await assertStillBlank(host, volume, member, device);
   // Never with a flag that overrides a signature: should one have appeared after the probe, btrfs must fail too.
   const args = ["device", "add", "-K", device.path, volume.mountPath];
   const task = `adding member ${member.name} (${device.path}) to ${volume.handle}`;

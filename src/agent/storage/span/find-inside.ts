@@ -13,7 +13,8 @@ import type { SpanHost } from "./span-host.ts";
 
 /**
  * The members that carry the filesystem; throws unless they are all that it has. An agent that died may have taken one in and told
- * nobody: where one is missing, it is looked for among the others.
+ * nobody: where one is missing, it is looked for among the others, also among those that are recorded as given back: another node may have
+ * added one again, and its device says so.
  */
 export async function findInside(
   host: SpanHost,
@@ -25,7 +26,7 @@ export async function findInside(
   let decision = decideMount(await candidatesOf(host, volume, members));
   if (decision.kind === "refuse" && decision.code === "MembersMissing") {
     const names = new Set(required.map(({ member }) => member.name));
-    const others = membersLeft(host, volume).filter((member) => isAttached(member) && !names.has(member.name));
+    const others = volume.members.filter((member) => isAttached(member) && !names.has(member.name));
     members = [...required, ...(await publishAll(host, volume, others))];
     decision = decideMount(await candidatesOf(host, volume, members));
   }

@@ -2,7 +2,7 @@
 // let go of. Reading only.
 import { blockSizeBytes } from "../../member-drivers/block-device.ts";
 import type { FoundMember, MountedSpan } from "../storage.ts";
-import { refusalOf } from "./blank-device.ts";
+import { isHeldBack, refusalOf } from "./blank-device.ts";
 import { identityWithin } from "./device-identity.ts";
 import { type DeviceUsage, readDeviceUsage } from "./device-usage.ts";
 import { hasGoneOnWithout } from "./left-behind.ts";
@@ -18,21 +18,25 @@ export async function findMembers(host: SpanHost, volume: MountedSpan): Promise<
   for (const each of membersInside(host, volume))
     present.push(await presentMember(host, volume, each, usage.get(each.device.name)));
   const record = readSpanRecord(host, volume);
-  const leaving = unsettledMembers(host, volume).map(({ name }): FoundMember => ({ name, state: "Leaving" }));
+  const leaving = unsettledMembers(host, volume)
+    .filter((member) => removalOf(record, member) !== undefined || !isHeldBack(host, volume, member))
+    .map(({ name }): FoundMember => ({ name, state: "Leaving" }));
+  const inside = new Set(present.map(({ name }) => name));
   const released = volume.members.flatMap((member): FoundMember[] => {
-    const removal = removalOf(record, member);
+    // What the kernel has in use was never given back, whatever is recorded: it was added again.
+    const removal = inside.has(member.name) ? undefined : removalOf(record, member);
     return removal?.state === "released" ? [{ name: member.name, state: "Removed", sizeBytes: removal.sizeBytes }] : [];
   });
   const departed = await departedMembers(host, volume);
-  const inside = new Set(present.map(({ name }) => name));
   const spares = volume.members.flatMap((member): FoundMember[] => {
     const device = member.wanted === "Removed" ? undefined : preparedDevice(host, volume, member);
     if (device === undefined || inside.has(member.name) || removalOf(record, member) !== undefined) return [];
     return [{ name: member.name, state: "Spare", sizeBytes: blockSizeBytes(device) }];
   });
+  const going = new Set([...inside, ...[...leaving, ...released].map(({ name }) => name)]);
   const refused = volume.members.flatMap((member): FoundMember[] => {
-    const why = member.wanted === "Removed" || inside.has(member.name) ? undefined : refusalOf(host, volume, member);
-    return why === undefined ? [] : [{ name: member.name, state: "Refused", why }];
+    const refusal = going.has(member.name) ? undefined : refusalOf(host, volume, member);
+    return refusal === undefined ? [] : [{ name: member.name, state: "Refused", ...refusal }];
   });
   const strangers = strangeDeviceNames(host, volume).map((name): FoundMember => ({ name, state: "Stranger" }));
   return [...present, ...spares, ...refused, ...leaving, ...released, ...departed, ...strangers];

@@ -86,11 +86,13 @@ async function giveBackLeft(
   member: SpanMember,
   signal?: AbortSignal,
 ): Promise<void> {
-  const [left] = reachableMembers(host, { ...volume, members: [member] });
+  const here = reachableMembers(host, volume);
+  const left = here.find((each) => each.member.name === member.name);
   const mounted = mountedDeviceNames(volume.fsid);
+  const others = new Set(here.filter((each) => each !== left).map(({ device }) => device.name));
   // Mounted, here or elsewhere on this node: what it may be made of is not taken away from under it. The wait for its device tells who
-  // has it.
-  if (mounted.length > 0 && (left === undefined || mounted.includes(left.device.name))) return;
+  // has it. A disk that has vanished has no name: it may be any of those that are no other member's.
+  if (left === undefined ? mounted.some((name) => !others.has(name)) : mounted.includes(left.device.name)) return;
   if (left !== undefined && !(await isForeign(host, volume, left.device))) {
     // A dead agent's mkfs may still have it.
     await waitForExclusive(volume, left.device.path);

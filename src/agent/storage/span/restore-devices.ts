@@ -19,8 +19,12 @@ export async function restoreDevices(host: SpanHost, volume: MountedSpan, tell: 
   for (const { member, device } of begun) {
     const removal = removalOf(record, member);
     const used = usage.get(device.name);
-    if (record === undefined || removal === undefined || used === undefined || used.devid !== removal.devid) continue;
-    if (used.sizeBytes < removal.sizeBytes) await resizeDevice(host, volume, used, removal.sizeBytes, tell);
+    if (record === undefined || removal === undefined || used === undefined) continue;
+    // Given back once, and added again: of that removal nothing is left to undo.
+    const isFormer = removal.state === "released";
+    if (!isFormer && used.devid !== removal.devid) continue;
+    if (!isFormer && used.sizeBytes < removal.sizeBytes)
+      await resizeDevice(host, volume, used, removal.sizeBytes, tell);
     const text = spanRecordText(withoutRemoval(record, removal));
     await host.files.writeWhole("span/record-staying", spanRecordPath(host, volume), text);
     record = readSpanRecord(host, volume);

@@ -1,17 +1,26 @@
 // The end of a member (R3): out of the filesystem, it is opened exclusively, found to be the very device that was recorded, wiped
-// and given back to its driver. After that it is Removed for good (R4); what cannot be proven is left as it is.
+// and given back to its driver. After that it is Removed for good (R4); what cannot be proven is left as it is, and so is a device that was
+// never in the filesystem and carries something.
 import { readdirSync, readFileSync } from "node:fs";
-import { blockSizeBytes } from "../../member-drivers/block-device.ts";
+import { type BlockDevice, blockSizeBytes } from "../../member-drivers/block-device.ts";
 import { isAttached, type SpanMember } from "../../member-drivers/span-member.ts";
+import type { Signature } from "../block/format-decision.ts";
 import { assertWritable } from "../block/grow.ts";
 import { deviceOfBlock, superblockRanges } from "../btrfs/btrfs-superblock.ts";
 import { syncFilesystem } from "../filesystem/fresh-reading.ts";
 import { type MountedSpan, type SpanVolume, StorageError } from "../storage.ts";
+import { findRefusal, noteRefusal, refusalOf } from "./blank-device.ts";
 import { type DeviceIdentity, identityWithin } from "./device-identity.ts";
 import { assertRecordedVolume, assertReportedDevice, recordedVolume } from "./known-device.ts";
 import { isLeftBehind, type MountedDevices } from "./left-behind.ts";
 import { forgetSpare } from "./prepare-spares.ts";
-import { assertOnlyMembers, type MemberDevice, membersInside, mountedDeviceNames } from "./span-devices.ts";
+import {
+  assertOnlyMembers,
+  type MemberDevice,
+  membersInside,
+  mountedDeviceNames,
+  publishedDevice,
+} from "./span-devices.ts";
 import type { SpanHost } from "./span-host.ts";
 import { type Removal, readSpanRecord, removalOf, spanRecordPath, spanRecordText, withRemoval } from "./span-record.ts";
 
@@ -23,10 +32,9 @@ export function unsettledMembers(host: SpanHost, volume: MountedSpan): SpanMembe
   const record = readSpanRecord(host, volume);
   const inside = new Set(mountedDeviceNames(volume.fsid));
   return volume.members.filter((member) => {
-    const { name, wanted } = member;
     const removal = removalOf(record, member);
-    if ((wanted !== "Removed" && removal === undefined) || removal?.state === "released") return false;
-    const device = host.devices.find(volume.handle, name);
+    if ((member.wanted !== "Removed" && removal === undefined) || removal?.state === "released") return false;
+    const device = publishedDevice(host, volume, member);
     return device === undefined || !inside.has(device.name);
   });
 }
@@ -56,12 +64,10 @@ function assertAllKnown(host: SpanHost, volume: MountedSpan): void {
 async function settle(host: SpanHost, volume: MountedSpan, member: SpanMember): Promise<void> {
   const recorded = removalOf(readSpanRecord(host, volume), member);
   if (recorded !== undefined) assertRecordedVolume(volume, member, recorded);
-  // Not attached here and not in a filesystem that is never mounted without all its devices: nothing of it is here.
-  const device =
-    host.devices.find(volume.handle, member.name) ??
-    (isAttached(member) ? await host.devices.publish(volume.handle, member) : undefined);
+  const device = await deviceToLetGo(host, volume, member);
   const sizeBytes = device === undefined ? 0 : blockSizeBytes(device);
   const removal = recorded ?? (device === undefined ? undefined : await removalFound(host, volume, { member, device }));
+  if (recorded === undefined && (await isToStay(host, volume, member, device, removal !== undefined))) return;
   if (device !== undefined) {
     if (removal !== undefined) await wipe(host, volume, { member, device }, removal);
     else assertAllKnown(host, volume);
@@ -71,6 +77,44 @@ async function settle(host: SpanHost, volume: MountedSpan, member: SpanMember): 
   await host.devices.unpublish(volume.handle, member);
   const unknown = { member: member.name, devid: 0, deviceUUID: "", sizeBytes };
   await recordRemoval(host, volume, member, { ...(removal ?? unknown), state: "released" }, "released");
+}
+
+/** Not attached here and not in a filesystem that is never mounted without all its devices: nothing of it is here. */
+async function deviceToLetGo(
+  host: SpanHost,
+  volume: MountedSpan,
+  member: SpanMember,
+): Promise<BlockDevice | undefined> {
+  const device = publishedDevice(host, volume, member);
+  if (device !== undefined || !isAttached(member)) return device;
+  if (host.devices.hasVanished(volume.handle, member.name)) {
+    // A person has said that it is not needed: its disk is not waited for.
+    if (member.refused === true) return undefined;
+    await host.devices.unpublish(volume.handle, member);
+  }
+  return host.devices.publish(volume.handle, member);
+}
+
+/**
+ * No record says that it was ever in the filesystem: what else its device carries may be somebody's data, and its volume is deleted next. It
+ * goes only where its layout's spec names it as refused: then a person has asked it to go, and knows what it carries.
+ */
+async function isToStay(
+  host: SpanHost,
+  volume: MountedSpan,
+  member: SpanMember,
+  device: BlockDevice | undefined,
+  isOurs: boolean,
+): Promise<boolean> {
+  if (member.refused === true) return false;
+  if (device !== undefined) {
+    const isOwn = ({ uuid }: Signature): boolean => isOurs && uuid === volume.fsid;
+    return (await findRefusal(host, volume, member, device, isOwn)) !== undefined;
+  }
+  // It cannot be looked at here: what was found last stands.
+  const why = refusalOf(host, volume, member)?.why ?? member.carried;
+  if (why !== undefined) noteRefusal(host, volume, member, why);
+  return why !== undefined;
 }
 
 /**

@@ -21,15 +21,28 @@ export function mountedDeviceNames(fsid: string): string[] {
   }
 }
 
-/** The members whose devices are published on this node. Throws MembersMissing where the disk of one has vanished. */
+/**
+ * The members whose devices are published on this node. Throws MembersMissing where the disk of one has vanished that the filesystem was made
+ * of when it was looked at last; of another one nothing is here then.
+ */
 export function publishedMembers(
-  { devices }: Pick<SpanHost, "devices">,
-  { handle, members }: Pick<MountedSpan, "handle" | "members">,
+  host: Pick<SpanHost, "devices">,
+  volume: Pick<MountedSpan, "handle" | "members">,
 ): MemberDevice[] {
-  return members.flatMap((member) => {
-    const device = devices.find(handle, member.name);
+  return volume.members.flatMap((member) => {
+    const device = publishedDevice(host, volume, member);
     return device === undefined ? [] : [{ member, device }];
   });
+}
+
+/** As publishedMembers, of one. */
+export function publishedDevice(
+  { devices }: Pick<SpanHost, "devices">,
+  { handle }: Pick<MountedSpan, "handle">,
+  { name, wasInside, reported }: SpanMember,
+): BlockDevice | undefined {
+  const find = (): BlockDevice | undefined => devices.find(handle, name);
+  return wasInside || reported !== undefined ? find() : reachableDevice(find);
 }
 
 /** The same without those whose disks have vanished: where the filesystem is found or let go of, not where its size changes. */

@@ -20,8 +20,14 @@ export interface SpanHost {
   readonly deviceUUIDs: Map<string, string>;
   /** Of spares that this process has prepared, by volume and member. */
   readonly spares: Map<string, BlockDevice>;
-  /** Why members' devices were not used when they were looked at last, by volume and member. */
-  readonly refused: Map<string, string>;
+  /** Of members whose devices were not used when they were looked at last, by volume and member. */
+  readonly refused: Map<string, Refusal>;
+}
+
+export interface Refusal {
+  readonly why: string;
+  /** When it was looked at, on the monotonic clock. */
+  readonly lookedMs: number;
 }
 
 /** By which `spares` and `refused` know a member of a volume. */

@@ -63,13 +63,15 @@ export function withoutRemoval(record: SpanRecord, { member }: Removal): SpanRec
 
 /**
  * Of the device that it is now. One that was taken out and added again, on another node for one, has got another UUID by that: what is recorded
- * of its former life says nothing of it. A record that names no UUID is believed.
+ * of its former life says nothing of it. Nor is one believed that was given back, where a node has found it in the filesystem and did not say as
+ * which device; or of which no device is recorded, since it was never in the filesystem then, where one is reported by now.
  */
 export function removalOf(
   record: SpanRecord | undefined,
-  { name, reported }: Pick<SpanMember, "name" | "reported">,
+  { name, wasInside, reported }: Pick<SpanMember, "name" | "wasInside" | "reported">,
 ): Removal | undefined {
   const removal = record?.removals.find(({ member }) => member === name);
-  if (removal === undefined || removal.deviceUUID === "" || reported === undefined) return removal;
+  if (removal === undefined) return undefined;
+  if (reported === undefined) return wasInside && removal.state === "released" ? undefined : removal;
   return removal.deviceUUID === reported.deviceUUID ? removal : undefined;
 }

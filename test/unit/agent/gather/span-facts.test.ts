@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@jest/globals";
 import { decideOperation } from "../../../../src/agent/decide/decide-operation.ts";
 import { LayoutError, recordWithLayout } from "../../../../src/agent/gather/layout-record.ts";
-import { canMount, memberFactsOf, withSparesTaken } from "../../../../src/agent/gather/span-facts.ts";
+import { canMount, memberFactsOf, nextLookMs, withSparesTaken } from "../../../../src/agent/gather/span-facts.ts";
 import { layoutStatus } from "../../../../src/agent/report/layout-status.ts";
 import type { FoundMember } from "../../../../src/agent/storage/storage.ts";
 import type { NodeRecord } from "../../../../src/agent/volumes/node-records.ts";
@@ -46,6 +46,15 @@ describe("reading the layout of a span", () => {
         },
       ],
     });
+  });
+
+  it("knows what a member's device carried when it was looked at last, and whether the spec says so, too", () => {
+    const members = [buildSpanMember("m0"), buildSpanMember("m1", {}, { ...LEAVING, refused: "ext4" })];
+    const refused = ["m0", "m1"].map((name) => ({ name, message: "ext4" }));
+    const [first, second] = membersOf(recordWithLayout(buildSpanLayout({ members }, { refused }), undefined));
+    expect(first).toMatchObject({ carried: "ext4" });
+    expect(first).not.toHaveProperty("refused");
+    expect(second).toMatchObject({ carried: "ext4", refused: true });
   });
 
   it.each<[string, Parameters<typeof buildSpanMember>[1]]>([
@@ -272,13 +281,47 @@ describe("what the members of a span allow", () => {
       { attainableBytes: GIB, spares: [], spareToPrepare: true },
     ],
     [
+      "no such device that was looked at a moment ago",
+      [m0, buildSpanMember("m1", {}, SPARE)],
+      [present("m0"), { name: "m1", state: "Refused", why: "ext4", lookedMs: -29_999 }],
+      { spareToPrepare: false },
+    ],
+    [
+      "such a device to look at again that was asked to go, where nobody has taken that back",
+      [m0, buildSpanMember("m1", {}, LEAVING)],
+      [present("m0"), { name: "m1", state: "Refused", why: "ext4", lookedMs: -30_000 }],
+      { leaving: false, unsettled: true },
+    ],
+    [
       "nothing more once it was let go of",
       [m0, buildSpanMember("m1", {}, LEAVING)],
       [present("m0"), { name: "m1", state: "Removed" }],
       { leaving: false, unsettled: false },
     ],
   ])("is %s", (_what, members, found, expected) => {
-    expect(memberFactsOf(mountedSpan(members, found).state)).toMatchObject(expected);
+    expect(memberFactsOf(mountedSpan(members, found).state, 0)).toMatchObject(expected);
+  });
+});
+
+describe("the next look at members whose devices carry something", () => {
+  const refused = (name: string, lookedMs: number): FoundMember => ({ name, state: "Refused", why: "ext4", lookedMs });
+  const next = (...found: FoundMember[]): number | undefined =>
+    nextLookMs(
+      mountedSpan([m0, buildSpanMember("m1", {}, SPARE), buildSpanMember("m2", {}, LEAVING)], found).state,
+      100_000,
+    );
+
+  it("is 30 s after the last one, of the one that was looked at first", () => {
+    expect(next(present("m0"), refused("m1", 90_000), refused("m2", 80_000))).toBe(10_000);
+  });
+
+  it("is tried again later where it had no turn, and not at once for ever", () => {
+    expect(next(present("m0"), refused("m1", 50_000))).toBe(30_000);
+  });
+
+  it("is none where there are none, or they are wanted in the filesystem, whose extends look", () => {
+    expect(next(present("m0"))).toBeUndefined();
+    expect(next(refused("m0", 90_000))).toBeUndefined();
   });
 });
 
@@ -299,7 +342,7 @@ describe("deciding about the size of a span", () => {
       removalWanted: false,
       removed: false,
       shrinksOnlyUnmounted: false,
-      members: memberFactsOf(state),
+      members: memberFactsOf(state, 0),
       target: { sizeBytes, fromBytes, epoch: 1, decidedAt: "2026-01-01T00:00:00Z" },
       highestEpoch: 1,
       endedDecidedAt: undefined,
@@ -389,15 +432,20 @@ describe("the status of a span's layout", () => {
     expect(statusOf(mountedSpan([m0], [present("m0")], out)).members).toMatchObject([{ deviceUUID: "uuid-m0" }]);
   });
 
-  it("says what a device carries that was not taken in, and keeps that while the filesystem is not mounted", () => {
+  it("says what a device carries that was not taken in, until that device was looked at in this mount", () => {
     const members = [m0, buildSpanMember("m1"), buildSpanMember("m2")];
     const said = { name: "m2", message: "xfs" };
     const before = { refused: [said, { name: "m9", message: "of one that the layout names no more" }] };
     const span = mountedSpan(members, [present("m0"), { name: "m1", state: "Refused", why: "ext4 \u001b" }], before);
-    expect(statusOf(span).refused).toEqual([{ name: "m1", message: "ext4 \\u001b" }]);
+    expect(statusOf(span).refused).toEqual([{ name: "m1", message: "ext4 \\u001b" }, said]);
     expect(statusOf(span).members?.map(({ name }) => name)).toEqual(["m0"]);
     expect(statusOf(span, { mounted: undefined, members: [] }).refused).toEqual([said]);
-    expect(statusOf(mountedSpan(members, [present("m0")], before)).refused).toBeUndefined();
+    const foundAs = (...found: FoundMember[]) =>
+      statusOf(mountedSpan(members, [present("m0"), ...found], before)).refused;
+    expect(foundAs()).toEqual([said]);
+    expect(foundAs({ name: "m2", state: "Leaving" })).toEqual([said]);
+    for (const state of ["Present", "Spare", "Removed"] as const)
+      expect(foundAs({ name: "m2", state })).toBeUndefined();
   });
 
   it("keeps what was said of the members while the filesystem is not mounted, and never takes Removed back", () => {

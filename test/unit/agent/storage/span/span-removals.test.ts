@@ -22,11 +22,11 @@ afterEach(() => {
   for (const directory of directories.splice(0)) rmSync(directory, { recursive: true });
 });
 
-const member = (deviceUUID?: string): SpanMember => ({
+const member = (deviceUUID?: string, wasInside = deviceUUID !== undefined): SpanMember => ({
   name: "m1",
   claim: "claim-m1",
   wanted: "Present",
-  wasInside: deviceUUID !== undefined,
+  wasInside,
   ...(deviceUUID === undefined ? {} : { reported: { deviceUUID, devid: 3 } }),
 });
 const recordOf = (deviceUUID: string, state: Removal["state"]): SpanRecord => ({
@@ -38,14 +38,22 @@ const recordOf = (deviceUUID: string, state: Removal["state"]): SpanRecord => ({
 });
 
 describe("a record of a member's removal", () => {
-  it.each<[string, string, SpanMember, boolean]>([
-    ["of the device that was reported last is believed", PRESENT, member(PRESENT), true],
-    ["is believed where nothing was reported since", FORMER, member(), true],
-    ["that names no device is believed", "", member(PRESENT), true],
-    ["of a device that was added again elsewhere is not", FORMER, member(PRESENT), false],
-  ])("%s", (_which, recorded, one, isBelieved) => {
+  it.each<[string, string, SpanMember, Removal["state"][]]>([
+    ["of the device that was reported last is believed", PRESENT, member(PRESENT), ["leaving", "released"]],
+    ["is believed where nothing was reported since", FORMER, member(), ["leaving", "released"]],
+    ["that names no device is believed until one is reported", "", member(), ["leaving", "released"]],
+    ["that names no device is not believed where one is reported", "", member(PRESENT), []],
+    ["of a device that was added again elsewhere is not", FORMER, member(PRESENT), []],
+    [
+      "is believed to be begun, not ended, where it was found inside as nobody knows which",
+      FORMER,
+      member(undefined, true),
+      ["leaving"],
+    ],
+  ])("%s", (_which, recorded, one, believed) => {
+    const isBelieved = believed.includes("released");
     for (const state of ["leaving", "released"] as const)
-      expect(removalOf(recordOf(recorded, state), one) !== undefined).toBe(isBelieved);
+      expect(removalOf(recordOf(recorded, state), one) !== undefined).toBe(believed.includes(state));
     const host = { recordDirectory: mkdtempSync(join(tmpdir(), "tidemark-removals-")) } as SpanHost;
     directories.push(host.recordDirectory);
     const volume = { handle: "fs-1", members: [one] } as unknown as SpanVolume;
