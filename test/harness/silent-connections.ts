@@ -8,7 +8,7 @@ export async function listeningServer<T>(start: () => Promise<T>): Promise<{ ser
   try {
     const started = await start();
     const [server] = listen.mock.contexts;
-    if (server === undefined) throw new Error("nothing listens");
+    if (!(server instanceof Server)) throw new Error("nothing listens");
     return { server, started };
   } finally {
     listen.mockRestore();
