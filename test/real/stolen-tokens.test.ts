@@ -39,7 +39,7 @@ async function installWithPlacement(): Promise<void> {
 interface Call {
   /** A service account of our namespace; absent: an administrator. */
   readonly as: string | undefined;
-  readonly method: "GET" | "POST" | "PATCH" | "DELETE";
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly path: string;
   readonly body?: object;
   readonly contentType?: string;
@@ -80,6 +80,10 @@ const apply = (as: string, { of, name }: Target, body: object) => {
   const path = `${of}/${name}?fieldManager=test`;
   return call({ as, method: "PATCH", path, body, contentType: "application/apply-patch+yaml" });
 };
+const read = (as: string | undefined, { of, name }: Target) => call({ as, method: "GET", path: `${of}/${name}` });
+/** The whole object, as it was read. */
+const replace = (as: string, { of, name }: Target, body: object) =>
+  call({ as, method: "PUT", path: `${of}/${name}`, body });
 const remove = (as: string | undefined, { of, name }: Target) => call({ as, method: "DELETE", path: `${of}/${name}` });
 const create = (as: string | undefined, of: string, body: object) => call({ as, method: "POST", path: of, body });
 
@@ -133,6 +137,8 @@ const CLASSES = "/apis/storage.k8s.io/v1/storageclasses";
 const ATTACHMENTS = "/apis/storage.k8s.io/v1/volumeattachments";
 const EVENTS = inNamespace("shop", "events");
 const SECRETS = inNamespace(SYSTEM, "secrets");
+/** The list that has that one alone: RBAC allows it by name. */
+const secretNamed = (name: string): string => `${SECRETS}?fieldSelector=metadata.name%3D${name}`;
 const TARGET = { size: "2Gi", from: "1Gi", epoch: 1, decidedAt: "2026-01-01T00:00:00Z" };
 const LAYOUT: Target = { of: LAYOUTS, name: `fs-${UID}` };
 const FILESYSTEM: Target = { of: FILESYSTEMS, name: "data" };
@@ -282,19 +288,38 @@ describeReal("who steals the token of one of our processes", ["cluster"], () => 
     ])("may not change %s", (_what, target, change) =>
       isRefused(target, () => patch("policy-engine", target, change), BY_ROLE),
     );
+  });
 
-    it.each(["operator", "default"])(
-      "cannot have the token of the account %s written into a Secret",
+  // By the verbs that they have: they get and update the Secrets of their certificates, and patch none.
+  describe.each([
+    ["policy-engine", "tidemark-policy-engine-ca"],
+    ["operator", "tidemark-pod-webhook-ca"],
+  ])("the %s's, and the Secret %s that it may write", (thief, name) => {
+    const secret: Target = { of: SECRETS, name };
+    it("writes a certificate into it, as the process does", async () => {
+      await replace(thief, secret, { ...(await read(thief, secret)), data: { "tls.crt": "bm9uZQ==" } });
+    });
+
+    it.each(["operator", "policy-engine", "ca-publisher", "default"])(
+      "cannot make it one that gets the token of the account %s: its type stays",
       async (account) => {
-        const name = "tidemark-policy-engine-ca";
-        await remove(undefined, { of: SECRETS, name });
-        await expect(create("policy-engine", SECRETS, tokenSecret(account, name))).rejects.toThrow(BY_ROLE);
-        // As the manifests have it: its type stays, so that no controller writes a token into it.
-        await create(undefined, SECRETS, { apiVersion: "v1", kind: "Secret", metadata: { name }, type: "Opaque" });
+        const before = await read(thief, secret);
         const { type, metadata } = tokenSecret(account, name);
-        await expect(patch("policy-engine", { of: SECRETS, name }, { type, metadata })).rejects.toThrow(BY_ROLE);
+        const stolen = { ...before, type, metadata: { ...before.metadata, ...metadata } };
+        await isRefused(secret, () => replace(thief, secret, stolen), /^422 .*type: Invalid value.*immutable/);
       },
     );
+
+    it("cannot put one of another type in its place, neither under its name nor under a new one", async () => {
+      await isRefused(secret, () => remove(thief, secret), BY_ROLE);
+      await remove(undefined, secret);
+      const token = tokenSecret("ca-publisher", name);
+      await expect(create(thief, SECRETS, token)).rejects.toThrow(BY_ROLE);
+      await expect(apply(thief, secret, token)).rejects.toThrow(BY_ROLE);
+      await expect(replace(thief, secret, token)).rejects.toThrow(/^404 /);
+      await expect(create(thief, SECRETS, tokenSecret("ca-publisher", "another"))).rejects.toThrow(BY_ROLE);
+      await installWithPlacement();
+    });
   });
 
   describe("the operator's, or one of its sidecars'", () => {
@@ -355,13 +380,15 @@ describeReal("who steals the token of one of our processes", ["cluster"], () => 
       await apply("ca-publisher", POD_WEBHOOK, { ...body, metadata: { name: POD_WEBHOOK.name }, webhooks: [webhook] });
     });
 
-    it.each<[string, string]>([
-      ["the key of the webhook's CA", `${SECRETS}/tidemark-pod-webhook-ca`],
-      ["all Secrets", SECRETS],
-      ["claims", CLAIMS],
-      ["layouts", LAYOUTS],
-    ])("cannot read %s", async (_what, path) => {
-      await expect(call({ as: "ca-publisher", method: "GET", path })).rejects.toThrow(BY_ROLE);
+    it("lists the Secret with the webhook's certificate, and no other", async () => {
+      await call({ as: "ca-publisher", method: "GET", path: secretNamed("tidemark-pod-webhook-tls") });
+      for (const path of [secretNamed("tidemark-pod-webhook-ca"), secretNamed("tidemark-extender-tls"), SECRETS])
+        await expect(call({ as: "ca-publisher", method: "GET", path })).rejects.toThrow(BY_ROLE);
+      const name = "tidemark-pod-webhook-ca";
+      await expect(read("ca-publisher", { of: SECRETS, name })).rejects.toThrow(BY_ROLE);
+    });
+    it("makes none of all calls that name no object of its own", async () => {
+      expect(await allowedTo("ca-publisher")).toEqual([]);
     });
   });
 
@@ -371,9 +398,8 @@ describeReal("who steals the token of one of our processes", ["cluster"], () => 
       expect(allowed).toEqual(READ_BY_EXTENDER.map((plural) => `list ${plural}`));
     });
     it("reads its own certificate, and no other Secret", async () => {
-      const named = (name: string): string => `${SECRETS}?fieldSelector=metadata.name%3D${name}`;
-      await call({ as: "extender", method: "GET", path: named("tidemark-extender-tls") });
-      for (const path of [named("tidemark-pod-webhook-ca"), named("tidemark-scheduler-tls"), SECRETS])
+      await call({ as: "extender", method: "GET", path: secretNamed("tidemark-extender-tls") });
+      for (const path of [secretNamed("tidemark-pod-webhook-ca"), secretNamed("tidemark-scheduler-tls"), SECRETS])
         await expect(call({ as: "extender", method: "GET", path })).rejects.toThrow(BY_ROLE);
     });
   });

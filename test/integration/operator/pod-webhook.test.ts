@@ -11,6 +11,7 @@ import {
 } from "../../../src/kube/resources.ts";
 import { buildClaim } from "../../builders/claim.ts";
 import { buildPod, buildReview, ephemeral, ofClaim } from "../../builders/pod-review.ts";
+import { connectionsOf, listeningServer, openSilent } from "../../harness/silent-connections.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 import {
   type AdmissionAnswer,
@@ -144,6 +145,23 @@ describe("the webhook", () => {
       const { patch } = await admit(cluster, leader, after);
       return patch.length > 0 || undefined;
     });
+  });
+
+  it("has few connections at once of those who are silent, and answers the API server", async () => {
+    const { server, started: flooded } = await listeningServer(() => startReplica(cluster));
+    await flooded.synced;
+    flooded.duty.begin();
+    const pod = buildPod([await makeClaim("fast")]);
+    await waitFor("an answer over TLS", () => admit(cluster, flooded, pod));
+    const silent = await openSilent(flooded.port, 700);
+    try {
+      expect(await admit(cluster, flooded, pod)).toMatchObject({ allowed: true });
+      expect(await connectionsOf(server)).toBeLessThanOrEqual(512);
+      await waitFor("the oldest to be closed", async () => silent[0]?.closed || undefined);
+    } finally {
+      for (const socket of silent) socket.destroy();
+      await flooded.stop();
+    }
   });
 
   it("tells its requests by what became of the pod, and how long they took", async () => {

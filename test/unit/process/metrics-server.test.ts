@@ -1,9 +1,9 @@
 import { get } from "node:http";
-import { Server } from "node:net";
-import { constants } from "node:os";
-import { afterEach, describe, expect, it, jest } from "@jest/globals";
+import { constants, networkInterfaces } from "node:os";
+import { afterEach, describe, expect, it } from "@jest/globals";
 import { Counter, Registry } from "prom-client";
 import { type MetricsServer, startMetricsServer } from "../../../src/process/metrics-server.ts";
+import { connectionsOf, listeningServer, openSilent } from "../../harness/silent-connections.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 
 const started: MetricsServer[] = [];
@@ -25,10 +25,15 @@ async function start(host: string): Promise<number> {
   return server.port;
 }
 
-/** As from this machine; `headers` are what tells who sends it. */
-function ask(port: number, path: string, headers: Record<string, string>): Promise<{ status?: number; body: string }> {
+/** As from this machine, unless `host` is another address of it; `headers` are what tells who sends it. */
+function ask(
+  port: number,
+  path: string,
+  headers: Record<string, string>,
+  host = "127.0.0.1",
+): Promise<{ status?: number; body: string }> {
   return new Promise((resolve, reject) => {
-    get({ host: "127.0.0.1", port, path, headers, agent: false }, (response) => {
+    get({ host, port, path, headers, agent: false }, (response) => {
       let body = "";
       response.setEncoding("utf8").on("data", (part: string) => {
         body += part;
@@ -36,6 +41,14 @@ function ask(port: number, path: string, headers: Record<string, string>): Promi
       response.on("end", () => resolve({ ...(response.statusCode && { status: response.statusCode }), body }));
     }).once("error", reject);
   });
+}
+
+/** Who asks there asks from there, too: as another pod does. */
+function addressOnNetwork(): string {
+  const all = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses);
+  const found = all.find(({ internal, family }) => !internal && family === "IPv4");
+  if (found === undefined) throw new Error("this machine has no IPv4 address but loopback's; the test needs one");
+  return found.address;
 }
 
 const REBOUND = { host: "rebound.example.com:9464" };
@@ -77,6 +90,28 @@ describe("bound to every address, as in a cluster", () => {
     expect(await ask(port, "/explain/shop/data", REBOUND)).toMatchObject({ status: 403 });
     expect(await ask(port, "/explain/shop/data", { host: "localhost:9464" })).toMatchObject({ status: 200 });
   });
+
+  it.each(["0.0.0.0", "::"])("its page is not for another pod, whatever it says of itself: %s", async (bound) => {
+    const port = await start(bound);
+    const address = addressOnNetwork();
+    for (const host of ["localhost:9464", `${address}:${port}`])
+      expect(await ask(port, "/explain/shop/data", { host }, address)).toMatchObject({ status: 404 });
+    expect(await ask(port, "/metrics", {}, address)).toMatchObject({ status: 200 });
+    expect(await ask(port, "/explain/shop/data", { host: "localhost:9464" })).toMatchObject({ status: 200 });
+  });
+
+  it("has few connections at once of those who are silent, and answers others", async () => {
+    const { server, started: port } = await listeningServer(() => start("0.0.0.0"));
+    const silent = await openSilent(port, 300);
+    try {
+      expect(await ask(port, "/metrics", POD_ADDRESS)).toMatchObject({ status: 200 });
+      expect(await connectionsOf(server)).toBeLessThanOrEqual(128);
+      await waitFor("the oldest to be closed", async () => silent[0]?.closed || undefined);
+      expect(silent.at(-1)?.closed).toBe(false);
+    } finally {
+      for (const socket of silent) socket.destroy();
+    }
+  });
 });
 
 describe("many who ask for metrics at once", () => {
@@ -115,12 +150,9 @@ describe("many who ask for metrics at once", () => {
 
 describe("a process that has no file descriptor left for one more connection", () => {
   it("goes on, and answers the next one", async () => {
-    const listen = jest.spyOn(Server.prototype, "listen");
-    const port = await start("127.0.0.1");
-    const [server] = listen.mock.contexts;
-    listen.mockRestore();
+    const { server, started: port } = await listeningServer(() => start("127.0.0.1"));
     // As Node.js hears of EMFILE from its loop.
-    const { _handle: handle } = server as { _handle: { onconnection(status: number): void } };
+    const { _handle: handle } = server as unknown as { _handle: { onconnection(status: number): void } };
     handle.onconnection(-constants.errno.EMFILE);
     expect(await ask(port, "/healthz", { host: "127.0.0.1" })).toMatchObject({ status: 200 });
   });

@@ -17,6 +17,7 @@ import { secureMetrics } from "../../../src/process/secured-metrics.ts";
 import { createAccessReviewer } from "../../fakes/access-reviewer.ts";
 import { type LogLine, WARN_LEVEL } from "../../fakes/recording-log.ts";
 import { askHttps } from "../../harness/https-page.ts";
+import { connectionsOf, listeningServer } from "../../harness/silent-connections.ts";
 import { waitFor } from "../../harness/wait-for.ts";
 
 const READER = "prometheus/1";
@@ -132,6 +133,19 @@ describe("metrics that are read by token", () => {
     // Fewer are begun at once than came: some were given up for those that came later.
     await waitFor("one to be given up", async () => closed.length > 0 || undefined);
     for (const socket of half) socket.destroy();
+  });
+
+  it("are for few connections at once, where others are silent after their handshakes", async () => {
+    const { server, started: port } = await listeningServer(() => start(OWN));
+    const silent: Socket[] = [];
+    for (let opened = 0; opened < 200; opened += 1) {
+      const socket = connectTls({ host: "127.0.0.1", port, rejectUnauthorized: false }).on("error", () => {});
+      silent.push(socket);
+      await once(socket, "secureConnect");
+    }
+    expect(await askHttps({ port, path: "/metrics", token: READER })).toMatchObject({ status: 200 });
+    expect(await connectionsOf(server)).toBeLessThanOrEqual(128);
+    for (const socket of silent) socket.destroy();
   });
 
   it("hold no connection for good whose peer says nothing more after its handshake", async () => {

@@ -76,6 +76,22 @@ describe("the ResourceQuotas that limit storage", () => {
       { name: "team", hard: { [ALL]: 10 * GIB, [FAST]: GIB }, used: { [ALL]: 4 * GIB } },
     ]);
   });
+  it("are those of the claim's namespace alone, whatever another one's say", () => {
+    const quotas = cacheOf<ResourceQuota>();
+    for (const [namespace, storage] of [
+      ["shop", "10Gi"],
+      ["office", "1Gi"],
+    ] as const)
+      quotas.put({
+        apiVersion: "v1",
+        kind: "ResourceQuota",
+        metadata: { namespace, name: "team" },
+        spec: { hard: { [ALL]: storage } },
+        status: {},
+      });
+    expect(storageQuotas({ quotas } as never, "shop")).toEqual([{ name: "team", hard: { [ALL]: 10 * GIB }, used: {} }]);
+    expect(storageQuotas({ quotas } as never, "street")).toEqual([]);
+  });
   it("are read also where they, or the claims, are no whole number of bytes, as the API server shows 1.1Ti and 0.1Gi", () => {
     const found = read({ hard: { [ALL]: "1209462790553600m" } }, { used: { [ALL]: "107374182400m" } });
     expect(found).toEqual([{ name: "team", hard: { [ALL]: 1_209_462_790_554 }, used: { [ALL]: 107_374_183 } }]);
@@ -93,8 +109,11 @@ describe("the ResourceQuotas that limit storage", () => {
 const UID = "0a1b2c3d-0000-4000-8000-0000000000";
 const uidOf = (index: number): string => `${UID}${String(index).padStart(2, "0")}`;
 
-/** Volumes of two classes in one namespace, each with its request and its size in GiB. */
-function namespaceOf(volumes: readonly (readonly [request: number, size: number, isFast: boolean])[]) {
+/** Volumes of two classes, each with its request and its size in GiB; of one namespace, unless it is said of which each is. */
+function namespaceOf(
+  volumes: readonly (readonly [request: number, size: number, isFast: boolean])[],
+  namespaces: readonly string[] = [],
+) {
   const caches = {
     layouts: cacheOf<FilesystemLayout>(),
     filesystems: cacheOf<Filesystem>(),
@@ -102,11 +121,12 @@ function namespaceOf(volumes: readonly (readonly [request: number, size: number,
   };
   const promises = createNamespacePromises(caches as never, { monotonicMs: () => 0 });
   volumes.forEach(([request, size, isFast], index) => {
-    const claim = buildClaim({ name: `data-${index}`, namespace: "shop", request: `${request}Gi` });
+    const namespace = namespaces[index] ?? "shop";
+    const claim = buildClaim({ name: `data-${index}`, namespace, request: `${request}Gi` });
     const metadata = { ...claim.metadata, uid: uidOf(index) };
     // The layout is seen first: its claim's class comes after it.
     const layout = buildLayout(
-      { claimRef: { namespace: "shop", name: `data-${index}`, uid: uidOf(index) } },
+      { claimRef: { namespace, name: `data-${index}`, uid: uidOf(index) } },
       { members: [{ name: "member-0", size: `${size}Gi`, state: "Present" }] },
     );
     caches.layouts.put({ ...layout, metadata: { name: `fs-${index}`, generation: 1 } });
@@ -117,6 +137,19 @@ function namespaceOf(volumes: readonly (readonly [request: number, size: number,
 }
 
 describe("a namespace with a ResourceQuota", () => {
+  it("has nothing taken of it by what another namespace's filesystems are larger than they request", () => {
+    const promises = namespaceOf(
+      [
+        [1, 1, true],
+        [1, 3, true],
+        [1, 9, true],
+      ],
+      ["shop", "shop", "office"],
+    );
+    expect(promises.othersOver("fs-0")).toEqual({ allBytes: 2 * GIB, classBytes: 2 * GIB });
+    expect(promises.othersOver("fs-2")).toEqual({ allBytes: 0, classBytes: 0 });
+  });
+
   property(
     "never has more than that, or than it had, in whatever order its filesystems take all that they may",
     {
