@@ -5,7 +5,6 @@ import { formatBytes } from "../../../units/quantity.ts";
 import { type BlockDevice, blockSizeBytes } from "../../member-drivers/block-device.ts";
 import { type AttachedMember, deliveredBytes, isAttached, type SpanMember } from "../../member-drivers/span-member.ts";
 import { assertWritable } from "../block/grow.ts";
-import { waitForExclusive } from "../block/probe-device.ts";
 import { exclusiveOperation } from "../btrfs/exclusive-operation.ts";
 import { makeWay, runMakingWay } from "../btrfs/make-way.ts";
 import { deviceBytesOf, hasGrownTo, openReader } from "../filesystem/read-filesystem.ts";
